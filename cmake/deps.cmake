@@ -1,0 +1,13 @@
+# Debian packages only (scripts/setup.sh installs them).
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(tl-expected REQUIRED)
+pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+if(TSR_BUILD_TESTS)
+    find_package(GTest REQUIRED)
+endif()
+if(TSR_BUILD_BENCHES)
+    find_package(benchmark REQUIRED)
+endif()

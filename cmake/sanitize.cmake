@@ -1,0 +1,11 @@
+if(TSR_SANITIZE)
+    target_compile_options(tsr_flags INTERFACE -fsanitize=${TSR_SANITIZE} -fno-omit-frame-pointer -g)
+    target_link_options(tsr_flags INTERFACE -fsanitize=${TSR_SANITIZE})
+    if(TSR_SANITIZE MATCHES "undefined")
+        target_compile_options(tsr_flags INTERFACE -fno-sanitize-recover=undefined)
+    endif()
+endif()
+if(TSR_BUILD_FUZZ)
+    # Coverage feedback for everything that is linked into a fuzz target.
+    target_compile_options(tsr_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,61 @@
+#pragma once
+// Owned memory: one big zero-filled block aligned for SIMD and huge pages, and a bump allocator over it.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/expected.h"
+
+namespace tessera {
+
+/// Anonymous zero-filled mapping; 2 MiB aligned with MADV_HUGEPAGE when it is at least that large. Movable.
+class Buffer {
+  public:
+    /// `what` names the buffer in the OutOfMemory error. n_bytes == 0 gives an empty buffer.
+    static Result<Buffer> create(size_t n_bytes, const char* what);
+
+    Buffer() = default;
+    Buffer(Buffer&& other) noexcept;
+    Buffer& operator=(Buffer&& other) noexcept;
+    ~Buffer();
+
+    std::byte* data() { return data_; }
+    const std::byte* data() const { return data_; }
+    size_t size() const { return size_; }
+
+    template <class T>
+    T* as() { return reinterpret_cast<T*>(data_); }
+
+  private:
+    void* base_ = nullptr;      // what munmap gets
+    size_t mapped_ = 0;         // bytes mapped at base_
+    std::byte* data_ = nullptr;
+    size_t size_ = 0;
+};
+
+/// Hands out 64-byte aligned pieces of one Buffer. Sized once; running out is our own bug (TSR_CHECK).
+class Arena {
+  public:
+    static Result<Arena> create(size_t n_bytes, const char* what);
+
+    Arena() = default;
+
+    /// n zero-initialised elements of T on first use of the arena (reset() does not clear).
+    template <class T>
+    std::span<T> take(size_t n) { return {reinterpret_cast<T*>(take_bytes(n * sizeof(T))), n}; }
+
+    void reset() { used_ = 0; }
+    size_t used() const { return used_; }
+    size_t capacity() const { return buffer_.size(); }
+
+    /// Bytes that take<T>(n) consumes, for sizing an arena beforehand.
+    static constexpr size_t padded(size_t n_bytes) { return (n_bytes + 63) / 64 * 64; }
+
+  private:
+    std::byte* take_bytes(size_t n_bytes);
+
+    Buffer buffer_;
+    size_t used_ = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,39 @@
+#pragma once
+// What this machine is: instruction sets the processor AND the operating system allow, cores, caches, limits.
+// Compiled without ISA flags, so that asking is safe everywhere.
+#include <cstddef>
+#include <string>
+
+namespace tessera {
+
+struct CpuFeatures {
+    bool avx2 = false;     // with FMA and F16C, and YMM state enabled by the OS
+    bool avx_vnni = false;
+    bool avx512 = false;   // F, BW, DQ, VL and ZMM state
+    bool avx512_vnni = false;
+    bool neon = false;
+    bool dotprod = false;
+    bool i8mm = false;
+};
+
+struct CpuTopology {
+    int n_logical = 1;        ///< CPUs this process may run on (affinity mask)
+    int n_physical = 1;       ///< distinct cores among them (SMT siblings count once)
+    double quota = 0;         ///< cgroup v1/v2 CPU quota in cores, 0 = none
+    size_t l1d_bytes = 0, l2_bytes = 0, l3_bytes = 0;  ///< of the first CPU; 0 = unknown
+    size_t memory_bytes = 0;  ///< physical memory, or the cgroup's limit where lower
+    std::string model_name;
+};
+
+/// Detected once; thread-safe.
+const CpuFeatures& cpu_features();
+const CpuTopology& cpu_topology();
+
+/// Physical cores within the affinity mask, no more than the quota rounded down, at least 1.
+int default_thread_count();
+
+/// Peak and current resident set of this process in bytes (0 where unknown).
+size_t peak_rss_bytes();
+size_t current_rss_bytes();
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+// Read-only memory mapping of a whole file. Owns the mapping; views into bytes() live as long as this object.
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "common/expected.h"
+
+namespace tessera {
+
+class MappedFile {
+  public:
+    /// Maps `path`. Errors name the path: missing, unreadable, a directory, not a regular file, empty.
+    static Result<MappedFile> open(const std::string& path);
+
+    MappedFile() = default;
+    MappedFile(MappedFile&& other) noexcept;
+    MappedFile& operator=(MappedFile&& other) noexcept;
+    ~MappedFile();
+
+    std::span<const std::byte> bytes() const { return {data_, size_}; }
+    const std::string& path() const { return path_; }
+
+    /// Hint: the range is read soon (MADV_WILLNEED), or never again (pages leave our resident set).
+    void will_need(size_t offset, size_t n) const;
+    void release(size_t offset, size_t n) const;
+
+  private:
+    std::byte* data_ = nullptr;
+    size_t size_ = 0;
+    std::string path_;
+};
+
+}  // namespace tessera

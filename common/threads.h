@@ -1,0 +1,48 @@
+#pragma once
+// The one thread pool. Work is cut into units that are handed out dynamically; the caller is worker 0.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace tessera {
+
+/// Workers wait by spinning (about 50 us), then yielding, then sleeping on a futex, so an idle pool costs nothing
+/// and a busy machine is not starved. run() is called by one thread at a time.
+class ThreadPool {
+  public:
+    /// n_threads >= 1 workers including the caller; at most kMaxThreads (clamped).
+    explicit ThreadPool(int n_threads);
+    ~ThreadPool();
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    static constexpr int kMaxThreads = 256;
+
+    int n_threads() const { return n_threads_; }
+
+    /// Calls fn(unit, worker) for every unit in [0, n_units), worker in [0, n_threads), and returns when all are
+    /// done (their writes are visible to the caller). Units start in rising order. Must not be nested. Allocates
+    /// nothing. When the abort flag is set, units not yet started are skipped.
+    template <class Fn>
+    void run(int64_t n_units, Fn&& fn) {
+        using F = std::remove_reference_t<Fn>;
+        run_erased(n_units, [](void* context, int64_t unit, int worker) { (*static_cast<F*>(context))(unit, worker); },
+                   const_cast<void*>(static_cast<const void*>(&fn)));
+    }
+
+    /// A flag that run() polls between units; nullptr for none. The flag outlives its use here.
+    void set_abort_flag(const std::atomic<bool>* flag) { abort_ = flag; }
+    bool aborted() const { return abort_ && abort_->load(std::memory_order_relaxed); }
+
+  private:
+    using UnitFn = void (*)(void* context, int64_t unit, int worker);
+    void run_erased(int64_t n_units, UnitFn fn, void* context);
+
+    struct State;
+    std::unique_ptr<State> state_;
+    int n_threads_;
+    const std::atomic<bool>* abort_ = nullptr;
+};
+
+}  // namespace tessera

@@ -1,0 +1,29 @@
+#pragma once
+// UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tessera::utf8 {
+
+struct Decoded {
+    uint32_t code_point;  ///< U+FFFD when invalid
+    uint32_t n_bytes;     ///< bytes consumed, >= 1; for invalid input the maximal ill-formed part (Unicode 3.9)
+    bool valid;
+};
+
+/// Decodes the first code point of a non-empty text.
+Decoded decode(std::string_view text);
+
+void append(std::string& out, uint32_t code_point);
+
+bool is_valid(std::string_view text);
+
+/// Length of the longest prefix that does not end inside a sequence which further bytes could complete.
+size_t complete_prefix(std::string_view text);
+
+/// Invalid parts replaced by U+FFFD.
+std::string sanitize(std::string_view text);
+
+}  // namespace tessera::utf8

@@ -1,0 +1,142 @@
+#pragma once
+// A GGUF model file, opened: everything is validated first, then exposed as views into the mapping.
+// Format: ggml's GGUF specification, versions 2 and 3, little endian.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/expected.h"
+#include "common/mapped_file.h"
+#include "quants/types.h"
+
+namespace tessera::gguf {
+
+enum class ValueType : uint32_t {
+    U8 = 0, I8 = 1, U16 = 2, I16 = 3, U32 = 4, I32 = 5, F32 = 6, Bool = 7, String = 8, Array = 9, U64 = 10,
+    I64 = 11, F64 = 12,
+};
+
+const char* value_type_name(ValueType type);
+
+/// One metadata value: a view into the file (or into the File's store of overrides).
+class Value {
+  public:
+    ValueType type() const { return type_; }
+    bool is_array() const { return type_ == ValueType::Array; }
+    /// Arrays only.
+    ValueType element_type() const { return element_; }
+    uint64_t size() const { return count_; }
+
+    /// Any integer type (bool counts as 0/1) that fits int64; nothing otherwise.
+    std::optional<int64_t> as_int() const;
+    /// F32, F64 or an integer.
+    std::optional<double> as_float() const;
+    std::optional<bool> as_bool() const;
+    std::optional<std::string_view> as_string() const;
+
+    /// Element i < size() of an array as a scalar Value. O(1); string arrays are indexed when the file opens.
+    Value at(uint64_t i) const;
+
+    /// The value for people: scalars in full, arrays as "[n] first, second, ..." cut at max_items.
+    std::string to_string(size_t max_items = 6) const;
+
+  private:
+    friend class File;
+    friend struct Parser;
+    ValueType type_ = ValueType::U8;
+    ValueType element_ = ValueType::U8;
+    uint64_t count_ = 0;
+    const std::byte* data_ = nullptr;        // scalar bytes, string bytes, or packed array elements
+    uint64_t length_ = 0;                    // bytes of a string
+    const std::string_view* strings_ = nullptr;  // [count_] of a string array
+};
+
+struct KeyValue {
+    std::string_view key;
+    Value value;
+};
+
+/// A tensor of the file. Shape is row-major, outermost first (the file's ne[] reversed, once, here); unused
+/// leading dimensions are not stored: shape.size() == n_dims.
+struct TensorInfo {
+    std::string_view name;
+    Type type;
+    int n_dims;
+    int64_t shape[4];                 // [n_dims]
+    std::span<const std::byte> data;  // type's blocks, row after row; valid while the File lives
+    int file_index;                   // which split file
+
+    int64_t n_elements() const;
+    int64_t n_cols() const { return shape[n_dims - 1]; }  // the contracted dimension, contiguous
+    std::string shape_string() const;                     // "[512, 128]"
+};
+
+/// A `--override-kv KEY=TYPE:VALUE` argument: TYPE is int, float, bool or str.
+struct Override {
+    std::string key;
+    ValueType type = ValueType::I64;
+    int64_t i = 0;
+    double f = 0;
+    std::string s;
+};
+Result<Override> parse_override(std::string_view argument);
+
+class File {
+  public:
+    struct Options {
+        std::vector<Override> overrides;
+    };
+
+    /// Opens a GGUF file, or the first of a split (`NAME-00001-of-00003.gguf`) with all its siblings. O(bytes of
+    /// metadata). Allocates no more than a small multiple of the metadata's size. Every error starts with the path.
+    static Result<File> open(const std::string& path, const Options& options);
+    static Result<File> open(const std::string& path) { return open(path, Options{}); }
+
+    /// The same over bytes in memory that outlive the File (one file, no split siblings); for tests and fuzzing.
+    static Result<File> parse(std::span<const std::byte> bytes, const std::string& name, const Options& options);
+
+    File(File&&) noexcept;
+    File& operator=(File&&) noexcept;
+    ~File();
+
+    const std::string& path() const;
+    uint32_t version() const;
+    uint64_t alignment() const;
+    int n_files() const;
+    /// Bytes of all the files together.
+    uint64_t total_bytes() const;
+    const MappedFile& mapping(int file_index) const;
+
+    std::span<const KeyValue> keys() const;
+    std::span<const TensorInfo> tensors() const;
+
+    /// Null when absent. O(1).
+    const Value* find(std::string_view key) const;
+    const TensorInfo* find_tensor(std::string_view name) const;
+
+    /// A required key of the wanted kind and range; the error names key, expectation and finding.
+    Result<int64_t> get_int(std::string_view key, int64_t min, int64_t max) const;
+    Result<double> get_float(std::string_view key) const;  // finite
+    Result<bool> get_bool(std::string_view key) const;
+    Result<std::string_view> get_string(std::string_view key) const;
+    /// The same with a default for an absent key (a present one of the wrong kind stays an error).
+    Result<int64_t> get_int_or(std::string_view key, int64_t fallback, int64_t min, int64_t max) const;
+    Result<double> get_float_or(std::string_view key, double fallback) const;
+    Result<bool> get_bool_or(std::string_view key, bool fallback) const;
+    Result<std::string_view> get_string_or(std::string_view key, std::string_view fallback) const;
+    /// A required array whose elements are of `element` type.
+    Result<Value> get_array(std::string_view key, ValueType element) const;
+
+  private:
+    File();
+    friend struct Parser;
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::gguf

@@ -1,0 +1,52 @@
+#pragma once
+// Streaming GGUF v3 writer: metadata first, then tensor bytes in the order they were declared. Writes to a
+// temporary name beside the target and renames at finish(), so that nothing half-made is left behind.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/expected.h"
+#include "ggml-like/gguf/file.h"
+#include "quants/types.h"
+
+namespace tessera::gguf {
+
+class Writer {
+  public:
+    explicit Writer(std::string path, uint32_t alignment = 32);
+    ~Writer();  // removes the temporary file when finish() was not reached
+    Writer(Writer&&) noexcept;
+
+    /// Metadata; before begin_data(). A key set twice is replaced in place.
+    void set_int(std::string_view key, ValueType type, int64_t value);
+    void set_u32(std::string_view key, uint32_t value) { set_int(key, ValueType::U32, value); }
+    void set_float(std::string_view key, double value, ValueType type = ValueType::F32);
+    void set_bool(std::string_view key, bool value);
+    void set_string(std::string_view key, std::string_view value);
+    void set_strings(std::string_view key, std::span<const std::string> values);
+    void set_array(std::string_view key, ValueType element, std::span<const std::byte> packed);
+    /// Any value of an open file, unchanged.
+    void set_value(std::string_view key, const Value& value);
+
+    /// Declares the next tensor; shape outermost first. `type_id` is a GGUF type id (private ids allowed), n_bytes
+    /// its data's size.
+    void add_tensor(std::string_view name, std::span<const int64_t> shape, uint32_t type_id, uint64_t n_bytes);
+
+    /// Writes header, metadata and tensor records. Then write() once or more per tensor, in order, n_bytes in all.
+    Result<void> begin_data();
+    Result<void> write(std::span<const std::byte> bytes);
+    /// Checks that every tensor is complete, syncs, renames.
+    Result<void> finish();
+
+    /// Size of the finished file; valid after the last add_tensor().
+    uint64_t total_bytes() const;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::gguf
