@@ -18,8 +18,8 @@ enum class Type : uint32_t {
 
 enum class TypeRole { Weight, Data };
 
-/// Decodes n weights (n % block == 0) of consecutive blocks at src (any alignment) to f32. Exact: the value that
-/// the format's formula gives, rounded as quants/blocks.h states.
+/// Decodes n weights (n % block == 0) of consecutive blocks at src (any alignment) to f32. Exact: the value
+/// that the format's formula gives, rounded as quants/blocks.h states.
 using DequantizeFn = void (*)(const void* src, float* dst, int64_t n);
 
 /// Encodes n weights (n % block == 0). `importance` [n] or null weighs the squared error of each weight.
@@ -27,8 +27,8 @@ using QuantizeFn = void (*)(const float* src, const float* importance, void* dst
 
 struct TypeInfo {
     Type type;
-    std::string_view name;    ///< lower case, e.g. "q4_k"
-    int block;                ///< weights per block
+    std::string_view name;  ///< lower case, e.g. "q4_k"
+    int block;              ///< weights per block
     int block_bytes;
     TypeRole role;
     DequantizeFn dequantize;  ///< null for Data types

@@ -1,0 +1,25 @@
+#pragma once
+// Encoders: f32 weights to one block of a type. A type has an encoder exactly if encode() is declared here
+// for its block; the registry finds it by that.
+#include <bit>
+
+#include "common/f16.h"
+#include "quants/blocks.h"
+
+namespace tessera::quants {
+
+// encode(x, importance, block): x [kWeights]; importance [kWeights] or null weighs the squared error of each
+// weight. Never fails. A quantized block with an infinite or NaN weight decodes to NaNs, so that damage stays
+// visible; values beyond the format's range saturate.
+
+// The plain floats convert each number by itself, to nearest even, and keep infinities and NaNs.
+inline void encode(const float* x, const float*, BlockF32& b) {
+    store_u32(std::bit_cast<uint32_t>(*x), b.bits);
+}
+inline void encode(const float* x, const float*, BlockF16& b) { store_u16(f32_to_f16(*x), b.bits); }
+inline void encode(const float* x, const float*, BlockBF16& b) { store_u16(f32_to_bf16(*x), b.bits); }
+
+/// See q8_0.cpp for the choice of scale; importance has no influence.
+void encode(const float* x, const float* importance, BlockQ8_0& b);
+
+}  // namespace tessera::quants
