@@ -1,13 +1,10 @@
 // Formatting of errors. check_failed is the one place where the library ends the process, for our own bugs.
 #include "common/expected.h"
 
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
 namespace tessera {
-
-namespace {
 
 std::string vstrf(const char* format, va_list args) {
     va_list again;
@@ -19,18 +16,24 @@ std::string vstrf(const char* format, va_list args) {
     return text;
 }
 
-}  // namespace
-
 const char* error_code_name(ErrorCode code) {
     switch (code) {
-        case ErrorCode::InvalidArgument: return "invalid argument";
-        case ErrorCode::NotFound: return "not found";
-        case ErrorCode::Malformed: return "malformed";
-        case ErrorCode::Unsupported: return "unsupported";
-        case ErrorCode::OutOfMemory: return "out of memory";
-        case ErrorCode::Io: return "input/output error";
-        case ErrorCode::Cancelled: return "cancelled";
-        case ErrorCode::Internal: return "internal error";
+        case ErrorCode::InvalidArgument:
+            return "invalid argument";
+        case ErrorCode::NotFound:
+            return "not found";
+        case ErrorCode::Malformed:
+            return "malformed";
+        case ErrorCode::Unsupported:
+            return "unsupported";
+        case ErrorCode::OutOfMemory:
+            return "out of memory";
+        case ErrorCode::Io:
+            return "input/output error";
+        case ErrorCode::Cancelled:
+            return "cancelled";
+        case ErrorCode::Internal:
+            return "internal error";
     }
     return "unknown";
 }

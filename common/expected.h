@@ -1,5 +1,6 @@
 #pragma once
 // Result<T> and Error: how every fallible function of tessera answers. Nothing of ours throws.
+#include <cstdarg>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -32,6 +33,7 @@ using Result = tl::expected<T, Error>;
 
 /// printf into a std::string; the compiler checks the arguments.
 std::string strf(const char* format, ...) __attribute__((format(printf, 1, 2)));
+std::string vstrf(const char* format, va_list args) __attribute__((format(printf, 1, 0)));
 
 /// `return fail(ErrorCode::Malformed, "key '%s': expected u32, found %s", ...)` from any Result<T>.
 tl::unexpected<Error> fail(ErrorCode code, const char* format, ...) __attribute__((format(printf, 2, 3)));

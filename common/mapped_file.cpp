@@ -1,0 +1,107 @@
+// Owns one read-only mapping of one regular file. Assumes that nobody shortens the file while it is mapped:
+// the system would answer such a read with SIGBUS. Parsing of the bytes starts in ggml-like/gguf.
+#include "common/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include "common/strings.h"
+
+namespace tessera {
+
+namespace {
+
+struct Descriptor {
+    int fd;
+    explicit Descriptor(int number) : fd(number) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() {
+        if (fd >= 0) ::close(fd);
+    }
+};
+
+size_t page_size() {
+    static const size_t size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+tl::unexpected<Error> system_failure(const char* verb, const std::string& path, int error) {
+    const bool missing = error == ENOENT || error == ENOTDIR;
+    return fail(missing ? ErrorCode::NotFound : ErrorCode::Io, "cannot %s '%s': %s", verb,
+                printable(path, 400).c_str(), std::generic_category().message(error).c_str());
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+    const std::string shown = printable(path, 400);
+    if (path.find('\0') != std::string::npos)
+        return fail(ErrorCode::InvalidArgument, "file name '%s' holds a zero byte", shown.c_str());
+    // O_NONBLOCK: opening a FIFO that has no writer would otherwise wait for ever.
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.fd < 0) return system_failure("open", path, errno);
+    struct stat status {};
+    if (fstat(file.fd, &status) != 0) return system_failure("examine", path, errno);
+    if (S_ISDIR(status.st_mode))
+        return fail(ErrorCode::InvalidArgument, "'%s' is a directory, expected a file", shown.c_str());
+    if (!S_ISREG(status.st_mode))
+        return fail(ErrorCode::InvalidArgument, "'%s' is not a regular file (a pipe, socket or device)",
+                    shown.c_str());
+    if (status.st_size <= 0) return fail(ErrorCode::Malformed, "'%s' is empty (0 bytes)", shown.c_str());
+
+    const size_t size = static_cast<size_t>(status.st_size);
+    void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
+    if (data == MAP_FAILED) return system_failure("map", path, errno);
+    MappedFile mapped;
+    mapped.data_ = static_cast<std::byte*>(data);
+    mapped.size_ = size;
+    mapped.path_ = path;
+    return mapped;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      path_(std::move(other.path_)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+    // The old mapping leaves with `moved`.
+    MappedFile moved(std::move(other));
+    std::swap(data_, moved.data_);
+    std::swap(size_, moved.size_);
+    path_.swap(moved.path_);
+    return *this;
+}
+
+MappedFile::~MappedFile() {
+    if (data_) munmap(data_, size_);
+}
+
+void MappedFile::will_need(size_t offset, size_t n) const {
+    if (offset >= size_ || n == 0) return;
+    const size_t first = offset / page_size() * page_size();
+    const size_t end = offset + std::min(n, size_ - offset);
+    madvise(data_ + first, end - first, MADV_WILLNEED);
+}
+
+void MappedFile::release(size_t offset, size_t n) const {
+    if (offset >= size_ || n == 0) return;
+    // Whole pages inside the range only: the neighbours may still want the pages at its ends. The file's last
+    // page has no neighbour behind it.
+    const size_t page = page_size();
+    const size_t end = offset + std::min(n, size_ - offset);
+    const size_t first = (offset + page - 1) / page * page;
+    const size_t last = end == size_ ? end : end / page * page;
+    if (first < last) madvise(data_ + first, last - first, MADV_DONTNEED);
+}
+
+}  // namespace tessera

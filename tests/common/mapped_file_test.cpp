@@ -1,0 +1,107 @@
+#include "common/mapped_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "tests/common/temp_dir.h"
+
+namespace tessera {
+namespace {
+
+std::string text_of(const MappedFile& file) {
+    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+Error error_of(const std::string& path) {
+    auto file = MappedFile::open(path);
+    EXPECT_FALSE(file) << path;
+    return file ? Error{} : file.error();
+}
+
+TEST(MappedFile, MapsTheWholeFile) {
+    const test::TempFolder folder;
+    const std::string path = folder.write("a.bin", "tessera");
+    auto file = MappedFile::open(path);
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_EQ(text_of(*file), "tessera");
+    EXPECT_EQ(file->path(), path);
+}
+
+TEST(MappedFile, MovesTheMapping) {
+    const test::TempFolder folder;
+    MappedFile a = MappedFile::open(folder.write("a", "first")).value();
+    MappedFile b = MappedFile::open(folder.write("b", "second")).value();
+    const std::byte* where = a.bytes().data();
+    b = std::move(a);
+    EXPECT_EQ(b.bytes().data(), where);
+    EXPECT_EQ(b.path(), folder.at("a"));
+    EXPECT_TRUE(a.bytes().empty());
+    const MappedFile c(std::move(b));
+    EXPECT_EQ(text_of(c), "first");
+    EXPECT_TRUE(b.bytes().empty());
+}
+
+TEST(MappedFile, ErrorsNameThePathAndTheReason) {
+    const test::TempFolder folder;
+    Error error = error_of(folder.at("absent.gguf"));
+    EXPECT_EQ(error.code, ErrorCode::NotFound);
+    EXPECT_NE(error.message.find("absent.gguf"), std::string::npos);
+    EXPECT_NE(error.message.find(strerror(ENOENT)), std::string::npos);
+
+    error = error_of(folder.path());
+    EXPECT_EQ(error.code, ErrorCode::InvalidArgument);
+    EXPECT_NE(error.message.find("is a directory"), std::string::npos);
+
+    error = error_of(folder.write("empty.gguf", ""));
+    EXPECT_EQ(error.code, ErrorCode::Malformed);
+    EXPECT_NE(error.message.find("empty.gguf' is empty"), std::string::npos);
+
+    EXPECT_EQ(error_of(folder.write("plain", "x") + "/inside").code, ErrorCode::NotFound);
+    EXPECT_EQ(error_of("").code, ErrorCode::NotFound);
+    EXPECT_EQ(error_of(std::string("a\0b", 3)).code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(error_of("/dev/null").code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(error_of("no\nsuch").message.find('\n'), std::string::npos);
+}
+
+TEST(MappedFile, AFifoIsRefusedWithoutWaiting) {
+    const test::TempFolder folder;
+    ASSERT_EQ(mkfifo(folder.at("pipe").c_str(), 0600), 0);
+    const Error error = error_of(folder.at("pipe"));
+    EXPECT_EQ(error.code, ErrorCode::InvalidArgument);
+    EXPECT_NE(error.message.find("not a regular file"), std::string::npos);
+}
+
+TEST(MappedFile, UnreadableFile) {
+    if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
+    const test::TempFolder folder;
+    const std::string path = folder.write("secret", "x");
+    ASSERT_EQ(chmod(path.c_str(), 0), 0);
+    EXPECT_EQ(error_of(path).code, ErrorCode::Io);
+}
+
+TEST(MappedFile, HintsLeaveTheBytesAlone) {
+    const test::TempFolder folder;
+    std::string text(5 * 4096 + 123, 'x');
+    for (size_t i = 0; i < text.size(); i++) text[i] = static_cast<char>('a' + i % 23);
+    const MappedFile file = MappedFile::open(folder.write("f", text)).value();
+    for (const auto& [offset, n] : {std::pair<size_t, size_t>{0, text.size()},
+                                    {1, 5000},
+                                    {4095, 2},
+                                    {4096, 4096},
+                                    {text.size() - 1, 1},
+                                    {text.size(), 10},
+                                    {SIZE_MAX, SIZE_MAX},
+                                    {100, SIZE_MAX},
+                                    {5, 0}}) {
+        file.will_need(offset, n);
+        file.release(offset, n);
+        ASSERT_EQ(text_of(file), text);
+    }
+}
+
+}  // namespace
+}  // namespace tessera

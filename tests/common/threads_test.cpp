@@ -1,0 +1,242 @@
+#include "common/threads.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::atomic<int64_t> n_allocations{0};
+
+}  // namespace
+
+// Replaced to count: a run of the pool must not touch the heap.
+void* operator new(size_t n) {
+    n_allocations.fetch_add(1, std::memory_order_relaxed);
+    if (void* p = std::malloc(n)) return p;
+    std::abort();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace tessera {
+namespace {
+
+double cpu_seconds() {
+    struct rusage usage {};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+TEST(ThreadPool, EveryUnitRunsOnceOnAValidWorker) {
+    for (const int n_threads : {1, 2, 3, 4, 9}) {
+        ThreadPool pool(n_threads);
+        EXPECT_EQ(pool.n_threads(), n_threads);
+        for (const int64_t n_units : {0, 1, 2, 3, 7, 64, 1000}) {
+            std::vector<int> counts(static_cast<size_t>(n_units));  // plain: units share nothing
+            std::atomic<bool> workers_valid{true};
+            pool.run(n_units, [&](int64_t unit, int worker) {
+                counts[static_cast<size_t>(unit)]++;
+                if (worker < 0 || worker >= n_threads) workers_valid = false;
+            });
+            EXPECT_TRUE(workers_valid);
+            EXPECT_EQ(std::count(counts.begin(), counts.end(), 1), n_units);
+        }
+    }
+}
+
+TEST(ThreadPool, TheSizeIsClamped) {
+    EXPECT_EQ(ThreadPool(0).n_threads(), 1);
+    EXPECT_EQ(ThreadPool(-5).n_threads(), 1);
+    EXPECT_LE(ThreadPool(100000).n_threads(), ThreadPool::kMaxThreads);
+}
+
+TEST(ThreadPool, TheCallerIsWorkerZeroAndWorkersNeverShareANumber) {
+    ThreadPool pool(4);
+    const auto caller = std::this_thread::get_id();
+    std::vector<std::atomic<bool>> busy(4);
+    std::atomic<bool> wrong{false};
+    for (int round = 0; round < 50; round++)
+        pool.run(100, [&](int64_t, int worker) {
+            if (busy[static_cast<size_t>(worker)].exchange(true)) wrong = true;
+            if ((worker == 0) != (std::this_thread::get_id() == caller)) wrong = true;
+            busy[static_cast<size_t>(worker)] = false;
+        });
+    EXPECT_FALSE(wrong);
+}
+
+// Back-to-back runs of all sizes, each with a context of its own that dies at once: a worker that took a unit
+// of one run with the job of another would write to the wrong place or twice.
+TEST(ThreadPool, LateWorkersNeverMixRuns) {
+    for (const int n_threads : {2, 4, 8}) {
+        ThreadPool pool(n_threads);
+        for (int run = 0; run < 5000; run++) {
+            const int64_t n_units = 1 + run % 13;
+            std::vector<int> seen(13, -1);
+            pool.run(n_units, [&seen, run](int64_t unit, int) {
+                int& slot = seen[static_cast<size_t>(unit)];
+                slot = slot == -1 ? run : -2;
+            });
+            for (int64_t unit = 0; unit < 13; unit++)
+                ASSERT_EQ(seen[static_cast<size_t>(unit)], unit < n_units ? run : -1) << "run " << run;
+        }
+    }
+}
+
+TEST(ThreadPool, WritesAreVisibleFromRunToRun) {
+    ThreadPool pool(4);
+    std::vector<int64_t> a(257, 1), b(257, 0);
+    for (int step = 0; step < 200; step++) {
+        pool.run(257,
+                 [&](int64_t i, int) { b[static_cast<size_t>(i)] = a[static_cast<size_t>(256 - i)] + 1; });
+        a.swap(b);
+    }
+    EXPECT_EQ(std::accumulate(a.begin(), a.end(), int64_t{0}), 257 * 201);
+}
+
+TEST(ThreadPool, WorkersDoShareTheWork) {
+    ThreadPool pool(2);
+    std::atomic<int> n_inside{0};
+    // Each unit waits for the other, which only two threads at a time can satisfy.
+    pool.run(2, [&](int64_t, int) {
+        n_inside++;
+        while (n_inside < 2) std::this_thread::yield();
+    });
+    EXPECT_EQ(n_inside, 2);
+}
+
+TEST(ThreadPool, UnitsStartInRisingOrder) {
+    ThreadPool pool(3);
+    std::vector<std::vector<int64_t>> taken(3);
+    for (auto& list : taken) list.reserve(1000);
+    pool.run(1000, [&](int64_t unit, int worker) { taken[static_cast<size_t>(worker)].push_back(unit); });
+    for (const auto& list : taken) EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
+}
+
+TEST(ThreadPool, SleepingWorkersWakeUp) {
+    ThreadPool pool(3);
+    for (int round = 0; round < 5; round++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        std::atomic<int64_t> sum{0};
+        pool.run(100, [&](int64_t unit, int) { sum += unit; });
+        EXPECT_EQ(sum, 4950);
+    }
+}
+
+TEST(ThreadPool, TheCallerSleepsUntilASlowUnitIsDone) {
+    ThreadPool pool(2);
+    for (int round = 0; round < 3; round++) {
+        std::atomic<bool> worker_started{false}, worker_done{false};
+        pool.run(2, [&](int64_t, int worker) {
+            if (worker == 0) {
+                while (!worker_started) std::this_thread::yield();
+                return;
+            }
+            worker_started = true;
+            // Far longer than the caller spins and yields.
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            worker_done = true;
+        });
+        EXPECT_TRUE(worker_done);
+    }
+}
+
+TEST(ThreadPool, AnIdlePoolUsesNoProcessorTime) {
+    ThreadPool pool(4);
+    pool.run(100, [](int64_t, int) {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const double before = cpu_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_LT(cpu_seconds() - before, 0.05);
+}
+
+TEST(ThreadPool, ARunAllocatesNothing) {
+    ThreadPool pool(4);
+    std::atomic<int64_t> sum{0};
+    const auto add = [&](int64_t unit, int) { sum.fetch_add(unit, std::memory_order_relaxed); };
+    pool.run(64, add);
+    const int64_t before = n_allocations;
+    for (int round = 0; round < 100; round++) pool.run(64, add);
+    EXPECT_EQ(n_allocations, before);
+    EXPECT_EQ(sum, 101 * 2016);
+}
+
+TEST(ThreadPool, AbortSkipsUnitsNotYetStarted) {
+    for (const int n_threads : {1, 4}) {
+        ThreadPool pool(n_threads);
+        std::atomic<bool> abort{false};
+        pool.set_abort_flag(&abort);
+        std::atomic<int64_t> n_started{0};
+        pool.run(int64_t{1} << 40, [&](int64_t unit, int) {
+            n_started++;
+            if (unit == 100) abort = true;
+        });
+        EXPECT_TRUE(pool.aborted());
+        EXPECT_GE(n_started, 101);
+        n_started = 0;
+        pool.run(50, [&](int64_t, int) { n_started++; });
+        pool.run(1, [&](int64_t, int) { n_started++; });
+        EXPECT_EQ(n_started, 0);
+        abort = false;
+        pool.run(50, [&](int64_t, int) { n_started++; });
+        EXPECT_EQ(n_started, 50);
+        abort = true;
+        pool.set_abort_flag(nullptr);
+        EXPECT_FALSE(pool.aborted());
+        pool.run(50, [&](int64_t, int) { n_started++; });
+        EXPECT_EQ(n_started, 100);
+    }
+}
+
+TEST(ThreadPool, TwoPoolsWorkSideBySide) {
+    std::atomic<int64_t> sum{0};
+    const auto work = [&sum] {
+        ThreadPool pool(3);
+        for (int round = 0; round < 300; round++) pool.run(20, [&](int64_t unit, int) { sum += unit; });
+    };
+    std::thread other(work);
+    work();
+    other.join();
+    EXPECT_EQ(sum, 2 * 300 * 190);
+}
+
+TEST(ThreadPool, ManyMoreThreadsThanProcessorsStillFinishSoon) {
+    ThreadPool pool(64);
+    std::atomic<int64_t> sum{0};
+    const auto start = std::chrono::steady_clock::now();
+    for (int round = 0; round < 200; round++) pool.run(64, [&](int64_t unit, int) { sum += unit; });
+    EXPECT_EQ(sum, 200 * 2016);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(ThreadPool, DestructionJoinsBusyAndSleepingWorkers) {
+    for (int round = 0; round < 50; round++) {
+        ThreadPool pool(1 + round % 6);
+        if (round % 2) pool.run(8, [](int64_t, int) {});
+        if (round % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+}
+
+TEST(ThreadPoolDeathTest, NestedRunsAreOurOwnBug) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    for (const int n_threads : {1, 3})
+        EXPECT_DEATH(
+            {
+                ThreadPool pool(n_threads);
+                pool.run(4, [&](int64_t, int) { pool.run(4, [](int64_t, int) {}); });
+            },
+            "internal error");
+}
+
+}  // namespace
+}  // namespace tessera
