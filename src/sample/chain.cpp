@@ -1,0 +1,69 @@
+// Builds a sequence's samplers from its parameters and runs them in order. Knows no sampler by name: what
+// exists is registry.cpp's business, what each one does its own file's.
+#include "src/sample/chain.h"
+
+#include "src/sample/fixed_exp.h"
+
+namespace tessera::sample {
+
+namespace {
+
+constexpr int32_t kMaxVocab = 1 << 24;
+static_assert(UINT64_MAX / kWeightOne >= static_cast<uint64_t>(kMaxVocab) - 1, "sums of weights must fit");
+
+}  // namespace
+
+Result<Chain> Chain::create(const Params& params, int32_t n_vocab, uint64_t stream) {
+    if (n_vocab < 1 || n_vocab > kMaxVocab) {
+        return fail(ErrorCode::InvalidArgument, "sampling: expected a vocabulary of 1 to %d tokens, found %d",
+                    kMaxVocab, n_vocab);
+    }
+    Chain chain;
+    chain.n_vocab_ = n_vocab;
+    chain.stream_ = stream;
+    const double seed = params.number("seed");
+    chain.seed_ = seed < 0 ? random_seed() : static_cast<uint64_t>(seed);
+    TSR_TRY(const std::vector<const SamplerInfo*> order, parse_order(params.text("samplers")));
+    for (const SamplerInfo* info : order) {
+        TSR_TRY(std::unique_ptr<Sampler> sampler, info->make(params, n_vocab));
+        if (!sampler) continue;
+        chain.samplers_.push_back(std::move(sampler));
+        chain.names_.push_back(info->name);
+    }
+    return chain;
+}
+
+int32_t Chain::sample(std::span<const float> logits) { return sample(logits, buffer_); }
+
+int32_t Chain::sample(std::span<const float> logits, Candidates& buffer) {
+    TSR_CHECK(logits.size() == static_cast<size_t>(n_vocab_));
+    last_ = {.seed = seed_, .stream = stream_, .step = step_++};
+    last_.n_nan = buffer.assign(logits);
+    for (const auto& sampler : samplers_) sampler->apply(buffer, last_);
+    return last_.id;
+}
+
+void Chain::accept(int32_t id) {
+    TSR_CHECK(id >= 0 && id < n_vocab_);
+    for (const auto& sampler : samplers_) sampler->accept(id);
+}
+
+void Chain::reset() {
+    for (const auto& sampler : samplers_) sampler->reset();
+    step_ = 0;
+    last_ = {};
+}
+
+Chain Chain::clone() const {
+    Chain copy;
+    for (const auto& sampler : samplers_) copy.samplers_.push_back(sampler->clone());
+    copy.names_ = names_;
+    copy.last_ = last_;
+    copy.n_vocab_ = n_vocab_;
+    copy.seed_ = seed_;
+    copy.stream_ = stream_;
+    copy.step_ = step_;
+    return copy;
+}
+
+}  // namespace tessera::sample

@@ -1,0 +1,116 @@
+// logit_bias: adds a constant to the logits of chosen tokens; -inf bans one.
+// Owns the reading of the list "ID(+|-)VALUE,...". Ids are held against the vocabulary when the sampler is
+// built.
+#include <algorithm>
+#include <cmath>
+
+#include "common/strings.h"
+#include "src/sample/sampler.h"
+
+namespace tessera::sample {
+
+extern const SamplerInfo kLogitBias;
+
+namespace {
+
+constexpr double kMaxBias = 1e6;
+
+struct Bias {
+    int32_t id;
+    float value;
+};
+
+tl::unexpected<Error> bad_item(std::string_view item) {
+    return fail(
+        ErrorCode::InvalidArgument,
+        "logit_bias: expected ID(+|-)VALUE with ID from 0 and VALUE up to %g or -inf, such as 15043+1.5; "
+        "found '%s'",
+        kMaxBias, printable(item).c_str());
+}
+
+Result<Bias> parse_item(std::string_view item) {
+    const size_t sign = item.find_first_of("+-");
+    if (sign == std::string_view::npos) return bad_item(item);
+    const std::optional<int64_t> id = parse_int(item.substr(0, sign));
+    if (!id || *id < 0 || *id > INT32_MAX) return bad_item(item);
+    const std::string_view size = item.substr(sign + 1);
+    if (item[sign] == '-' && size == "inf") return Bias{static_cast<int32_t>(*id), -INFINITY};
+    if (size.find_first_of("0123456789.") != 0) return bad_item(item);
+    const std::optional<double> value = parse_double(size);
+    if (!value || !(*value <= kMaxBias)) return bad_item(item);
+    return Bias{static_cast<int32_t>(*id), static_cast<float>(item[sign] == '-' ? -*value : *value)};
+}
+
+/// The items by ascending id.
+Result<std::vector<Bias>> parse_biases(std::string_view text) {
+    std::vector<Bias> biases;
+    if (trim(text).empty()) return biases;
+    for (std::string_view item : split(text, ',')) {
+        TSR_TRY(const Bias bias, parse_item(trim(item)));
+        biases.push_back(bias);
+    }
+    std::sort(biases.begin(), biases.end(), [](const Bias& a, const Bias& b) { return a.id < b.id; });
+    const auto same = [](const Bias& a, const Bias& b) { return a.id == b.id; };
+    const auto twice = std::adjacent_find(biases.begin(), biases.end(), same);
+    if (twice != biases.end()) {
+        return fail(ErrorCode::InvalidArgument, "logit_bias: token %d is named twice", twice->id);
+    }
+    return biases;
+}
+
+Result<void> check(std::string_view text) {
+    TSR_TRY_VOID(parse_biases(text));
+    return {};
+}
+
+constexpr ParamInfo kParams[] = {
+    {.name = "logit_bias",
+     .kind = ParamKind::Text,
+     .form = "ID(+|-)VALUE,...",
+     .check = check,
+     .help = "Add VALUE to the logit of token ID; `-inf` bans the token."},
+};
+
+class LogitBias final : public Sampler {
+  public:
+    explicit LogitBias(std::vector<Bias> biases) : biases_(std::move(biases)) {}
+
+    void apply(Candidates& candidates, Context&) override {
+        const auto entries = candidates.entries();
+        if (candidates.complete()) {
+            for (const Bias& bias : biases_) add(entries[static_cast<size_t>(bias.id)], bias.value);
+        } else {
+            const auto below = [](const Bias& bias, int32_t id) { return bias.id < id; };
+            for (Candidate& c : entries) {
+                const auto bias = std::lower_bound(biases_.begin(), biases_.end(), c.id, below);
+                if (bias != biases_.end() && bias->id == c.id) add(c, bias->value);
+            }
+        }
+        candidates.logits_changed();
+    }
+
+    std::unique_ptr<Sampler> clone() const override { return std::make_unique<LogitBias>(*this); }
+
+  private:
+    static void add(Candidate& c, float value) {
+        c.logit = value == -INFINITY ? value : c.logit + value;  // +inf - inf would be NaN
+    }
+
+    std::vector<Bias> biases_;
+};
+
+Result<std::unique_ptr<Sampler>> make(const Params& params, int32_t n_vocab) {
+    TSR_TRY(std::vector<Bias> biases, parse_biases(params.text("logit_bias")));
+    if (biases.empty()) return nullptr;
+    if (biases.back().id >= n_vocab) {
+        return fail(ErrorCode::InvalidArgument, "logit_bias: expected token ids from 0 to %d, found %d",
+                    n_vocab - 1, biases.back().id);
+    }
+    return std::make_unique<LogitBias>(std::move(biases));
+}
+
+}  // namespace
+
+constexpr SamplerInfo kLogitBias = {"logit_bias", "raises, lowers or bans chosen tokens", kParams, make};
+
+}  // namespace tessera::sample

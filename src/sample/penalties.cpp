@@ -1,0 +1,134 @@
+// penalties: lowers the logits of tokens seen among the last n. Repetition divides positive and multiplies
+// negative logits (Keskar et al., "CTRL", 2019); presence subtracts once, frequency once an occurrence (as
+// the OpenAI API). Assumes that every token of the text, prompt included, is accept()ed.
+#include <algorithm>
+
+#include "src/sample/sampler.h"
+
+namespace tessera::sample {
+
+extern const SamplerInfo kPenalties;
+
+namespace {
+
+constexpr ParamInfo kParams[] = {
+    {.name = "repeat_penalty",
+     .default_value = 1,
+     .min = 0.01,
+     .max = 100,
+     .help = "Divide positive and multiply negative logits of recent tokens by this; 1: off."},
+    {.name = "presence_penalty",
+     .default_value = 0,
+     .min = -100,
+     .max = 100,
+     .help = "Subtract this from the logits of recent tokens; 0: off."},
+    {.name = "frequency_penalty",
+     .default_value = 0,
+     .min = -100,
+     .max = 100,
+     .help = "Subtract this times the number of recent occurrences; 0: off."},
+    {.name = "repeat_last_n",
+     .kind = ParamKind::Int,
+     .default_value = 64,
+     .min = -1,
+     .max = 1048576,
+     .help = "How many tokens, prompt included, count as recent for the three penalties; 0: none, -1: all."},
+};
+
+/// How often each token occurs in a sliding window, and which ones do.
+class Window {
+  public:
+    /// last_n: length of the window, or -1 for one that never drops a token.
+    Window(int64_t last_n, int32_t n_vocab)
+        : ring_(static_cast<size_t>(std::max<int64_t>(last_n, 0))), seen_(static_cast<size_t>(n_vocab)) {
+        distinct_.resize(ring_.empty() ? seen_.size() : std::min(ring_.size(), seen_.size()));
+    }
+
+    void push(int32_t id) {
+        if (!ring_.empty()) {
+            if (n_tok_ >= ring_.size()) remove(ring_[n_tok_ % ring_.size()]);
+            ring_[n_tok_ % ring_.size()] = id;
+            n_tok_++;
+        }
+        Seen& seen = seen_[static_cast<size_t>(id)];
+        if (seen.count++ == 0) {
+            seen.slot = static_cast<uint32_t>(n_distinct_);
+            distinct_[n_distinct_++] = id;
+        }
+    }
+
+    void clear() {
+        for (int32_t id : distinct()) seen_[static_cast<size_t>(id)] = {};
+        n_distinct_ = n_tok_ = 0;
+    }
+
+    std::span<const int32_t> distinct() const { return {distinct_.data(), n_distinct_}; }
+    uint32_t count(int32_t id) const { return seen_[static_cast<size_t>(id)].count; }
+
+  private:
+    struct Seen {
+        uint32_t count = 0;
+        uint32_t slot = 0;  // place in distinct_
+    };
+
+    void remove(int32_t id) {
+        Seen& seen = seen_[static_cast<size_t>(id)];
+        if (--seen.count > 0) return;
+        const int32_t moved = distinct_[--n_distinct_];
+        distinct_[seen.slot] = moved;
+        seen_[static_cast<size_t>(moved)].slot = seen.slot;
+    }
+
+    std::vector<int32_t> ring_;  // [last_n], token t of the text at t % last_n; empty when nothing drops out
+    std::vector<Seen> seen_;     // [n_vocab]
+    std::vector<int32_t> distinct_;  // ids with count > 0, in no order, n_distinct_ of them
+    size_t n_distinct_ = 0;
+    size_t n_tok_ = 0;
+};
+
+class Penalties final : public Sampler {
+  public:
+    Penalties(const Params& params, int32_t n_vocab)
+        : repeat_(static_cast<float>(params.number("repeat_penalty"))),
+          presence_(static_cast<float>(params.number("presence_penalty"))),
+          frequency_(static_cast<float>(params.number("frequency_penalty"))),
+          window_(static_cast<int64_t>(params.number("repeat_last_n")), n_vocab) {}
+
+    void apply(Candidates& candidates, Context&) override {
+        const auto entries = candidates.entries();
+        if (candidates.complete()) {
+            for (int32_t id : window_.distinct()) penalize(entries[static_cast<size_t>(id)]);
+        } else {
+            for (Candidate& c : entries) penalize(c);
+        }
+        candidates.logits_changed();
+    }
+
+    void accept(int32_t id) override { window_.push(id); }
+    void reset() override { window_.clear(); }
+    std::unique_ptr<Sampler> clone() const override { return std::make_unique<Penalties>(*this); }
+
+  private:
+    void penalize(Candidate& c) const {
+        const uint32_t count = window_.count(c.id);
+        if (count == 0) return;
+        c.logit = c.logit > 0 ? c.logit / repeat_ : c.logit * repeat_;
+        c.logit -= presence_ + static_cast<float>(count) * frequency_;
+    }
+
+    float repeat_, presence_, frequency_;
+    Window window_;
+};
+
+Result<std::unique_ptr<Sampler>> make(const Params& params, int32_t n_vocab) {
+    const bool neutral = params.number("repeat_penalty") == 1 && params.number("presence_penalty") == 0 &&
+                         params.number("frequency_penalty") == 0;
+    if (neutral || params.number("repeat_last_n") == 0) return nullptr;
+    return std::make_unique<Penalties>(params, n_vocab);
+}
+
+}  // namespace
+
+constexpr SamplerInfo kPenalties = {"penalties", "lowers tokens that occurred recently", kParams, make};
+
+}  // namespace tessera::sample

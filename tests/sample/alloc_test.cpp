@@ -1,0 +1,74 @@
+// After the first token, sampling takes no memory from the heap.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "tests/sample/logits.h"
+
+namespace {
+std::atomic<size_t> n_allocations{0};
+
+void* counted(size_t n_bytes) {
+    n_allocations++;
+    void* memory = std::malloc(n_bytes ? n_bytes : 1);
+    if (!memory) std::abort();
+    return memory;
+}
+}  // namespace
+
+void* operator new(size_t n_bytes) { return counted(n_bytes); }
+void* operator new[](size_t n_bytes) { return counted(n_bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+namespace tessera::sample {
+namespace {
+
+void expect_no_allocation(const Params& params) {
+    constexpr size_t kVocab = 5000;
+    std::vector<std::vector<float>> rows;
+    for (uint32_t i = 0; i < 8; i++) rows.push_back(test::synthetic_logits(kVocab, i, i % 2 ? 3.0f : 0.01f));
+    Chain chain = test::make_chain(params, kVocab);
+    chain.accept(chain.sample(rows[0]));
+    const size_t before = n_allocations;
+    for (int step = 0; step < 100; step++)
+        chain.accept(chain.sample(rows[static_cast<size_t>(step) % rows.size()]));
+    chain.reset();
+    chain.sample(rows[1]);
+    EXPECT_EQ(n_allocations - before, 0u);
+}
+
+TEST(Allocation, CounterCounts) {
+    const size_t before = n_allocations;
+    std::vector<int> some(100);
+    EXPECT_GT(n_allocations - before, 0u);
+}
+
+TEST(Allocation, NoneWithDefaults) { expect_no_allocation(Params()); }
+
+TEST(Allocation, NoneWithEverythingOn) {
+    Params params = test::neutral({{"repeat_penalty", 1.1},
+                                   {"presence_penalty", 0.1},
+                                   {"frequency_penalty", 0.1},
+                                   {"repeat_last_n", 32},
+                                   {"top_k", 2000},
+                                   {"top_p", 0.9},
+                                   {"min_p", 1e-4},
+                                   {"temperature", 0.7}});
+    ASSERT_TRUE(params.set("logit_bias", "1+2,3-inf"));
+    expect_no_allocation(params);
+    ASSERT_TRUE(params.set("repeat_last_n", -1.0));
+    expect_no_allocation(params);
+}
+
+TEST(Allocation, NoneWithOneFilterOverTheWholeVocabulary) {
+    expect_no_allocation(test::neutral({{"top_p", 0.95}}));
+    expect_no_allocation(test::neutral({{"min_p", 0.05}}));
+    expect_no_allocation(test::neutral({{"temperature", 0}}));
+    expect_no_allocation(test::neutral({}));
+}
+
+}  // namespace
+}  // namespace tessera::sample

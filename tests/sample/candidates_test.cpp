@@ -1,0 +1,188 @@
+// The selections against a full sort, and the fixed-point exponential against the C library's.
+#include "src/sample/candidates.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "src/sample/fixed_exp.h"
+#include "tests/sample/logits.h"
+
+namespace tessera::sample {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+std::vector<int32_t> ids_of(Candidates candidates) {
+    candidates.sort_by_id();
+    std::vector<int32_t> ids;
+    for (const Candidate& c : candidates.entries()) ids.push_back(c.id);
+    return ids;
+}
+
+Candidates load(const std::vector<float>& logits) {
+    Candidates candidates;
+    candidates.assign(logits);
+    return candidates;
+}
+
+/// All of `logits`, best first, ties by id.
+std::vector<Candidate> ranked(const std::vector<float>& logits) {
+    std::vector<Candidate> all;
+    for (size_t i = 0; i < logits.size(); i++) all.push_back({static_cast<int32_t>(i), logits[i], 0});
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+        return std::pair(-a.logit, a.id) < std::pair(-b.logit, b.id);
+    });
+    return all;
+}
+
+std::vector<int32_t> sorted_ids(std::span<const Candidate> some) {
+    std::vector<int32_t> ids;
+    for (const Candidate& c : some) ids.push_back(c.id);
+    std::sort(ids.begin(), ids.end());
+    return ids;
+}
+
+/// Rows on which selection algorithms go wrong.
+std::vector<std::vector<float>> hard_rows(size_t n) {
+    std::vector<float> rising(n), falling(n), masked(n, -kInf);
+    std::iota(rising.begin(), rising.end(), 0.0f);
+    for (size_t i = 0; i < n; i++) falling[i] = -static_cast<float>(i) / 16.0f;
+    masked[n / 2] = 1.0f;
+    std::vector<float> certain = test::synthetic_logits(n, 3);
+    certain[n - 1] = certain[n / 3] = kInf;
+    std::vector<float> huge = test::synthetic_logits(n, 4);
+    for (float& x : huge) x *= 1e37f;
+    return {rising,
+            falling,
+            masked,
+            certain,
+            huge,
+            std::vector<float>(n, 2.5f),
+            std::vector<float>(n, -kInf),
+            test::synthetic_logits(n, 1),
+            test::synthetic_logits(n, 2, 0.1f)};
+}
+
+TEST(Candidates, KeepTopIsThePrefixOfAFullSort) {
+    for (size_t n : {1, 2, 40, 255, 257, 1000, 20000}) {
+        for (const auto& logits : hard_rows(n)) {
+            const std::vector<Candidate> reference = ranked(logits);
+            for (size_t k : {1, 2, 40, 64, 100, 999, 5000, 20000}) {
+                Candidates candidates = load(logits);
+                candidates.keep_top(k);
+                ASSERT_EQ(candidates.size(), std::min(k, n));
+                ASSERT_EQ(ids_of(candidates), sorted_ids(std::span(reference).first(std::min(k, n))));
+            }
+        }
+    }
+}
+
+TEST(Candidates, KeepMassIsTheShortestPrefixThatReachesP) {
+    for (size_t n : {1, 40, 256, 257, 3000, 20000}) {
+        for (const auto& logits : hard_rows(n)) {
+            std::vector<Candidate> reference = ranked(logits);
+            uint64_t total = 0;
+            const float best = reference[0].logit;
+            for (Candidate& c : reference) {
+                c.weight = !std::isinf(best) ? fixed_weight(c.logit, best) : c.logit == best ? kWeightOne : 0;
+                total += c.weight;
+            }
+            for (double p : {0.0, 1e-9, 0.3, 0.5, 0.95, 0.9999}) {
+                size_t n_kept = 0;
+                uint64_t mass = 0;
+                do mass += reference[n_kept++].weight;
+                while (static_cast<double>(mass) < p * static_cast<double>(total));
+                Candidates candidates = load(logits);
+                candidates.keep_mass(p);
+                ASSERT_EQ(ids_of(candidates), sorted_ids(std::span(reference).first(n_kept)))
+                    << "n " << n << " p " << p;
+            }
+        }
+    }
+}
+
+TEST(Candidates, FiltersDoNotDependOnTheOrderOfEntries) {
+    const std::vector<float> logits = test::synthetic_logits(5000, 7);
+    const auto filters = {+[](Candidates& c) { c.keep_top(700); }, +[](Candidates& c) { c.keep_mass(0.9); },
+                          +[](Candidates& c) { c.keep_relative(0.01); }};
+    for (const auto filter : filters) {
+        Candidates by_id = load(logits), by_rank = load(logits), shuffled = load(logits);
+        by_rank.sort();
+        shuffled.keep_top(4999);  // leaves no order; the same token is dropped from all three
+        by_id.keep_top(4999);
+        by_id.sort_by_id();
+        by_rank.keep_top(4999);
+        filter(by_id);
+        filter(by_rank);
+        filter(shuffled);
+        EXPECT_EQ(ids_of(by_id), ids_of(by_rank));
+        EXPECT_EQ(ids_of(by_id), ids_of(shuffled));
+        EXPECT_EQ(by_id.weigh(), shuffled.weigh());
+    }
+}
+
+TEST(Candidates, OrderIsTracked) {
+    Candidates candidates = load({1, 3, 2, 3});
+    EXPECT_TRUE(candidates.complete());
+    EXPECT_FALSE(candidates.sorted());
+    candidates.sort();
+    EXPECT_TRUE(candidates.sorted());
+    EXPECT_FALSE(candidates.complete());
+    EXPECT_EQ(candidates.entries()[0].id, 1);
+    EXPECT_EQ(candidates.entries()[1].id, 3);
+    candidates.logits_changed();
+    EXPECT_FALSE(candidates.sorted());
+    candidates.sort_by_id();
+    EXPECT_TRUE(candidates.complete());
+    candidates.keep_top(2);
+    EXPECT_FALSE(candidates.complete());
+}
+
+TEST(Candidates, NanIsTakenAsBannedAndCounted) {
+    Candidates candidates;
+    EXPECT_EQ(candidates.assign(std::vector<float>{NAN, 1, -NAN, kInf, -kInf}), 2u);
+    EXPECT_EQ(candidates.entries()[0].logit, -kInf);
+    EXPECT_EQ(candidates.entries()[2].logit, -kInf);
+    EXPECT_EQ(candidates.weigh(), kWeightOne);  // +inf takes it all
+}
+
+TEST(Candidates, KeepRelativeComparesWithTheBest) {
+    Candidates candidates = load({0.0f, std::log(0.5f), std::log(0.1f), std::log(0.04f), -kInf});
+    candidates.keep_relative(0.05);
+    EXPECT_EQ(candidates.size(), 3u);
+    candidates.keep_relative(1.0);
+    EXPECT_EQ(candidates.size(), 1u);
+}
+
+TEST(FixedExp, ErrorIsWithinItsStatement) {
+    double worst = 0;
+    for (double x = 0; x > -700; x -= 0.000737) {
+        const long double exact = std::exp(static_cast<long double>(x));
+        worst = std::max(worst, static_cast<double>(std::abs(exp_negative(x) - exact) / exact));
+    }
+    EXPECT_LT(worst, 4e-16);
+    EXPECT_EQ(exp_negative(0.0), 1.0);
+}
+
+TEST(FixedExp, WeightsAreRoundedExponentials) {
+    const auto one = static_cast<double>(kWeightOne);
+    for (float x = 0; x > -40; x -= 0.0013f) {
+        EXPECT_NEAR(static_cast<double>(fixed_weight(x, 0)), std::exp(static_cast<double>(x)) * one,
+                    0.51 + 1e-15 * one);
+    }
+    // Bits that must come out on every machine.
+    EXPECT_EQ(fixed_weight(-1, 0), 404487723188u);
+    EXPECT_EQ(fixed_weight(-kInf, 0), 0u);
+}
+
+TEST(Candidates, InfinitelyLikelyOnesShare) {
+    Candidates candidates = load({5, kInf, -kInf, kInf});
+    EXPECT_EQ(candidates.weigh(), 2 * kWeightOne);
+    EXPECT_EQ(candidates.entries()[0].weight, 0u);
+    candidates = load({-kInf, -kInf});
+    EXPECT_EQ(candidates.weigh(), 2 * kWeightOne);
+}
+
+}  // namespace
+}  // namespace tessera::sample
