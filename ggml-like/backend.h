@@ -1,0 +1,130 @@
+#pragma once
+// The verbs of the forward pass. forward() is written once against this interface; CpuBackend runs each verb
+// at once. A verb is one fused parallel phase (about one barrier). Verbs never fail and never allocate:
+// shapes were checked when the model was bound, sizes when the activations were laid out. All activations are
+// [n_tok, dim], row-major. When the pool's abort flag is set a verb may leave its outputs undefined.
+#include <cstdint>
+#include <span>
+
+#include "ggml-like/tensor.h"
+
+namespace tessera {
+
+/// Positions per KV page; attention is computed in chunks of kKvChunk positions at fixed absolute boundaries,
+/// so that results do not depend on how a prompt was cut.
+constexpr int kKvPage = 64;
+constexpr int kKvChunk = 256;
+/// K is stored in tiles of 16 positions, k-major, so that scores are a panel product.
+constexpr int kKvTile = 16;
+
+/// Where one layer's keys and values lie inside a page.
+///   K: [n_head_kv, kKvPage / kKvTile, head_dim, kKvTile]   V: [n_head_kv, kKvPage, head_dim]
+struct KvLayer {
+    Type k_type = Type::F16, v_type = Type::F16;  // F32 or F16
+    size_t k_offset = 0, v_offset = 0;            // bytes from the page's start
+    int64_t n_head_kv = 0;
+    int64_t head_dim = 0;
+};
+
+/// Consecutive tokens of one sequence inside a batch: rows row0 .. row0 + n_tok, positions pos0 ...
+struct Segment {
+    std::byte* const* pages = nullptr;  // [ceil((pos0 + n_tok) / kKvPage)], by position / kKvPage
+    int64_t row0 = 0, n_tok = 0;
+    int64_t pos0 = 0;
+};
+
+enum class RopeKind : uint8_t { None, Norm, Neox };
+
+struct RopeSpec {
+    RopeKind kind = RopeKind::None;
+    int64_t n_rot = 0;             // elements of a head that rotate
+    const double* freq = nullptr;  // [n_rot / 2] radians per position
+    float magnitude = 1;           // on cosine and sine
+};
+
+enum class Activation : uint8_t { Silu };
+
+/// Products that share one input, each with its epilogue.
+struct LinearOut {
+    Weight w;
+    Vector bias;       // [n_out] or empty
+    Act* y = nullptr;  // overwritten, or added to when `add`
+    float scale = 1;   // of the addend
+    bool add = false;  // y += scale * (W x + bias)
+};
+
+/// Gate and up products with their activation in one.
+struct GatedArgs {
+    Weight gate, up;
+    Vector gate_bias, up_bias;  // [n_ff] or empty; dense layers only
+    Activation activation = Activation::Silu;
+};
+
+/// q = Wq x, and keys and values into the cache: bias, rotation, store.
+struct QkvArgs {
+    Weight wq, wk, wv;
+    Vector bq, bk, bv;
+    int64_t n_head = 0;
+    RopeKind rope = RopeKind::None;
+    int64_t n_rot = 0;
+    const Act* angles = nullptr;  // [n_tok, n_rot] (cos, sin) pairs
+    KvLayer kv;
+};
+
+struct AttendArgs {
+    KvLayer kv;
+    int64_t n_head = 0;
+    float scale = 1;     // on q.k
+    float softcap = 0;   // 0 = off
+    int64_t window = 0;  // keys with p - k < window are seen; 0 = all
+};
+
+enum class RouterKind : uint8_t { SoftmaxTopK };
+
+/// Which experts each token takes: filled by moe_route, read by moe_gated and moe_down.
+struct MoeRoutes {
+    int64_t n_expert = 0, n_used = 0;
+    int32_t* expert = nullptr;  // [n_tok, n_used] by falling weight
+    float* weight = nullptr;    // [n_tok, n_used]
+    int32_t* slot = nullptr;    // [n_tok, n_used] row in expert order
+    int32_t* token = nullptr;   // [n_tok * n_used] token of each such row
+    int32_t* first = nullptr;   // [n_expert + 1] first such row of each expert
+};
+
+class Backend {
+  public:
+    virtual ~Backend() = default;
+
+    /// x[t] = scale * table[tokens[t]].
+    virtual void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) = 0;
+
+    /// angles[t, i] = magnitude * (cos, sin)(pos_t * freq[i]).
+    virtual void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) = 0;
+
+    /// y[t] = rms_norm(x[rows[t]]) * w; rows empty = all n_tok in order.
+    virtual void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, std::span<const int32_t> rows,
+                      Act& y) = 0;
+
+    virtual void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) = 0;
+
+    virtual void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) = 0;
+
+    /// y[t, h] = softmax(scale q[t, h] . K) V over the keys the token may see.
+    virtual void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) = 0;
+
+    /// y = activation(Wg x) * (Wu x).
+    virtual void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) = 0;
+
+    /// routes from logits = W x.
+    virtual void moe_route(const Act& x, int64_t n_tok, const Weight& router, RouterKind kind,
+                           MoeRoutes& routes) = 0;
+    /// gathered = x in expert order; y[row] = activation(Wg_e x) * (Wu_e x), rows in expert order.
+    virtual void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
+                           Act& gathered, Act& y) = 0;
+    /// out[t] += scale * sum_j weight[t, j] * (Wd_e y[slot(t, j)]), j rising; `rows` is scratch in expert
+    /// order.
+    virtual void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                          float scale, Act& rows, Act& out) = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,101 @@
+// CpuBackend: its scratch, and the verbs that work row by row (embed, rotary angles, norm). The matrix verbs
+// are in matmul.cpp, attention in attention.cpp, experts in moe.cpp. Assumes that shapes were checked at
+// load.
+#include "ggml-like/cpu/backend.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/sincos.h"
+
+namespace tessera {
+
+Result<std::unique_ptr<CpuBackend>> CpuBackend::create(ThreadPool& pool, const kernels::KernelTable& kernels,
+                                                       const Limits& limits) {
+    const cpu::VecTable* vec = cpu::vec_table(kernels.name);
+    if (!vec) return fail(ErrorCode::Internal, "no vector verbs for the instruction set '%s'", kernels.name);
+    std::unique_ptr<CpuBackend> backend(new CpuBackend(pool, kernels, *vec, limits));
+
+    const int64_t tok_block = std::min(limits.max_rows, cpu::kTokBlock);
+    const int64_t unit_rows = std::max(cpu::kUnitRows, limits.head_dim);
+    const size_t kernel_floats =
+        std::max(kernels::kScratchFloats, kernels::kPackedScratchBytes / sizeof(float));
+    const size_t tile_floats = static_cast<size_t>(2 * tok_block * unit_rows);
+    const size_t attention_floats =
+        cpu::attention_scratch_floats(limits.n_head, limits.n_head_kv, limits.head_dim);
+    const size_t partial_rows = static_cast<size_t>(cpu::kSplitMaxTok * cpu::kSplitRound * limits.n_head);
+    const size_t partial_floats = partial_rows * static_cast<size_t>(limits.head_dim + 2);
+    const size_t router_floats = static_cast<size_t>(limits.max_tok * limits.n_expert);
+    const size_t n_threads = static_cast<size_t>(pool.n_threads());
+    const size_t per_thread = Arena::padded(kernel_floats * 4) + Arena::padded(tile_floats * 4) +
+                              Arena::padded(attention_floats * 4);
+    TSR_TRY(backend->arena_, Arena::create(n_threads * per_thread + Arena::padded(partial_floats * 4) +
+                                               Arena::padded(router_floats * 4),
+                                           "the workers' scratch"));
+    for (size_t i = 0; i < n_threads; ++i) {
+        Scratch scratch;
+        scratch.kernel = backend->arena_.take<float>(kernel_floats).data();
+        scratch.tile = backend->arena_.take<float>(tile_floats).data();
+        scratch.attention = backend->arena_.take<float>(attention_floats).data();
+        backend->scratch_.push_back(scratch);
+    }
+    backend->partial_rows_ = static_cast<int64_t>(partial_rows);
+    backend->partials_ = backend->arena_.take<float>(partial_floats).data();
+    backend->router_logits_ = backend->arena_.take<float>(router_floats).data();
+    return backend;
+}
+
+void CpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) {
+    const TypeInfo& info = type_info(table.type);
+    pool_.run(static_cast<int64_t>(tokens.size()), [&](int64_t t, int worker) {
+        const int64_t token = tokens[static_cast<size_t>(t)];
+        const std::byte* row = table.row(token);
+        if (table.layout == Layout::Packed) {
+            const int64_t first = token / kernels::kGroupRows * kernels::kGroupRows;
+            auto* group = reinterpret_cast<std::byte*>(scratch_[static_cast<size_t>(worker)].kernel);
+            const auto& packed = kernels_.packed[static_cast<uint32_t>(table.type)];
+            const int n_rows = static_cast<int>(std::min<int64_t>(kernels::kGroupRows, table.n_out - first));
+            packed.unpack(table.row(first), n_rows, table.n_in, group, table.row_bytes);
+            row = group + static_cast<size_t>(token - first) * table.row_bytes;
+        }
+        info.dequantize(row, x.row(t), table.n_in);
+        if (scale != 1.0f) vec_.scale(x.row(t), scale, table.n_in);
+    });
+}
+
+void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) {
+    const int64_t half = rope.n_rot / 2;
+    for (const Segment& segment : segments) {
+        pool_.run(segment.n_tok, [&](int64_t i, int) {
+            float* out = angles.row(segment.row0 + i);
+            const double pos = static_cast<double>(segment.pos0 + i);
+            for (int64_t j = 0; j < half; ++j) {
+                const cpu::SinCos angle = cpu::sincos_exact(pos * rope.freq[j]);
+                out[2 * j] = static_cast<float>(angle.cos * static_cast<double>(rope.magnitude));
+                out[2 * j + 1] = static_cast<float>(angle.sin * static_cast<double>(rope.magnitude));
+            }
+        });
+    }
+}
+
+void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, std::span<const int32_t> rows,
+                      Act& y) {
+    pool_.run(n_tok, [&](int64_t t, int) {
+        const int64_t from = rows.empty() ? t : rows[static_cast<size_t>(t)];
+        vec_.rms_norm(x.row(from), w.data, x.dim, eps, y.row(t));
+        if (y.wants_int8) quantize_part(y, t, 0, y.dim);
+    });
+}
+
+void CpuBackend::quantize_part(Act& y, int64_t t, int64_t col, int64_t n) {
+    const int64_t at = t * y.dim + col;
+    kernels_.quantize_act(y.f32 + at, n, {y.q + at, y.d + at / 32, y.s + at / 32, y.sum16 + at / 16});
+}
+
+void CpuBackend::quantize_rows(Act& y, int64_t n_tok) {
+    if (!y.wants_int8) return;
+    pool_.run(n_tok, [&](int64_t t, int) { quantize_part(y, t, 0, y.dim); });
+}
+
+}  // namespace tessera

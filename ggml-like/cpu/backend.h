@@ -1,0 +1,89 @@
+#pragma once
+// CpuBackend: runs each verb at once on a thread pool with one instruction set's kernels. Owns the workers'
+// scratch. Results do not depend on the number of threads, the batch or the instruction set
+// (docs/numerics.md).
+#include <memory>
+#include <vector>
+
+#include "common/arena.h"
+#include "common/threads.h"
+#include "ggml-like/backend.h"
+#include "ggml-like/cpu/vec.h"
+#include "quants/kernels/table.h"
+
+namespace tessera {
+
+class CpuBackend final : public Backend {
+  public:
+    /// What the scratch must hold; the largest of each over all models and batches this backend will see.
+    struct Limits {
+        int64_t max_tok = 1;   ///< tokens of a batch
+        int64_t max_rows = 1;  ///< rows of a matrix product: max_tok times the experts a token uses
+        int64_t n_head = 1, n_head_kv = 1, head_dim = 16;
+        int64_t n_expert = 0;
+    };
+
+    /// `pool` outlives the backend. The kernel table is chosen by the caller (quants/dispatch.h).
+    static Result<std::unique_ptr<CpuBackend>> create(ThreadPool& pool, const kernels::KernelTable& kernels,
+                                                      const Limits& limits);
+
+    const kernels::KernelTable& kernels() const { return kernels_; }
+    ThreadPool& pool() { return pool_; }
+
+    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override;
+    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override;
+    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, std::span<const int32_t> rows,
+              Act& y) override;
+    void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
+    void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override;
+    void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override;
+    void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
+    void moe_route(const Act& x, int64_t n_tok, const Weight& router, RouterKind kind,
+                   MoeRoutes& routes) override;
+    void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
+                   Act& y) override;
+    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down, float scale,
+                  Act& rows, Act& out) override;
+
+  private:
+    struct Scratch {
+        float* kernel = nullptr;  // kernels::kScratchFloats or kPackedScratchBytes, whichever is larger
+        float* tile = nullptr;    // [2, kTokBlock, kUnitRowsMax] results before their epilogue
+        float* attention = nullptr;
+    };
+
+    CpuBackend(ThreadPool& pool, const kernels::KernelTable& kernels, const cpu::VecTable& vec,
+               const Limits& limits)
+        : pool_(pool), kernels_(kernels), vec_(vec), limits_(limits) {}
+
+    /// tile[t, r] = W[row0 + r] . x[tok0 + t] for n_rows rows and n_tok tokens.
+    void multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0, int64_t n_tok,
+                  float* tile, int64_t tile_stride, int worker);
+    void linear_unit(const LinearOut& out, int64_t row0, int64_t n_rows, const Act& x, int64_t n_tok,
+                     int worker);
+    void gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
+                    int64_t n_tok, Act& y, int worker);
+    void store_qkv(const QkvArgs& args, int part, int64_t head, const float* tile, int64_t tile_stride,
+                   int64_t tok0, int64_t n_tok, std::span<const Segment> segments, Act& q, int worker);
+    struct AttendUnit;
+    void attend_chunk(const AttendUnit& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
+                      float* chunk_out, int worker);
+    void attend_whole(const AttendUnit& unit, Act& y, int worker);
+    void attend_split(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y);
+    void finish_row(float* out, float sum, int64_t n);
+    /// Fills the int8 image of part of a row whose floats are done; col and n are multiples of 32.
+    void quantize_part(Act& y, int64_t t, int64_t col, int64_t n);
+    void quantize_rows(Act& y, int64_t n_tok);
+
+    ThreadPool& pool_;
+    const kernels::KernelTable& kernels_;
+    const cpu::VecTable& vec_;
+    Limits limits_;
+    Arena arena_;
+    std::vector<Scratch> scratch_;  // [n_threads]
+    float* partials_ = nullptr;     // split attention: results of one round of chunks
+    int64_t partial_rows_ = 0;
+    float* router_logits_ = nullptr;  // [max_tok, n_expert]
+};
+
+}  // namespace tessera

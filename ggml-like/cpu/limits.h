@@ -1,0 +1,41 @@
+#pragma once
+// Sizes that shape the CPU verbs' units of work. They set speed and scratch, never results.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "ggml-like/backend.h"
+
+namespace tessera::cpu {
+
+/// Tokens that one unit multiplies before its epilogue: a tile of 256 x 64 f32 is 64 KiB, within L2 next to
+/// the weights' panel, and unpacking the panel (worth about 3 tokens) is shared by 256.
+constexpr int64_t kTokBlock = 256;
+/// Rows of a unit: two threads get 16 units of each of a 1B model's smallest matrices, and 64 rows are 2
+/// groups of the 32-row GEMV.
+constexpr int64_t kUnitRows = 64;
+
+/// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 64 KiB.
+constexpr int64_t kQueryRows = 64;
+/// Batches of up to this many tokens split attention over chunks as well, so that one long sequence uses all
+/// threads.
+constexpr int64_t kSplitMaxTok = 4;
+/// Query heads at most; bounds small per-head state. The largest published models have 128.
+constexpr int64_t kMaxHeads = 512;
+/// Chunks in one round of split attention; bounds the partial results.
+constexpr int64_t kSplitRound = 64;
+
+/// Tokens of an attention unit for G query heads a KV head.
+inline int64_t query_tokens(int64_t n_group) { return std::max<int64_t>(1, kQueryRows / n_group); }
+
+inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }
+
+/// Floats of one worker's attention scratch: gathered queries, scores, one chunk's output and the running
+/// output with their maxima and sums, and one f32 page of K or V.
+inline size_t attention_scratch_floats(int64_t n_head, int64_t n_head_kv, int64_t head_dim) {
+    const int64_t n_group = n_head / n_head_kv;
+    const int64_t rows = query_tokens(n_group) * n_group;
+    return static_cast<size_t>(rows * (3 * head_dim + kKvChunk + 4) + kKvPage * head_dim + 16 * 9);
+}
+
+}  // namespace tessera::cpu

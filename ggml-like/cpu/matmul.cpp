@@ -1,0 +1,172 @@
+// CpuBackend's matrix verbs: products with their epilogues. A unit is a block of rows times all tokens; which
+// kernel runs is decided by the weight's layout alone (packed = integer path, rows = float path).
+#include <algorithm>
+#include <cstring>
+
+#include "ggml-like/cpu/backend.h"
+#include "ggml-like/cpu/limits.h"
+
+namespace tessera {
+
+using cpu::n_blocks;
+
+void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
+                          int64_t n_tok, float* tile, int64_t tile_stride, int worker) {
+    float* scratch = scratch_[static_cast<size_t>(worker)].kernel;
+    if (w.layout == Layout::Packed) {
+        kernels::PackedMatmulArgs args{};
+        args.w = w.row(row0);
+        args.n_rows = n_rows;
+        args.n_k = w.n_in;
+        const int64_t at = tok0 * x.dim;
+        args.x = {x.q + at, x.d + at / 32, x.s + at / 32, x.sum16 + at / 16, x.dim, x.dim / 32};
+        args.n_tok = n_tok;
+        args.y = tile;
+        args.y_stride = tile_stride;
+        args.scratch = scratch;
+        kernels_.packed[static_cast<uint32_t>(w.type)].matmul(args);
+        return;
+    }
+    kernels::MatmulArgs args{};
+    args.w = w.row(row0);
+    args.w_stride = w.row_bytes;
+    args.n_rows = n_rows;
+    args.n_k = w.n_in;
+    args.x = x.row(tok0);
+    args.x_stride = x.dim;
+    args.n_tok = n_tok;
+    args.y = tile;
+    args.y_stride = tile_stride;
+    args.scratch = scratch;
+    kernels_.matmul_f32[static_cast<uint32_t>(w.type)](args);
+}
+
+void CpuBackend::linear_unit(const LinearOut& out, int64_t row0, int64_t n_rows, const Act& x, int64_t n_tok,
+                             int worker) {
+    for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
+        const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
+        float* tile = out.y->row(tok0) + row0;
+        int64_t stride = out.y->dim;
+        if (out.add) {
+            tile = scratch_[static_cast<size_t>(worker)].tile;
+            stride = n_rows;
+        }
+        multiply(out.w, row0, n_rows, x, tok0, n, tile, stride, worker);
+        for (int64_t t = 0; t < n; ++t) {
+            if (out.bias) vec_.add(tile + t * stride, out.bias.data + row0, n_rows);
+            if (out.add) vec_.add_scaled(out.y->row(tok0 + t) + row0, tile + t * stride, out.scale, n_rows);
+        }
+    }
+}
+
+void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
+    int64_t n_units = 0;
+    for (const LinearOut& out : outs) n_units += n_blocks(out.w.n_out, cpu::kUnitRows);
+    pool_.run(n_units, [&](int64_t unit, int worker) {
+        size_t i = 0;
+        for (int64_t n; unit >= (n = n_blocks(outs[i].w.n_out, cpu::kUnitRows)); ++i) unit -= n;
+        const int64_t row0 = unit * cpu::kUnitRows;
+        linear_unit(outs[i], row0, std::min(cpu::kUnitRows, outs[i].w.n_out - row0), x, n_tok, worker);
+    });
+}
+
+void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) {
+    const int64_t head_dim = args.kv.head_dim;
+    const int64_t unit_heads = std::max<int64_t>(1, cpu::kUnitRows / head_dim);
+    const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
+    const Weight* weights[3] = {&args.wq, &args.wk, &args.wv};
+    const Vector* biases[3] = {&args.bq, &args.bk, &args.bv};
+    int64_t n_tok = 0;
+    for (const Segment& segment : segments) n_tok = std::max(n_tok, segment.row0 + segment.n_tok);
+    int64_t n_units = 0;
+    for (const int64_t n : n_heads) n_units += n_blocks(n, unit_heads);
+
+    pool_.run(n_units, [&](int64_t unit, int worker) {
+        int part = 0;
+        for (int64_t n; unit >= (n = n_blocks(n_heads[part], unit_heads)); ++part) unit -= n;
+        const int64_t head0 = unit * unit_heads;
+        const int64_t heads = std::min(unit_heads, n_heads[part] - head0);
+        const int64_t n_rows = heads * head_dim;
+        float* tile = scratch_[static_cast<size_t>(worker)].tile;
+        for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
+            const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
+            multiply(*weights[part], head0 * head_dim, n_rows, x, tok0, n, tile, n_rows, worker);
+            if (*biases[part])
+                for (int64_t t = 0; t < n; ++t)
+                    vec_.add(tile + t * n_rows, biases[part]->data + head0 * head_dim, n_rows);
+            for (int64_t h = 0; h < heads; ++h)
+                store_qkv(args, part, head0 + h, tile + h * head_dim, n_rows, tok0, n, segments, q, worker);
+        }
+    });
+}
+
+void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, const float* tile,
+                           int64_t tile_stride, int64_t tok0, int64_t n_tok,
+                           std::span<const Segment> segments, Act& q, int worker) {
+    const int64_t head_dim = args.kv.head_dim;
+    float* row = scratch_[static_cast<size_t>(worker)].attention;  // [head_dim], then its halfs
+    auto* half = reinterpret_cast<uint16_t*>(row + head_dim);
+    for (const Segment& segment : segments) {
+        const int64_t first = std::max(segment.row0, tok0);
+        const int64_t last = std::min(segment.row0 + segment.n_tok, tok0 + n_tok);
+        for (int64_t t = first; t < last; ++t) {
+            const int64_t pos = segment.pos0 + (t - segment.row0);
+            float* out = part == 0 ? q.row(t) + head * head_dim : row;
+            std::memcpy(out, tile + (t - tok0) * tile_stride, static_cast<size_t>(head_dim) * sizeof(float));
+            if (part < 2 && args.rope == RopeKind::Norm) vec_.rope_norm(out, args.angles->row(t), args.n_rot);
+            if (part < 2 && args.rope == RopeKind::Neox) vec_.rope_neox(out, args.angles->row(t), args.n_rot);
+            if (part == 0) continue;
+
+            const Type type = part == 1 ? args.kv.k_type : args.kv.v_type;
+            std::byte* page = segment.pages[pos / kKvPage];
+            const int64_t in_page = pos % kKvPage;
+            const size_t element = type == Type::F16 ? 2 : 4;
+            const auto* from = reinterpret_cast<const std::byte*>(row);
+            if (type == Type::F16) {
+                vec_.f32_to_f16(row, half, head_dim);
+                from = reinterpret_cast<const std::byte*>(half);
+            }
+            if (part == 1) {
+                const int64_t tile_at = head * (kKvPage / kKvTile) + in_page / kKvTile;
+                std::byte* to =
+                    page + args.kv.k_offset +
+                    static_cast<size_t>(tile_at * head_dim * kKvTile + in_page % kKvTile) * element;
+                for (int64_t i = 0; i < head_dim; ++i)
+                    std::memcpy(to + static_cast<size_t>(i * kKvTile) * element,
+                                from + static_cast<size_t>(i) * element, element);
+            } else {
+                std::byte* to = page + args.kv.v_offset +
+                                static_cast<size_t>((head * kKvPage + in_page) * head_dim) * element;
+                std::memcpy(to, from, static_cast<size_t>(head_dim) * element);
+            }
+        }
+    }
+}
+
+void CpuBackend::gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
+                            int64_t n_tok, Act& y, int worker) {
+    float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
+    float* up_tile = gate_tile + std::min(cpu::kTokBlock, limits_.max_rows) * cpu::kUnitRows;
+    for (const int64_t end = tok0 + n_tok; tok0 < end; tok0 += cpu::kTokBlock) {
+        const int64_t n = std::min(cpu::kTokBlock, end - tok0);
+        multiply(args.gate, row0, n_rows, x, tok0, n, gate_tile, n_rows, worker);
+        multiply(args.up, row0, n_rows, x, tok0, n, up_tile, n_rows, worker);
+        for (int64_t t = 0; t < n; ++t) {
+            float* gate = gate_tile + t * n_rows;
+            float* up = up_tile + t * n_rows;
+            if (args.gate_bias) vec_.add(gate, args.gate_bias.data + row0, n_rows);
+            if (args.up_bias) vec_.add(up, args.up_bias.data + row0, n_rows);
+            vec_.silu_mul(gate, up, y.row(tok0 + t) + row0, n_rows);
+            if (y.wants_int8) quantize_part(y, tok0 + t, row0, n_rows);
+        }
+    }
+}
+
+void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
+    pool_.run(n_blocks(args.gate.n_out, cpu::kUnitRows), [&](int64_t unit, int worker) {
+        const int64_t row0 = unit * cpu::kUnitRows;
+        gated_unit(args, row0, std::min(cpu::kUnitRows, args.gate.n_out - row0), x, 0, n_tok, y, worker);
+    });
+}
+
+}  // namespace tessera

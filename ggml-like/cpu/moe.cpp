@@ -1,0 +1,117 @@
+// CpuBackend's expert verbs. Tokens are sorted by expert, so that each expert's weights are read once a
+// batch; every expert is then the same matrix product as a dense layer over its rows. The sum over a token's
+// experts runs in its routing order, so results do not depend on the batch.
+#include <algorithm>
+#include <cstring>
+
+#include "ggml-like/cpu/backend.h"
+#include "ggml-like/cpu/limits.h"
+
+namespace tessera {
+
+using cpu::n_blocks;
+
+namespace {
+
+/// The n_used largest logits of one token by falling value, ties to the lower expert; weights are their
+/// softmax.
+void route_token(const cpu::VecTable& vec, const float* logits, int64_t n_expert, int64_t n_used,
+                 int32_t* expert, float* weight) {
+    for (int64_t j = 0; j < n_used; ++j) {
+        int64_t best = -1;
+        for (int64_t e = 0; e < n_expert; ++e) {
+            if (std::find(expert, expert + j, static_cast<int32_t>(e)) != expert + j) continue;
+            if (best < 0 || logits[e] > logits[best]) best = e;
+        }
+        expert[j] = static_cast<int32_t>(best);
+        weight[j] = logits[best] - logits[expert[0]];
+    }
+    vec.exp(weight, weight, n_used);
+    float sum = 0;
+    for (int64_t j = 0; j < n_used; ++j) sum += weight[j];
+    for (int64_t j = 0; j < n_used; ++j) weight[j] /= sum;
+}
+
+/// Slots in expert order: a counting sort of the (token, choice) pairs, stable in tokens.
+void sort_by_expert(int64_t n_tok, MoeRoutes& routes) {
+    std::fill(routes.first, routes.first + routes.n_expert + 1, 0);
+    const int64_t n = n_tok * routes.n_used;
+    for (int64_t i = 0; i < n; ++i) ++routes.first[routes.expert[i] + 1];
+    for (int64_t e = 0; e < routes.n_expert; ++e) routes.first[e + 1] += routes.first[e];
+    for (int64_t i = 0; i < n; ++i) {
+        // first[e] walks to the end of expert e while its slots are dealt out; the loop below walks it back.
+        routes.slot[i] = routes.first[routes.expert[i]]++;
+        routes.token[routes.slot[i]] = static_cast<int32_t>(i / routes.n_used);
+    }
+    for (int64_t e = routes.n_expert; e > 0; --e) routes.first[e] = routes.first[e - 1];
+    routes.first[0] = 0;
+}
+
+void copy_row(const Act& from, int64_t t, const Act& to, int64_t row) {
+    const auto copy = [](auto* out, const auto* in, int64_t n) {
+        std::memcpy(out, in, static_cast<size_t>(n) * sizeof(*in));
+    };
+    const int64_t dim = from.dim;
+    if (to.wants_f32) copy(to.f32 + row * dim, from.f32 + t * dim, dim);
+    if (to.wants_int8) {
+        copy(to.q + row * dim, from.q + t * dim, dim);
+        copy(to.d + row * dim / 32, from.d + t * dim / 32, dim / 32);
+        copy(to.s + row * dim / 32, from.s + t * dim / 32, dim / 32);
+        copy(to.sum16 + row * dim / 16, from.sum16 + t * dim / 16, dim / 16);
+    }
+}
+
+}  // namespace
+
+void CpuBackend::moe_route(const Act& x, int64_t n_tok, const Weight& router, RouterKind, MoeRoutes& routes) {
+    constexpr int64_t kBlock = 16;
+    pool_.run(n_blocks(n_tok, kBlock), [&](int64_t unit, int worker) {
+        const int64_t tok0 = unit * kBlock, n = std::min(kBlock, n_tok - tok0);
+        float* logits = router_logits_ + tok0 * routes.n_expert;
+        multiply(router, 0, routes.n_expert, x, tok0, n, logits, routes.n_expert, worker);
+        for (int64_t t = 0; t < n; ++t)
+            route_token(vec_, logits + t * routes.n_expert, routes.n_expert, routes.n_used,
+                        routes.expert + (tok0 + t) * routes.n_used,
+                        routes.weight + (tok0 + t) * routes.n_used);
+    });
+    if (pool_.aborted()) return;  // routes of skipped units are undefined
+    sort_by_expert(n_tok, routes);
+}
+
+void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
+                           Act& gathered, Act& y) {
+    if (pool_.aborted()) return;
+    pool_.run(n_tok * routes.n_used,
+              [&](int64_t row, int) { copy_row(x, routes.token[row], gathered, row); });
+    const int64_t blocks = n_blocks(args.gate.n_out, cpu::kUnitRows);
+    pool_.run(routes.n_expert * blocks, [&](int64_t unit, int worker) {
+        const int64_t e = unit / blocks, row0 = unit % blocks * cpu::kUnitRows;
+        const int64_t first = routes.first[e], n = routes.first[e + 1] - first;
+        if (n == 0) return;
+        const GatedArgs expert{args.gate.expert(e), args.up.expert(e), {}, {}, args.activation};
+        gated_unit(expert, row0, std::min(cpu::kUnitRows, args.gate.n_out - row0), gathered, first, n, y,
+                   worker);
+    });
+}
+
+void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                          float scale, Act& rows, Act& out) {
+    if (pool_.aborted()) return;
+    const int64_t blocks = n_blocks(down.n_out, cpu::kUnitRows);
+    pool_.run(routes.n_expert * blocks, [&](int64_t unit, int worker) {
+        const int64_t e = unit / blocks, row0 = unit % blocks * cpu::kUnitRows;
+        const int64_t n_rows = std::min(cpu::kUnitRows, down.n_out - row0);
+        for (int64_t at = routes.first[e]; at < routes.first[e + 1]; at += cpu::kTokBlock) {
+            const int64_t n = std::min(cpu::kTokBlock, routes.first[e + 1] - at);
+            multiply(down.expert(e), row0, n_rows, y, at, n, rows.row(at) + row0, rows.dim, worker);
+        }
+    });
+    pool_.run(n_tok, [&](int64_t t, int) {
+        for (int64_t j = 0; j < routes.n_used; ++j) {
+            const int64_t i = t * routes.n_used + j;
+            vec_.add_scaled(out.row(t), rows.row(routes.slot[i]), scale * routes.weight[i], out.dim);
+        }
+    });
+}
+
+}  // namespace tessera

@@ -1,0 +1,27 @@
+// Finds the vector verbs that go with a kernel table. Assumes that quants/dispatch has made the choice, so
+// that a table is usable when its name is asked for. The tables: ggml-like/cpu/arch.
+#include "ggml-like/cpu/vec.h"
+
+#include <string_view>
+
+namespace tessera::cpu {
+
+namespace {
+
+constexpr const VecTable* kTables[] = {
+#if defined(TSR_HAVE_AVX2)
+    &kVecAvx2,
+#endif
+    &kVecScalar,
+};
+
+}  // namespace
+
+const VecTable* vec_table(const char* isa_name) {
+    for (const VecTable* table : kTables) {
+        if (std::string_view(table->name) == isa_name) return table;
+    }
+    return nullptr;
+}
+
+}  // namespace tessera::cpu

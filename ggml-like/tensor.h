@@ -1,0 +1,64 @@
+#pragma once
+// Views of model parameters. Nothing here owns memory: the Model does (mapping and packed arena).
+#include <cstddef>
+#include <cstdint>
+
+#include "quants/types.h"
+
+namespace tessera {
+
+/// How the rows of a Weight lie in memory.
+enum class Layout : uint8_t {
+    Rows,    ///< as in the file: row after row of blocks
+    Packed,  ///< groups of 8 interleaved rows (quants/kernels/p8.h), for the integer path
+};
+
+/// A matrix that activations are multiplied with: y[t, o] = sum_i w[o, i] x[t, i]. With n_expert > 0 it is a
+/// stack of such matrices. Valid while the Model lives.
+struct Weight {
+    Type type = Type::F32;
+    Layout layout = Layout::Rows;
+    int64_t n_out = 0, n_in = 0;
+    int64_t n_expert = 0;             // 0 = a single matrix
+    const std::byte* data = nullptr;  // [n_expert?, n_out, n_in]
+    size_t row_bytes = 0;             // of one row on disk; a packed group has 8 * row_bytes
+    size_t expert_bytes = 0;          // distance between experts
+
+    explicit operator bool() const { return data != nullptr; }
+
+    /// One expert as a plain matrix.
+    Weight expert(int64_t e) const {
+        Weight w = *this;
+        w.data += static_cast<size_t>(e) * expert_bytes;
+        w.n_expert = 0;
+        return w;
+    }
+    /// First byte of row r; in packed layout r is a multiple of 8.
+    const std::byte* row(int64_t r) const { return data + static_cast<size_t>(r) * row_bytes; }
+};
+
+/// A vector parameter (norm weight, bias), always f32 after load.
+struct Vector {
+    const float* data = nullptr;  // [n]
+    int64_t n = 0;
+    explicit operator bool() const { return data != nullptr; }
+};
+
+/// One activation buffer [max_tok, dim], owned by Activations. Verbs that produce it fill f32 and/or the int8
+/// image, as its consumers need (set once when the buffers are laid out). Its address is its identity for
+/// recorders.
+struct Act {
+    const char* name = "";
+    int64_t dim = 0;
+    bool wants_f32 = true;     // some consumer reads floats
+    bool wants_int8 = false;   // some consumer is an integer kernel
+    float* f32 = nullptr;      // [max_tok, dim]
+    int8_t* q = nullptr;       // [max_tok, dim]
+    float* d = nullptr;        // [max_tok, dim / 32]
+    float* s = nullptr;        // [max_tok, dim / 32]
+    int16_t* sum16 = nullptr;  // [max_tok, dim / 16]
+
+    float* row(int64_t t) const { return f32 + t * dim; }
+};
+
+}  // namespace tessera

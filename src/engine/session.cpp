@@ -1,0 +1,133 @@
+// A session's life: size everything once, then passes of at most n_batch tokens. How a prompt is cut into
+// passes does not change a bit of its logits.
+#include "src/engine/session.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tessera::engine {
+
+namespace {
+
+Result<void> check_range(const char* name, int64_t value, int64_t min, int64_t max) {
+    if (value >= min && value <= max) return {};
+    return fail(ErrorCode::InvalidArgument, "%s: expected %lld to %lld, found %lld", name,
+                static_cast<long long>(min), static_cast<long long>(max), static_cast<long long>(value));
+}
+
+Result<void> check_kv_type(const char* name, Type type) {
+    if (type == Type::F32 || type == Type::F16) return {};
+    return fail(ErrorCode::Unsupported, "%s cache type: expected f32 or f16, found %s", name,
+                std::string(type_info(type).name).c_str());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, ThreadPool& pool,
+                                                 const SessionOptions& options) {
+    const Hparams& h = model->hparams();
+    int64_t n_ctx = options.n_ctx;
+    if (n_ctx == 0) n_ctx = std::min(h.n_ctx_train, SessionOptions::kDefaultCtx);
+    TSR_TRY_VOID(check_range("context size", n_ctx, 1, int64_t{1} << 24));
+    TSR_TRY_VOID(check_range("batch size", options.n_batch, 1, 4096));
+    TSR_TRY_VOID(check_range("output rows", options.max_out, 1, options.n_batch));
+    TSR_TRY_VOID(check_kv_type("K", options.k_type));
+    TSR_TRY_VOID(check_kv_type("V", options.v_type));
+    const int64_t n_batch = std::min(options.n_batch, n_ctx);
+
+    std::unique_ptr<Session> session(new Session());
+    session->n_ctx_ = n_ctx;
+    session->pool_ = &pool;
+    const CpuBackend::Limits limits{.max_tok = n_batch,
+                                    .max_rows = n_batch * std::max<int64_t>(1, h.moe.n_used),
+                                    .n_head = h.n_head,
+                                    .n_head_kv = h.n_head_kv,
+                                    .head_dim = h.head_dim,
+                                    .n_expert = h.moe.n_expert};
+    TSR_TRY(session->backend_, CpuBackend::create(pool, model->kernels(), limits));
+    TSR_TRY(session->activations_, Activations::create(*model, n_batch, std::min(options.max_out, n_batch)));
+    const int64_t n_pages = (n_ctx + kKvPage - 1) / kKvPage;
+    TSR_TRY(kv::PagePool pages, kv::PagePool::create(kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim,
+                                                                        options.k_type, options.v_type),
+                                                     n_pages));
+    session->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
+    session->sequence_ = std::make_unique<kv::Sequence>(*session->pages_);
+    session->outputs_.reserve(static_cast<size_t>(n_batch));
+    session->model_ = std::move(model);
+    return session;
+}
+
+Result<void> Session::check(std::span<const int32_t> tokens) const {
+    if (tokens.empty()) return fail(ErrorCode::InvalidArgument, "tokens: expected at least one, found none");
+    const int64_t n_vocab = model_->hparams().n_vocab;
+    for (size_t i = 0; i < tokens.size(); ++i)
+        if (tokens[i] < 0 || tokens[i] >= n_vocab)
+            return fail(ErrorCode::InvalidArgument, "token %zu: expected an id from 0 to %lld, found %d", i,
+                        static_cast<long long>(n_vocab - 1), tokens[i]);
+    const int64_t free = n_ctx_ - n_tok();
+    if (static_cast<int64_t>(tokens.size()) > free)
+        return fail(
+            ErrorCode::InvalidArgument,
+            "context of %lld positions is full: expected at most %lld more tokens, found %zu (raise --ctx)",
+            static_cast<long long>(n_ctx_), static_cast<long long>(free), tokens.size());
+    return {};
+}
+
+Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int32_t> outputs) {
+    const int64_t n_tok = static_cast<int64_t>(tokens.size());
+    if (!sequence_->reserve(n_tok))
+        return fail(ErrorCode::OutOfMemory, "KV cache: expected %lld free pages, found %lld",
+                    static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
+                    static_cast<long long>(pages_->n_free()));
+    const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
+    forward(*backend_, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs}, activations_);
+    if (pool_->aborted()) return fail(ErrorCode::Cancelled, "evaluation was cancelled");
+    sequence_->advance(n_tok);
+    last_out_ = static_cast<int64_t>(outputs.size()) - 1;
+    return {};
+}
+
+Result<void> Session::eval(std::span<const int32_t> tokens) {
+    TSR_TRY_VOID(check(tokens));
+    const int64_t start = n_tok();
+    const auto n_batch = static_cast<size_t>(activations_.max_tok);
+    for (size_t at = 0; at < tokens.size(); at += n_batch) {
+        const std::span<const int32_t> part = tokens.subspan(at, std::min(n_batch, tokens.size() - at));
+        outputs_.clear();
+        if (at + part.size() == tokens.size()) outputs_.push_back(static_cast<int32_t>(part.size() - 1));
+        if (auto done = step(part, outputs_); !done) {
+            sequence_->truncate(start);
+            return done;
+        }
+    }
+    return {};
+}
+
+Result<void> Session::eval_all(std::span<const int32_t> tokens, const RowsFn& rows) {
+    TSR_TRY_VOID(check(tokens));
+    const int64_t start = n_tok();
+    const auto n_part = static_cast<size_t>(activations_.max_out);
+    for (size_t at = 0; at < tokens.size(); at += n_part) {
+        const std::span<const int32_t> part = tokens.subspan(at, std::min(n_part, tokens.size() - at));
+        outputs_.resize(part.size());
+        std::iota(outputs_.begin(), outputs_.end(), 0);
+        if (auto done = step(part, outputs_); !done) {
+            sequence_->truncate(start);
+            return done;
+        }
+        if (!rows(static_cast<int64_t>(at), static_cast<int64_t>(part.size()), activations_.logits.f32))
+            return {};
+    }
+    return {};
+}
+
+std::span<const float> Session::logits() const {
+    TSR_CHECK(last_out_ >= 0);
+    return {activations_.logits.row(last_out_), static_cast<size_t>(model_->hparams().n_vocab)};
+}
+
+uint64_t Session::kv_bytes() const {
+    return static_cast<uint64_t>(pages_->n_pages()) * pages_->layout().page_bytes;
+}
+
+}  // namespace tessera::engine

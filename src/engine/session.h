@@ -1,0 +1,69 @@
+#pragma once
+// One timeline of a model: tokens go in, logits come out. The sampled token comes back in through eval() and
+// nowhere else. Owns its cache, activations and backend; shares the model and borrows the pool. One thread at
+// a time.
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "common/threads.h"
+#include "ggml-like/cpu/backend.h"
+#include "src/forward/forward.h"
+#include "src/kv/sequence.h"
+#include "src/model/model.h"
+
+namespace tessera::engine {
+
+struct SessionOptions {
+    int64_t n_ctx = 0;      ///< positions; 0 = the model's training context, at most kDefaultCtx
+    int64_t n_batch = 512;  ///< tokens of one pass, 1..4096; sets speed and scratch, never results
+    int64_t max_out = 1;    ///< rows whose logits one pass may return, 1..n_batch
+    Type k_type = Type::F16, v_type = Type::F16;  ///< F32 or F16
+
+    static constexpr int64_t kDefaultCtx = 4096;
+};
+
+class Session {
+  public:
+    /// `pool` outlives the session. Errors: options out of range, or no memory for a named buffer.
+    static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, ThreadPool& pool,
+                                                   const SessionOptions& options);
+
+    /// Appends tokens and computes the logits of the last one. Errors: an id outside the vocabulary, more
+    /// tokens than the context holds (nothing is changed), Cancelled when the pool's abort flag was seen (the
+    /// session is cut back to where it was).
+    Result<void> eval(std::span<const int32_t> tokens);
+
+    /// The same, and hands over the logits of every token: rows [n, n_vocab] from token index `first` on,
+    /// several calls in order. A false return stops early.
+    using RowsFn = std::function<bool(int64_t first, int64_t n, const float* rows)>;
+    Result<void> eval_all(std::span<const int32_t> tokens, const RowsFn& rows);
+
+    /// Logits after the last token, [n_vocab]; valid until the next eval.
+    std::span<const float> logits() const;
+
+    int64_t n_tok() const { return sequence_->n_tok(); }
+    int64_t n_ctx() const { return n_ctx_; }
+    const Model& model() const { return *model_; }
+    /// Bytes of cache pages for the whole context.
+    uint64_t kv_bytes() const;
+
+    /// Forgets all tokens from position n on.
+    void truncate(int64_t n) { sequence_->truncate(n); }
+
+  private:
+    Session() = default;
+    Result<void> check(std::span<const int32_t> tokens) const;
+    Result<void> step(std::span<const int32_t> tokens, std::span<const int32_t> outputs);
+
+    std::shared_ptr<const Model> model_;
+    ThreadPool* pool_ = nullptr;
+    std::unique_ptr<CpuBackend> backend_;
+    std::unique_ptr<kv::PagePool> pages_;
+    std::unique_ptr<kv::Sequence> sequence_;
+    Activations activations_;
+    std::vector<int32_t> outputs_;  // rows wanted of the current pass
+    int64_t n_ctx_ = 0, last_out_ = -1;
+};
+
+}  // namespace tessera::engine

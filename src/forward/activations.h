@@ -1,0 +1,31 @@
+#pragma once
+// All scratch of the forward pass, sized once from the model and the largest batch. One owner: a session or
+// engine.
+#include "common/arena.h"
+#include "ggml-like/backend.h"
+#include "src/model/model.h"
+
+namespace tessera {
+
+struct Activations {
+    Act x;           // [max_tok, n_embd]  the residual stream
+    Act h;           // [max_tok, n_embd]  normed input of a part
+    Act q;           // [max_tok, n_head * head_dim]
+    Act attn;        // [max_tok, n_head * head_dim]
+    Act ff;          // [max_tok, n_ff]
+    Act angles;      // [max_tok, n_rot]
+    Act gathered;    // [max_tok * n_used, n_embd]       experts: inputs in expert order
+    Act expert_ff;   // [max_tok * n_used, n_ff_expert]
+    Act expert_out;  // [max_tok * n_used, n_embd]
+    Act out;         // [max_out, n_embd]  normed rows for the head
+    Act logits;      // [max_out, n_vocab]
+    MoeRoutes routes;
+
+    /// max_tok: rows of the largest batch; max_out: rows whose logits may be wanted at once.
+    static Result<Activations> create(const Model& model, int64_t max_tok, int64_t max_out);
+
+    int64_t max_tok = 0, max_out = 0;
+    Arena arena;
+};
+
+}  // namespace tessera

@@ -1,0 +1,21 @@
+#pragma once
+// The forward pass: tokens in, logits out. Written once against Backend; read forward.cpp from top to bottom.
+#include <span>
+
+#include "src/forward/activations.h"
+#include "src/kv/page_pool.h"
+
+namespace tessera {
+
+/// What one pass computes. Tokens of several sequences may stand side by side, a segment each.
+struct Batch {
+    std::span<const int32_t> tokens;    // [n_tok], each in [0, n_vocab); n_tok <= activations.max_tok
+    std::span<const Segment> segments;  // cover the rows 0 .. n_tok in order
+    std::span<const int32_t> outputs;   // rows whose logits are wanted, rising; at most activations.max_out
+};
+
+/// Runs the batch: keys and values go to the segments' pages, logits of outputs[i] to a.logits row i. Never
+/// fails.
+void forward(Backend& be, const Model& model, const kv::Layout& kv, const Batch& batch, Activations& a);
+
+}  // namespace tessera

@@ -1,0 +1,25 @@
+#pragma once
+// Binds the file's tensors to Weights by the ArchSpec's table.
+#include "src/model/model.h"
+
+namespace tessera {
+
+class Binder {
+  public:
+    explicit Binder(Model& model) : model_(model) {}
+
+    /// Checks presence, shape and type of every tensor the spec names.
+    Result<void> bind_all();
+
+  private:
+    template <class Owner, class Row>
+    Result<void> bind(const Row& row, const std::string& name, Owner& owner);
+    Result<void> bind_weight(const gguf::TensorInfo& tensor, Weight& weight);
+    Result<void> bind_vector(const gguf::TensorInfo& tensor, Vector& vector);
+    int64_t size_of(Dim dim) const;
+    Result<void> check_shape(const gguf::TensorInfo& tensor, const Dim (&dims)[3]) const;
+
+    Model& model_;
+};
+
+}  // namespace tessera

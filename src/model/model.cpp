@@ -1,0 +1,68 @@
+// Loading: hyperparameters, binding (bind.cpp), packing (pack.cpp). Everything a session needs is checked
+// here once, so that the forward pass cannot fail.
+#include "src/model/model.h"
+
+#include <map>
+
+#include "src/model/bind.h"
+#include "src/model/pack.h"
+
+namespace tessera {
+
+Result<std::shared_ptr<const Model>> Model::load(gguf::File file, ThreadPool& pool,
+                                                 const kernels::KernelTable& kernels,
+                                                 const Options& options) {
+    std::shared_ptr<Model> model(new Model(std::move(file)));
+    const std::string path = model->file_.path();
+    const auto load_all = [&]() -> Result<void> {
+        TSR_TRY(const std::string_view name, model->file_.get_string("general.architecture"));
+        TSR_TRY(model->arch_, find_architecture(name));
+        model->kernels_ = &kernels;
+        TSR_TRY(model->hparams_, Hparams::load(model->file_, *model->arch_));
+        TSR_TRY_VOID(Binder(*model).bind_all());
+        model->count();
+        model->rope_freq_ =
+            rope_frequencies(model->hparams_.rope, model->weights_.rope_freqs.data, &model->rope_magnitude_);
+        if (options.pack) TSR_TRY_VOID(Packer(*model, pool).pack_all(options.progress));
+        return {};
+    };
+    if (auto result = load_all(); !result) {
+        // The file's own getters name it already.
+        if (result.error().message.starts_with(path)) return tl::unexpected<Error>(std::move(result.error()));
+        return fail_in(path, std::move(result.error()));
+    }
+    return model;
+}
+
+RopeSpec Model::rope() const {
+    return {arch_->rope, hparams_.rope.n_rot, rope_freq_.data(), rope_magnitude_};
+}
+
+void Model::count() {
+    std::map<Type, uint64_t> bytes_of_type;
+    const auto add = [&](const Weight& w, int64_t n_read) {
+        if (!w) return;
+        const int64_t n_matrices = w.n_expert > 0 ? w.n_expert : 1;
+        const uint64_t matrix_bytes = w.row_bytes * static_cast<uint64_t>(w.n_out);
+        bytes_of_type[w.type] += matrix_bytes * static_cast<uint64_t>(n_matrices);
+        bytes_per_token_ += matrix_bytes * static_cast<uint64_t>(n_read);
+        macs_per_token_ += w.n_out * w.n_in * n_read;
+    };
+    for (const LayerWeights& w : weights_.layers) {
+        for (const Weight* one : {&w.wq, &w.wk, &w.wv, &w.wo, &w.gate, &w.up, &w.down, &w.router})
+            add(*one, 1);
+        for (const Weight* one : {&w.gate_exps, &w.up_exps, &w.down_exps}) add(*one, hparams_.moe.n_used);
+    }
+    const int64_t layer_macs = macs_per_token_;
+    add(weights_.output, 1);
+    macs_per_token_ = layer_macs;
+    uint64_t most = 0;
+    for (const auto& [type, bytes] : bytes_of_type)
+        if (bytes > most) {
+            most = bytes;
+            main_type_ = type;
+        }
+    for (const gguf::TensorInfo& tensor : file_.tensors()) n_params_ += tensor.n_elements();
+}
+
+}  // namespace tessera

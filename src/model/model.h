@@ -1,0 +1,74 @@
+#pragma once
+// A loaded model: its file, hyperparameters and bound weights. Immutable after load, shared by every session;
+// knows nothing of text.
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/arena.h"
+#include "common/threads.h"
+#include "ggml-like/gguf/file.h"
+#include "quants/kernels/table.h"
+#include "src/model/arch_spec.h"
+#include "src/model/hparams.h"
+#include "src/model/weights.h"
+
+namespace tessera {
+
+class Model {
+  public:
+    struct Options {
+        /// Reorder weights that have an integer kernel into its packed layout (a copy in memory; the file's
+        /// pages are released behind it). Off: every product runs in float straight from the mapping.
+        bool pack = true;
+        /// Called with the bytes done and in all while weights are packed; may be empty.
+        std::function<void(uint64_t done, uint64_t total)> progress;
+    };
+
+    /// Takes the file. Errors name the key or tensor, what was expected and what was found.
+    static Result<std::shared_ptr<const Model>> load(gguf::File file, ThreadPool& pool,
+                                                     const kernels::KernelTable& kernels,
+                                                     const Options& options);
+
+    const gguf::File& file() const { return file_; }
+    const ArchSpec& arch() const { return *arch_; }
+    const Hparams& hparams() const { return hparams_; }
+    const Weights& weights() const { return weights_; }
+    /// Kernels that the packed layout belongs to.
+    const kernels::KernelTable& kernels() const { return *kernels_; }
+
+    /// Rotary angles per position and their magnitude.
+    RopeSpec rope() const;
+
+    int64_t n_params() const { return n_params_; }
+    /// Bytes of weights that one decoded token reads.
+    uint64_t bytes_per_token() const { return bytes_per_token_; }
+    /// Multiply-accumulates in the layers' matrices for one token (without head and attention), and in the
+    /// head.
+    int64_t macs_per_token() const { return macs_per_token_; }
+    int64_t head_macs() const { return weights_.output.n_out * weights_.output.n_in; }
+    /// Most common type of the matrices by bytes, for reports.
+    Type main_type() const { return main_type_; }
+    uint64_t packed_bytes() const { return packed_.size(); }
+
+  private:
+    friend class Binder;
+    friend class Packer;
+    explicit Model(gguf::File file) : file_(std::move(file)) {}
+    void count();
+
+    gguf::File file_;
+    const ArchSpec* arch_ = nullptr;
+    const kernels::KernelTable* kernels_ = nullptr;
+    Hparams hparams_;
+    Weights weights_;
+    Buffer packed_;                           // packed weights
+    std::vector<std::vector<float>> floats_;  // vectors converted to f32
+    std::vector<double> rope_freq_;
+    float rope_magnitude_ = 1;
+    int64_t n_params_ = 0, macs_per_token_ = 0;
+    uint64_t bytes_per_token_ = 0;
+    Type main_type_ = Type::F32;
+};
+
+}  // namespace tessera

@@ -1,0 +1,75 @@
+// Packing at load. Matrices are packed one after the other in the order of the forward pass, each by all
+// threads; a matrix's file pages are dropped as soon as it is packed, so that peak memory is the packed copy
+// plus one matrix.
+#include "src/model/pack.h"
+
+namespace tessera {
+
+namespace {
+
+/// Groups of one unit of work: about 1 MiB of a large matrix.
+constexpr int64_t kUnitGroups = 64;
+
+int64_t n_groups(const Weight& w) { return (w.n_out + kernels::kGroupRows - 1) / kernels::kGroupRows; }
+
+}  // namespace
+
+void Packer::plan(Weight& weight) {
+    if (!weight || weight.layout == Layout::Packed) return;
+    if (!model_.kernels_->packed[static_cast<uint32_t>(weight.type)].matmul) return;
+    const size_t bytes = static_cast<size_t>(n_groups(weight)) * kernels::kGroupRows * weight.row_bytes;
+    const size_t n_matrices = weight.n_expert > 0 ? static_cast<size_t>(weight.n_expert) : 1;
+    jobs_.push_back({&weight, total_, Arena::padded(bytes)});
+    total_ += n_matrices * Arena::padded(bytes);
+}
+
+void Packer::pack(const Job& job) {
+    Weight& w = *job.weight;
+    const kernels::PackFn pack_group = model_.kernels_->packed[static_cast<uint32_t>(w.type)].pack;
+    std::byte* out = model_.packed_.data() + job.offset;
+    const int64_t groups = n_groups(w);
+    const int64_t units = (groups + kUnitGroups - 1) / kUnitGroups;
+    const int64_t n_matrices = w.n_expert > 0 ? w.n_expert : 1;
+    pool_.run(n_matrices * units, [&](int64_t unit, int) {
+        const int64_t e = unit / units, first = unit % units * kUnitGroups;
+        const std::byte* in = w.data + static_cast<size_t>(e) * w.expert_bytes;
+        std::byte* matrix = out + static_cast<size_t>(e) * job.matrix_bytes;
+        for (int64_t g = first; g < std::min(first + kUnitGroups, groups); ++g) {
+            const size_t at = static_cast<size_t>(g) * kernels::kGroupRows * w.row_bytes;
+            const auto rows = std::min<int64_t>(kernels::kGroupRows, w.n_out - g * kernels::kGroupRows);
+            pack_group(in + at, w.row_bytes, static_cast<int>(rows), w.n_in, matrix + at);
+        }
+    });
+    const std::byte* file_at = w.data;
+    const size_t file_bytes = static_cast<size_t>(n_matrices) * w.expert_bytes;
+    w.data = out;
+    w.layout = Layout::Packed;
+    w.expert_bytes = job.matrix_bytes;
+    for (int i = 0; i < model_.file_.n_files(); ++i) {
+        const MappedFile& mapping = model_.file_.mapping(i);
+        const std::byte* begin = mapping.bytes().data();
+        if (file_at >= begin && file_at < begin + mapping.bytes().size())
+            mapping.release(static_cast<size_t>(file_at - begin), file_bytes);
+    }
+}
+
+Result<void> Packer::pack_all(const std::function<void(uint64_t, uint64_t)>& progress) {
+    Weights& w = model_.weights_;
+    const bool tied = w.output.data == w.token_embd.data;
+    for (LayerWeights& layer : w.layers)
+        for (Weight* weight :
+             {&layer.wq, &layer.wk, &layer.wv, &layer.wo, &layer.gate, &layer.up, &layer.down, &layer.router,
+              &layer.gate_exps, &layer.up_exps, &layer.down_exps})
+            plan(*weight);
+    plan(w.output);  // an untied embedding table is only looked up: it stays in the mapping
+    TSR_TRY(model_.packed_, Buffer::create(total_, "the packed weights"));
+    for (size_t i = 0; i < jobs_.size(); ++i) {
+        if (progress) progress(jobs_[i].offset, total_);
+        pack(jobs_[i]);
+    }
+    if (progress && total_) progress(total_, total_);
+    if (tied) w.token_embd = w.output;
+    return {};
+}
+
+}  // namespace tessera

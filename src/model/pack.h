@@ -1,0 +1,29 @@
+#pragma once
+// Reorders matmul weights into the kernels' packed layout at load.
+#include "src/model/model.h"
+
+namespace tessera {
+
+class Packer {
+  public:
+    Packer(Model& model, ThreadPool& pool) : model_(model), pool_(pool) {}
+
+    /// Packs every matrix whose type has an integer kernel, in parallel, releasing file pages behind.
+    Result<void> pack_all(const std::function<void(uint64_t, uint64_t)>& progress);
+
+  private:
+    struct Job {
+        Weight* weight;
+        size_t offset;        // in the packed buffer
+        size_t matrix_bytes;  // packed bytes of one expert
+    };
+    void plan(Weight& weight);
+    void pack(const Job& job);
+
+    Model& model_;
+    ThreadPool& pool_;
+    std::vector<Job> jobs_;
+    size_t total_ = 0;
+};
+
+}  // namespace tessera
