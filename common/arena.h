@@ -24,11 +24,13 @@ class Buffer {
     size_t size() const { return size_; }
 
     template <class T>
-    T* as() { return reinterpret_cast<T*>(data_); }
+    T* as() {
+        return reinterpret_cast<T*>(data_);
+    }
 
   private:
-    void* base_ = nullptr;      // what munmap gets
-    size_t mapped_ = 0;         // bytes mapped at base_
+    void* base_ = nullptr;  // what munmap gets
+    size_t mapped_ = 0;     // bytes mapped at base_
     std::byte* data_ = nullptr;
     size_t size_ = 0;
 };
@@ -42,7 +44,9 @@ class Arena {
 
     /// n zero-initialised elements of T on first use of the arena (reset() does not clear).
     template <class T>
-    std::span<T> take(size_t n) { return {reinterpret_cast<T*>(take_bytes(n * sizeof(T))), n}; }
+    std::span<T> take(size_t n) {
+        return {reinterpret_cast<T*>(take_bytes(n * sizeof(T))), n};
+    }
 
     void reset() { used_ = 0; }
     size_t used() const { return used_; }

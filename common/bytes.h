@@ -34,13 +34,16 @@ class ByteReader {
     /// A view of the next n bytes (valid while the underlying bytes live); empty on failure.
     std::string_view view(uint64_t n) {
         const std::byte* at = take(n);
-        return at ? std::string_view(reinterpret_cast<const char*>(at), static_cast<size_t>(n)) : std::string_view();
+        return at ? std::string_view(reinterpret_cast<const char*>(at), static_cast<size_t>(n))
+                  : std::string_view();
     }
 
     void skip(uint64_t n) { take(n); }
     void seek(uint64_t pos) {
-        if (pos > bytes_.size()) ok_ = false;
-        else pos_ = static_cast<size_t>(pos);
+        if (pos > bytes_.size())
+            ok_ = false;
+        else
+            pos_ = static_cast<size_t>(pos);
     }
 
   private:

@@ -7,9 +7,9 @@
 namespace tessera {
 
 struct CpuFeatures {
-    bool avx2 = false;     // with FMA and F16C, and YMM state enabled by the OS
+    bool avx2 = false;  // with FMA and F16C, and YMM state enabled by the OS
     bool avx_vnni = false;
-    bool avx512 = false;   // F, BW, DQ, VL and ZMM state
+    bool avx512 = false;  // F, BW, DQ, VL and ZMM state
     bool avx512_vnni = false;
     bool neon = false;
     bool dotprod = false;
@@ -17,11 +17,11 @@ struct CpuFeatures {
 };
 
 struct CpuTopology {
-    int n_logical = 1;        ///< CPUs this process may run on (affinity mask)
-    int n_physical = 1;       ///< distinct cores among them (SMT siblings count once)
-    double quota = 0;         ///< cgroup v1/v2 CPU quota in cores, 0 = none
+    int n_logical = 1;   ///< CPUs this process may run on (affinity mask)
+    int n_physical = 1;  ///< distinct cores among them (SMT siblings count once)
+    double quota = 0;    ///< cgroup v1/v2 CPU quota in cores, 0 = none
     size_t l1d_bytes = 0, l2_bytes = 0, l3_bytes = 0;  ///< of the first CPU; 0 = unknown
-    size_t memory_bytes = 0;  ///< physical memory, or the cgroup's limit where lower
+    size_t memory_bytes = 0;                           ///< physical memory, or the cgroup's limit where lower
     std::string model_name;
 };
 

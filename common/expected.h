@@ -46,22 +46,21 @@ tl::unexpected<Error> fail_in(const std::string& context, Error error);
 
 }  // namespace tessera
 
-#define TSR_CHECK(condition) \
-    ((condition) ? (void)0 : ::tessera::check_failed(#condition, __FILE__, __LINE__))
+#define TSR_CHECK(condition) ((condition) ? (void)0 : ::tessera::check_failed(#condition, __FILE__, __LINE__))
 
 #define TSR_CONCAT_(a, b) a##b
 #define TSR_CONCAT(a, b) TSR_CONCAT_(a, b)
 
 /// `TSR_TRY(value, expression)`: declares `value` from a Result, or returns its error from this function.
-#define TSR_TRY(decl, expression)                                                                  \
-    auto TSR_CONCAT(tsr_try_, __LINE__) = (expression);                                            \
-    if (!TSR_CONCAT(tsr_try_, __LINE__))                                                           \
+#define TSR_TRY(decl, expression)                                                                     \
+    auto TSR_CONCAT(tsr_try_, __LINE__) = (expression);                                               \
+    if (!TSR_CONCAT(tsr_try_, __LINE__))                                                              \
         return ::tl::unexpected<::tessera::Error>(std::move(TSR_CONCAT(tsr_try_, __LINE__).error())); \
     decl = std::move(*TSR_CONCAT(tsr_try_, __LINE__))
 
 /// The same for Result<void>.
-#define TSR_TRY_VOID(expression)                                                                   \
-    do {                                                                                           \
-        auto tsr_try_void = (expression);                                                          \
+#define TSR_TRY_VOID(expression)                                                                       \
+    do {                                                                                               \
+        auto tsr_try_void = (expression);                                                              \
         if (!tsr_try_void) return ::tl::unexpected<::tessera::Error>(std::move(tsr_try_void.error())); \
     } while (0)

@@ -19,8 +19,8 @@ class ProgressBar {
     void update(uint64_t done);
 
     /// The text of the bar at `done` after `seconds`, `width` columns wide; what update() draws.
-    static std::string render(const std::string& label, uint64_t done, uint64_t total, Unit unit, double seconds,
-                              int width);
+    static std::string render(const std::string& label, uint64_t done, uint64_t total, Unit unit,
+                              double seconds, int width);
 
   private:
     std::string label_;

@@ -7,11 +7,12 @@
 
 namespace tessera {
 
-/// Workers wait by spinning (about 50 us), then yielding, then sleeping on a futex, so an idle pool costs nothing
-/// and a busy machine is not starved. run() is called by one thread at a time.
+/// Workers wait by spinning (about 50 us), then yielding, then sleeping on a futex, so an idle pool costs
+/// nothing and a busy machine is not starved. run() is called by one thread at a time.
 class ThreadPool {
   public:
-    /// n_threads >= 1 workers including the caller; at most kMaxThreads (clamped).
+    /// n_threads >= 1 workers including the caller; at most kMaxThreads (clamped), and fewer where the system
+    /// refuses to start more: n_threads() tells.
     explicit ThreadPool(int n_threads);
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
@@ -21,14 +22,16 @@ class ThreadPool {
 
     int n_threads() const { return n_threads_; }
 
-    /// Calls fn(unit, worker) for every unit in [0, n_units), worker in [0, n_threads), and returns when all are
-    /// done (their writes are visible to the caller). Units start in rising order. Must not be nested. Allocates
-    /// nothing. When the abort flag is set, units not yet started are skipped.
+    /// Calls fn(unit, worker) for every unit in [0, n_units), worker in [0, n_threads), and returns when all
+    /// are done (their writes are visible to the caller). Units start in rising order. Must not be nested.
+    /// Allocates nothing. When the abort flag is set, units not yet started are skipped.
     template <class Fn>
     void run(int64_t n_units, Fn&& fn) {
         using F = std::remove_reference_t<Fn>;
-        run_erased(n_units, [](void* context, int64_t unit, int worker) { (*static_cast<F*>(context))(unit, worker); },
-                   const_cast<void*>(static_cast<const void*>(&fn)));
+        run_erased(
+            n_units,
+            [](void* context, int64_t unit, int worker) { (*static_cast<F*>(context))(unit, worker); },
+            const_cast<void*>(static_cast<const void*>(&fn)));
     }
 
     /// A flag that run() polls between units; nullptr for none. The flag outlives its use here.

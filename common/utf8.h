@@ -9,7 +9,7 @@ namespace tessera::utf8 {
 
 struct Decoded {
     uint32_t code_point;  ///< U+FFFD when invalid
-    uint32_t n_bytes;     ///< bytes consumed, >= 1; for invalid input the maximal ill-formed part (Unicode 3.9)
+    uint32_t n_bytes;  ///< bytes consumed, >= 1; for invalid input the maximal ill-formed part (Unicode 3.9)
     bool valid;
 };
 

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "common/expected.h"
@@ -16,21 +15,40 @@
 
 namespace tessera::gguf {
 
-enum class ValueType : uint32_t {
-    U8 = 0, I8 = 1, U16 = 2, I16 = 3, U32 = 4, I32 = 5, F32 = 6, Bool = 7, String = 8, Array = 9, U64 = 10,
-    I64 = 11, F64 = 12,
+/// The ids of the file format, where they take four bytes.
+enum class ValueType : uint8_t {
+    U8 = 0,
+    I8 = 1,
+    U16 = 2,
+    I16 = 3,
+    U32 = 4,
+    I32 = 5,
+    F32 = 6,
+    Bool = 7,
+    String = 8,
+    Array = 9,
+    U64 = 10,
+    I64 = 11,
+    F64 = 12,
 };
 
 const char* value_type_name(ValueType type);
 
-/// One metadata value: a view into the file (or into the File's store of overrides).
+inline constexpr uint32_t kValueTypes = 13;  ///< ids below this are valid
+
+/// "u32", "string", ...
+const char* value_type_name(ValueType type);
+
+/// One metadata value: a view into the file (or into the File's store of overrides). Valid while the File
+/// lives.
 class Value {
   public:
     ValueType type() const { return type_; }
     bool is_array() const { return type_ == ValueType::Array; }
     /// Arrays only.
     ValueType element_type() const { return element_; }
-    uint64_t size() const { return count_; }
+    /// Number of elements of an array; 0 for scalars.
+    uint64_t size() const { return is_array() ? count_ : 0; }
 
     /// Any integer type (bool counts as 0/1) that fits int64; nothing otherwise.
     std::optional<int64_t> as_int() const;
@@ -42,18 +60,26 @@ class Value {
     /// Element i < size() of an array as a scalar Value. O(1); string arrays are indexed when the file opens.
     Value at(uint64_t i) const;
 
-    /// The value for people: scalars in full, arrays as "[n] first, second, ..." cut at max_items.
+    /// The value as it lies in the file, little endian, unaligned: a scalar, the text of a string, or the
+    /// packed elements of an array. Empty for an array of strings, which are read through at().
+    std::span<const std::byte> raw() const;
+
+    /// The value for people, on one line: scalars in full, arrays as "[n] first, second, ..." cut at
+    /// max_items.
     std::string to_string(size_t max_items = 6) const;
 
   private:
     friend class File;
     friend struct Parser;
+
+    bool is_string_array() const { return is_array() && element_ == ValueType::String; }
+
+    // The value's bytes; for a string array its index, `const std::byte* [count_]`: where each length field
+    // lies.
+    const void* data_ = nullptr;
+    uint64_t count_ = 0;  // elements of an array, bytes of a string
     ValueType type_ = ValueType::U8;
     ValueType element_ = ValueType::U8;
-    uint64_t count_ = 0;
-    const std::byte* data_ = nullptr;        // scalar bytes, string bytes, or packed array elements
-    uint64_t length_ = 0;                    // bytes of a string
-    const std::string_view* strings_ = nullptr;  // [count_] of a string array
 };
 
 struct KeyValue {
@@ -62,7 +88,8 @@ struct KeyValue {
 };
 
 /// A tensor of the file. Shape is row-major, outermost first (the file's ne[] reversed, once, here); unused
-/// leading dimensions are not stored: shape.size() == n_dims.
+/// leading dimensions are not stored. Every dimension is at least 1, a row is a whole number of blocks, and
+/// the data is aligned to the file's alignment (which may be as small as 1).
 struct TensorInfo {
     std::string_view name;
     Type type;
@@ -76,11 +103,13 @@ struct TensorInfo {
     std::string shape_string() const;                     // "[512, 128]"
 };
 
-/// A `--override-kv KEY=TYPE:VALUE` argument: TYPE is int, float, bool or str.
+/// A `--override-kv KEY=TYPE:VALUE` argument: TYPE is int, float, bool or str. It replaces the file's value
+/// of the key, of whatever type, or adds the key. The keys that describe the container itself cannot be
+/// overridden.
 struct Override {
     std::string key;
-    ValueType type = ValueType::I64;
-    int64_t i = 0;
+    ValueType type = ValueType::I64;  // I64, F64, Bool or String
+    int64_t i = 0;                    // of I64 and Bool
     double f = 0;
     std::string s;
 };
@@ -92,13 +121,16 @@ class File {
         std::vector<Override> overrides;
     };
 
-    /// Opens a GGUF file, or the first of a split (`NAME-00001-of-00003.gguf`) with all its siblings. O(bytes of
-    /// metadata). Allocates no more than a small multiple of the metadata's size. Every error starts with the path.
+    /// Opens a GGUF file, or the first of a split (`NAME-00001-of-00003.gguf`) with all its siblings, whose
+    /// tensors then follow those of the first; the keys are the first's. O(bytes of metadata). Allocates no
+    /// more than four times the metadata's size and a few KiB. Every error names the file at fault.
     static Result<File> open(const std::string& path, const Options& options);
     static Result<File> open(const std::string& path) { return open(path, Options{}); }
 
-    /// The same over bytes in memory that outlive the File (one file, no split siblings); for tests and fuzzing.
-    static Result<File> parse(std::span<const std::byte> bytes, const std::string& name, const Options& options);
+    /// The same over bytes in memory that outlive the File; for tests and fuzzing. One file: a shard of a
+    /// split opens alone, and mapping(0) is empty.
+    static Result<File> parse(std::span<const std::byte> bytes, const std::string& name,
+                              const Options& options);
 
     File(File&&) noexcept;
     File& operator=(File&&) noexcept;
@@ -110,6 +142,7 @@ class File {
     int n_files() const;
     /// Bytes of all the files together.
     uint64_t total_bytes() const;
+    /// file_index in [0, n_files()).
     const MappedFile& mapping(int file_index) const;
 
     std::span<const KeyValue> keys() const;
@@ -119,7 +152,9 @@ class File {
     const Value* find(std::string_view key) const;
     const TensorInfo* find_tensor(std::string_view name) const;
 
-    /// A required key of the wanted kind and range; the error names key, expectation and finding.
+    /// A required key of the wanted kind and range; the error names file, key, expectation and finding.
+    /// Missing: NotFound; of another kind or out of range: Malformed. An integer serves as a float, not the
+    /// other way round.
     Result<int64_t> get_int(std::string_view key, int64_t min, int64_t max) const;
     Result<double> get_float(std::string_view key) const;  // finite
     Result<bool> get_bool(std::string_view key) const;
@@ -133,9 +168,12 @@ class File {
     Result<Value> get_array(std::string_view key, ValueType element) const;
 
   private:
-    File();
-    friend struct Parser;
     struct State;
+    explicit File(std::unique_ptr<State> state);
+    Result<const Value*> require(std::string_view key, const char* expected) const;
+    tl::unexpected<Error> wrong_value(std::string_view key, const std::string& expected,
+                                      const Value& found) const;
+
     std::unique_ptr<State> state_;
 };
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/cpu_detail.h"
-#include "tests/common/temp_dir.h"
+#include "tests/support/temp_folder.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tests/common/temp_dir.h"
+#include "tests/support/temp_folder.h"
 
 namespace tessera {
 namespace {

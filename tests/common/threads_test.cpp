@@ -5,26 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
 
-namespace {
-
-std::atomic<int64_t> n_allocations{0};
-
-}  // namespace
-
-// Replaced to count: a run of the pool must not touch the heap.
-void* operator new(size_t n) {
-    n_allocations.fetch_add(1, std::memory_order_relaxed);
-    if (void* p = std::malloc(n)) return p;
-    std::abort();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+#include "tests/support/count_allocations.h"
 
 namespace tessera {
 namespace {
@@ -165,9 +150,9 @@ TEST(ThreadPool, ARunAllocatesNothing) {
     std::atomic<int64_t> sum{0};
     const auto add = [&](int64_t unit, int) { sum.fetch_add(unit, std::memory_order_relaxed); };
     pool.run(64, add);
-    const int64_t before = n_allocations;
+    const uint64_t before = test::n_allocations;
     for (int round = 0; round < 100; round++) pool.run(64, add);
-    EXPECT_EQ(n_allocations, before);
+    EXPECT_EQ(test::n_allocations, before);
     EXPECT_EQ(sum, 101 * 2016);
 }
 

@@ -1,27 +1,6 @@
 // After the first token, sampling takes no memory from the heap.
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "tests/sample/logits.h"
-
-namespace {
-std::atomic<size_t> n_allocations{0};
-
-void* counted(size_t n_bytes) {
-    n_allocations++;
-    void* memory = std::malloc(n_bytes ? n_bytes : 1);
-    if (!memory) std::abort();
-    return memory;
-}
-}  // namespace
-
-void* operator new(size_t n_bytes) { return counted(n_bytes); }
-void* operator new[](size_t n_bytes) { return counted(n_bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+#include "tests/support/count_allocations.h"
 
 namespace tessera::sample {
 namespace {
@@ -32,18 +11,18 @@ void expect_no_allocation(const Params& params) {
     for (uint32_t i = 0; i < 8; i++) rows.push_back(test::synthetic_logits(kVocab, i, i % 2 ? 3.0f : 0.01f));
     Chain chain = test::make_chain(params, kVocab);
     chain.accept(chain.sample(rows[0]));
-    const size_t before = n_allocations;
+    const size_t before = test::n_allocations;
     for (int step = 0; step < 100; step++)
         chain.accept(chain.sample(rows[static_cast<size_t>(step) % rows.size()]));
     chain.reset();
     chain.sample(rows[1]);
-    EXPECT_EQ(n_allocations - before, 0u);
+    EXPECT_EQ(test::n_allocations - before, 0u);
 }
 
 TEST(Allocation, CounterCounts) {
-    const size_t before = n_allocations;
+    const size_t before = test::n_allocations;
     std::vector<int> some(100);
-    EXPECT_GT(n_allocations - before, 0u);
+    EXPECT_GT(test::n_allocations - before, 0u);
 }
 
 TEST(Allocation, NoneWithDefaults) { expect_no_allocation(Params()); }

@@ -25,6 +25,6 @@ inline std::string read_file(const std::string& path) {
 
 }  // namespace tessera::test
 
-#define TSR_NEED_SHARED(relative)                                                         \
-    if (!std::filesystem::exists(tessera::test::shared(relative)))                        \
+#define TSR_NEED_SHARED(relative)                                  \
+    if (!std::filesystem::exists(tessera::test::shared(relative))) \
     GTEST_SKIP() << "reference data not present: " << tessera::test::shared(relative)

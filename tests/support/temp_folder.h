@@ -30,6 +30,12 @@ class TempFolder {
         return file.string();
     }
 
+    size_t n_files() const {
+        size_t n = 0;
+        for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path_)) ++n;
+        return n;
+    }
+
   private:
     std::string path_;
 };
