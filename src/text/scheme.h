@@ -1,0 +1,34 @@
+#pragma once
+// What one kind of tokenizer has to provide; internal to src/text. Tokenizer does what all kinds share:
+// special tokens, framing, token bytes, decoding.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/expected.h"
+#include "ggml-like/gguf/file.h"
+#include "src/text/vocab.h"
+
+namespace tessera::text {
+
+/// Immutable after creation; const members are called from many threads. Refers to the Vocab it was made
+/// with.
+class Scheme {
+  public:
+    virtual ~Scheme() = default;
+
+    /// Appends the ids of a non-empty stretch of text without special tokens; any bytes. `at_boundary`: the
+    /// stretch stands at the start of the text or right of a special token.
+    virtual Result<void> encode_fragment(std::string_view text, bool at_boundary,
+                                         std::vector<int32_t>& ids) const = 0;
+
+    /// Appends the bytes that a Normal or Unused token stands for inside running text.
+    virtual void append_bytes(int32_t id, std::string& out) const = 0;
+};
+
+/// SentencePiece BPE with byte fallback: `tokenizer.ggml.model` "llama".
+Result<std::unique_ptr<Scheme>> create_spm_scheme(const Vocab& vocab, const gguf::File& file);
+
+}  // namespace tessera::text

@@ -1,0 +1,114 @@
+#pragma once
+// The vocabulary of a model: what each token is, which ones are special, and how text is framed with them.
+// Knows nothing of how text is cut into tokens (tokenizer.h).
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/expected.h"
+#include "ggml-like/gguf/file.h"
+
+namespace tessera::text {
+
+/// "No such token" wherever an id is optional.
+constexpr int32_t kNoToken = -1;
+
+/// Numbered as in `tokenizer.ggml.token_type`.
+enum class TokenType : uint8_t {
+    Normal = 1,
+    Unknown = 2,      ///< stands for text the vocabulary cannot express
+    Control = 3,      ///< steers the model; its spelling in a text counts only where the caller allows it
+    UserDefined = 4,  ///< its spelling in a text always becomes this token
+    Unused = 5,
+    Byte = 6,  ///< one byte, spelled <0xNN>
+};
+
+/// Ids with a role, each a valid id or kNoToken.
+struct SpecialIds {
+    int32_t bos = kNoToken, eos = kNoToken, eot = kNoToken, eom = kNoToken;
+    int32_t unk = kNoToken, pad = kNoToken, sep = kNoToken, cls = kNoToken, mask = kNoToken;
+    int32_t fim_prefix = kNoToken, fim_suffix = kNoToken, fim_middle = kNoToken;
+    int32_t fim_pad = kNoToken, fim_repo = kNoToken, fim_separator = kNoToken;
+};
+
+/// Immutable after load(); every member may be used from many threads. Owns its bytes (the File may go).
+class Vocab {
+  public:
+    /// Reads `tokenizer.ggml.*`. Errors (each names key, expectation and finding): no tokens; scores or types
+    /// of another length than the tokens; a score that is no number; a special id outside the vocabulary.
+    /// Repaired with a warning: ids of 0xFFFFFFFF or -1 mean none; token types outside 1..6 and byte tokens
+    /// not spelled <0xNN> become Normal; end markers typed Normal become Control; a "llama" vocabulary
+    /// without scores takes -id, the order in which SentencePiece learnt its merges.
+    static Result<Vocab> load(const gguf::File& file);
+
+    Vocab(Vocab&&) = default;
+    Vocab& operator=(Vocab&&) = default;
+    Vocab(const Vocab&) = delete;
+    Vocab& operator=(const Vocab&) = delete;
+
+    int32_t size() const { return static_cast<int32_t>(texts_.size()); }
+    bool contains(int32_t id) const { return id >= 0 && id < size(); }
+
+    /// Spelling as the file has it (not the bytes it stands for: Tokenizer::token_bytes). Ids must be
+    /// contained.
+    std::string_view text(int32_t id) const { return texts_[static_cast<size_t>(id)]; }
+    float score(int32_t id) const { return scores_[static_cast<size_t>(id)]; }
+    TokenType type(int32_t id) const { return types_[static_cast<size_t>(id)]; }
+    /// Control and Unknown: tokens that are no text of their own.
+    bool is_hidden(int32_t id) const {
+        return type(id) == TokenType::Control || type(id) == TokenType::Unknown;
+    }
+    /// The byte of a Byte token.
+    uint8_t byte_of(int32_t id) const;
+
+    /// The lowest id spelled so, or kNoToken. O(1).
+    int32_t find(std::string_view text) const;
+
+    const SpecialIds& special() const { return special_; }
+    /// End of generation: eos, eot, eom and the well-known end markers; ascending.
+    std::span<const int32_t> end_ids() const { return end_ids_; }
+    bool is_end(int32_t id) const;
+
+    /// `tokenizer.ggml.model` ("llama", "gpt2", ...) and `.pre` (empty when absent).
+    const std::string& model() const { return model_; }
+    const std::string& pre() const { return pre_; }
+
+    /// Whether encoding frames text with bos, eos; false where there is no such token.
+    bool add_bos() const { return add_bos_; }
+    bool add_eos() const { return add_eos_; }
+    /// Whether text gets a space in front of it, at its start and after special tokens.
+    bool add_space_prefix() const { return add_space_prefix_; }
+    /// Whether runs of spaces count as one, and spaces at both ends not at all.
+    bool remove_extra_whitespaces() const { return remove_extra_whitespaces_; }
+    /// Whether white space right of this token's spelling in a text belongs to it.
+    bool strips_right(int32_t id) const { return strips_right_ && !keeps_right_space(id); }
+
+  private:
+    Vocab() = default;
+    Result<void> load_tokens(const gguf::File& file);
+    Result<void> load_scores(const gguf::File& file);
+    Result<void> load_types(const gguf::File& file);
+    Result<void> load_special_ids(const gguf::File& file);
+    Result<void> load_flags(const gguf::File& file);
+    void index_texts();
+    void settle_markers();
+    void find_roles_by_name();
+    void collect_end_ids();
+    bool keeps_right_space(int32_t id) const;
+
+    std::string model_, pre_;
+    std::vector<char> bytes_;  // all spellings, one after another
+    std::vector<std::string_view> texts_;
+    std::vector<float> scores_;
+    std::vector<TokenType> types_;
+    std::unordered_map<std::string_view, int32_t> ids_;
+    SpecialIds special_;
+    std::vector<int32_t> end_ids_;
+    bool add_bos_ = false, add_eos_ = false;
+    bool add_space_prefix_ = false, remove_extra_whitespaces_ = false, strips_right_ = false;
+};
+
+}  // namespace tessera::text
