@@ -3,6 +3,7 @@
 #include "common/f16.h"
 #include "ggml-like/gguf/writer.h"
 #include "tests/model/support.h"
+#include "tests/support/temp_folder.h"
 
 namespace tessera::test {
 
@@ -15,10 +16,10 @@ class Golden : public testing::TestWithParam<const char*> {
 
 /// The reference runs had their expert routers rounded to half, while the files hold them in full: a copy of
 /// the model with the same rounding is what the reference logits belong to.
-std::string with_rounded_routers(const std::string& path) {
+std::string with_rounded_routers(const std::string& path, const TempFolder& folder) {
     auto file = gguf::File::open(path);
     if (!file) return path;
-    const std::string copy = testing::TempDir() + "rounded_routers.gguf";
+    const std::string copy = folder.at("rounded_routers.gguf");
     gguf::Writer writer(copy);
     for (const gguf::KeyValue& kv : file->keys()) writer.set_value(kv.key, kv.value);
     for (const gguf::TensorInfo& t : file->tensors())
@@ -51,9 +52,10 @@ TEST_P(Golden, LogitsMatchTheReference) {
     ASSERT_EQ(reference.size(), 8 + expected.size() * 4);
     std::memcpy(expected.data(), reference.data() + 8, expected.size() * 4);
 
+    const TempFolder folder;
     ThreadPool pool(2);
     for (const bool rounded : {true, false}) {
-        auto model = load_model(rounded ? with_rounded_routers(model_path()) : model_path(), pool);
+        auto model = load_model(rounded ? with_rounded_routers(model_path(), folder) : model_path(), pool);
         ASSERT_TRUE(model) << model.error().message;
         const std::vector<float> logits = all_logits(*model, pool, kGoldenTokens, 16);
         ASSERT_EQ(logits.size(), expected.size());

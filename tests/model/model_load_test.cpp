@@ -5,6 +5,7 @@
 #include "ggml-like/gguf/writer.h"
 #include "src/model/exact_math.h"
 #include "tests/model/support.h"
+#include "tests/support/temp_folder.h"
 
 namespace tessera::test {
 
@@ -70,7 +71,8 @@ void copy_changed(const std::string& from, const std::string& to, const Change& 
 TEST(Load, ChangedFilesAreNamed) {
     TSR_NEED_SHARED("golden/models/llama.gguf");
     const std::string from = shared("golden/models/llama.gguf");
-    const std::string to = testing::TempDir() + "changed.gguf";
+    const TempFolder folder;
+    const std::string to = folder.at("changed.gguf");
     const std::pair<Change, std::vector<std::string>> cases[] = {
         {{.drop = "blk.1.attn_k.weight"}, {"blk.1.attn_k.weight", "not in the file"}},
         {{.drop = "token_embd.weight"}, {"token_embd.weight"}},
@@ -103,51 +105,6 @@ TEST(Load, UnknownArchitectureListsThoseWeRun) {
     ASSERT_FALSE(model);
     EXPECT_NE(model.error().message.find("'mamba'"), std::string::npos) << model.error().message;
     EXPECT_NE(model.error().message.find("llama"), std::string::npos) << model.error().message;
-}
-
-TEST(SessionErrors, RangesAreNamed) {
-    ThreadPool pool(1);
-    auto model = load_model(std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf", pool);
-    ASSERT_TRUE(model) << model.error().message;
-    engine::SessionOptions options;
-    options.n_ctx = 8;
-    auto session = engine::Session::create(*model, pool, options);
-    ASSERT_TRUE(session) << session.error().message;
-    const std::vector<int32_t> bad = {1, 4096}, negative = {-1}, nine(9, 1), eight(8, 1);
-    EXPECT_NE((*session)->eval(bad).error().message.find("found 4096"), std::string::npos);
-    EXPECT_NE((*session)->eval(negative).error().message.find("found -1"), std::string::npos);
-    EXPECT_NE((*session)->eval({}).error().message.find("found none"), std::string::npos);
-    EXPECT_NE((*session)->eval(nine).error().message.find("at most 8"), std::string::npos);
-    EXPECT_EQ((*session)->n_tok(), 0);
-    EXPECT_TRUE((*session)->eval(eight));
-    EXPECT_FALSE((*session)->eval(std::vector<int32_t>{1}));
-    options.k_type = Type::Q4_K;
-    EXPECT_FALSE(engine::Session::create(*model, pool, options));
-    options = {};
-    options.n_batch = 0;
-    EXPECT_FALSE(engine::Session::create(*model, pool, options));
-}
-
-TEST(Session, CancelLeavesItWhereItWas) {
-    ThreadPool pool(2);
-    auto model = load_model(std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf", pool);
-    ASSERT_TRUE(model) << model.error().message;
-    auto session = engine::Session::create(*model, pool, {});
-    ASSERT_TRUE(session) << session.error().message;
-    const std::vector<int32_t> prompt = {1, 5, 300, 17}, next = {42};
-    ASSERT_TRUE((*session)->eval(prompt));
-    ASSERT_TRUE((*session)->eval(next));
-    const std::vector<float> expected((*session)->logits().begin(), (*session)->logits().end());
-    (*session)->truncate(4);
-    std::atomic<bool> abort{true};
-    pool.set_abort_flag(&abort);
-    const auto cancelled = (*session)->eval(next);
-    ASSERT_FALSE(cancelled);
-    EXPECT_EQ(cancelled.error().code, ErrorCode::Cancelled);
-    EXPECT_EQ((*session)->n_tok(), 4);
-    pool.set_abort_flag(nullptr);
-    ASSERT_TRUE((*session)->eval(next));
-    EXPECT_TRUE(same_bits(expected, {(*session)->logits().begin(), (*session)->logits().end()}));
 }
 
 TEST(ExactMath, AgreesWithTheCLibrary) {
