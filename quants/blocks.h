@@ -123,11 +123,10 @@ struct BlockMXFP4 {
 };
 
 /// Spaced by the density of normally distributed weights.
-inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                          1,    13,   25,  38,  53,  69,  89,  113};
+constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /// Twice the value of each E2M1 code (sign, 2 exponent bits, 1 mantissa bit).
-inline constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static inline int code_at(const BlockQ4_0& b, int e) { return split_nibble(b.qs, e); }
 static inline int code_at(const BlockQ4_1& b, int e) { return split_nibble(b.qs, e); }

@@ -1,0 +1,233 @@
+// tessera bench: how fast a model is computed, next to what the machine can do at most. Both are measured in
+// turn, by the same threads, so that a machine that slows down slows both. The formulas of work() are those
+// of the help text.
+#include <algorithm>
+
+#include "common/rng.h"
+#include "common/strings.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/json.h"
+#include "examples/tessera/model_loading.h"
+#include "examples/tessera/roofline.h"
+
+namespace tessera {
+
+namespace {
+
+struct BenchArgs {
+    ModelOptions model;
+    SessionFlags session;
+    int64_t n_prompt = 512, n_generate = 128, depth = 0, n_samples = 5;
+    bool json = false;
+};
+
+/// One kind of pass, after `depth` positions are filled.
+struct Test {
+    bool is_prompt;  // all tokens at once, else one at a time
+    int64_t n_tok;
+    int64_t depth;
+
+    std::string name() const {
+        const std::string at = depth > 0 ? strf("@d%lld", static_cast<long long>(depth)) : "";
+        return strf("%s%lld", is_prompt ? "pp" : "tg", static_cast<long long>(n_tok)) + at;
+    }
+};
+
+/// What a test moves and computes.
+struct Work {
+    double bytes = 0, macs = 0;
+};
+
+struct Outcome {
+    std::vector<double> samples;  // tokens per second
+    double best = 0, median = 0;
+};
+
+Work work(const Model& model, const SessionFlags& flags, const Test& test) {
+    const Hparams& h = model.hparams();
+    const double kv_row = static_cast<double>(h.n_layer * h.n_head_kv * h.head_dim) *
+                          (type_info(flags.k_type).block_bytes + type_info(flags.v_type).block_bytes);
+    const double attention_row = static_cast<double>(2 * h.n_layer * h.n_head * h.head_dim);
+    const int64_t n_pass = test.is_prompt ? std::min(flags.n_batch, test.n_tok) : 1;
+    Work work;
+    for (int64_t at = 0; at < test.n_tok; at += n_pass) {
+        const auto end = static_cast<double>(test.depth + std::min(at + n_pass, test.n_tok));
+        work.bytes += static_cast<double>(model.bytes_per_token()) + kv_row * end;
+    }
+    const auto n_tok = static_cast<double>(test.n_tok);
+    const double n_keys = n_tok * (static_cast<double>(test.depth) + (n_tok + 1) / 2);
+    const double n_heads = test.is_prompt ? 1 : n_tok;
+    work.macs = static_cast<double>(model.macs_per_token()) * n_tok + attention_row * n_keys +
+                static_cast<double>(model.head_macs()) * n_heads;
+    return work;
+}
+
+double median_of(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t n = values.size();
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+class Bench {
+  public:
+    explicit Bench(const BenchArgs& args) : args_(args) {}
+
+    Result<void> run();
+
+  private:
+    Result<void> prepare();
+    Result<double> time_once(const Test& test);
+    Result<Outcome> measure(const Test& test);
+    Json as_json(const Test& test, const Outcome& outcome) const;
+    std::string as_row(const Test& test, const Outcome& outcome) const;
+    std::string heading() const;
+
+    const BenchArgs& args_;
+    LoadedModel loaded_;
+    std::unique_ptr<engine::Session> session_;
+    std::unique_ptr<Roofline> roofline_;
+    std::vector<int32_t> tokens_;  // fixed, for depth and test
+};
+
+Result<void> Bench::prepare() {
+    TSR_TRY(loaded_, load_model(args_.model));
+    const int64_t n_tok = args_.depth + std::max(args_.n_prompt, args_.n_generate);
+    engine::SessionOptions options = args_.session.session();
+    options.n_ctx = n_tok;
+    TSR_TRY(session_, engine::Session::create(loaded_.model, *loaded_.pool, options));
+    TSR_TRY(roofline_, Roofline::create(*loaded_.pool, loaded_.isa->table->name));
+    Rng rng(1);
+    const auto n_vocab = static_cast<uint64_t>(loaded_.model->hparams().n_vocab);
+    for (int64_t i = 0; i < n_tok; i++) tokens_.push_back(static_cast<int32_t>(rng.next_u64() % n_vocab));
+    return eval_prompt(*session_, std::span(tokens_).first(static_cast<size_t>(args_.depth)),
+                       args_.session.n_batch);
+}
+
+/// Seconds of the test's passes; the session is left at its end.
+Result<double> Bench::time_once(const Test& test) {
+    session_->truncate(test.depth);
+    const auto tokens =
+        std::span(tokens_).subspan(static_cast<size_t>(test.depth), static_cast<size_t>(test.n_tok));
+    const size_t n_pass = test.is_prompt ? tokens.size() : 1;
+    const double start = now_seconds();
+    for (size_t at = 0; at < tokens.size(); at += n_pass)
+        TSR_TRY_VOID(session_->eval(tokens.subspan(at, n_pass)));
+    return now_seconds() - start;
+}
+
+Result<Outcome> Bench::measure(const Test& test) {
+    TSR_TRY_VOID(time_once(test));  // caches and pages are warm from here on
+    Outcome outcome;
+    for (int64_t i = 0; i < args_.n_samples; i++) {
+        roofline_->sample();
+        TSR_TRY(const double seconds, time_once(test));
+        outcome.samples.push_back(static_cast<double>(test.n_tok) / seconds);
+    }
+    outcome.best = *std::max_element(outcome.samples.begin(), outcome.samples.end());
+    outcome.median = median_of(outcome.samples);
+    return outcome;
+}
+
+/// Work per second at the median, in 10^9.
+Work rates(const Work& work, const Test& test, const Outcome& outcome) {
+    const double per_second = outcome.median / static_cast<double>(test.n_tok) / 1e9;
+    return {work.bytes * per_second, work.macs * per_second};
+}
+
+Json Bench::as_json(const Test& test, const Outcome& outcome) const {
+    const Model& model = *loaded_.model;
+    const Work rate = rates(work(model, args_.session, test), test, outcome);
+    Json samples = Json::array();
+    for (const double sample : outcome.samples) samples.push_back(rounded(sample));
+    return {{"test", test.name()},
+            {"model", model.file().path()},
+            {"architecture", model.hparams().arch},
+            {"type", type_info(model.main_type()).name},
+            {"parameters", model.n_params()},
+            {"isa", loaded_.isa->name},
+            {"threads", loaded_.pool->n_threads()},
+            {"kv", args_.session.kv_name()},
+            {"batch", args_.session.n_batch},
+            {"precise", args_.model.precise},
+            {"tokens_per_s", rounded(outcome.median)},
+            {"best", rounded(outcome.best)},
+            {"samples", samples},
+            {"gb_per_s", rounded(rate.bytes)},
+            {"gmac_per_s", rounded(rate.macs)},
+            {"roofline", roofline_json(*roofline_)},
+            {"of_read_bw", rounded(rate.bytes / roofline_->read_gb_per_s())},
+            {"of_int8_peak", rounded(rate.macs / roofline_->int8_gmac_per_s())},
+            {"of_fma_peak", rounded(rate.macs / roofline_->fma_gmac_per_s())}};
+}
+
+std::string Bench::heading() const {
+    return printable(loaded_.model->file().path(), 400) + ": " + loaded_.description() +
+           strf("\n%-14s %12s %12s %10s %10s %10s %10s %10s\n", "test", "tokens/s", "best", "GB/s", "of read",
+                "GMAC/s", "of int8", "of float");
+}
+
+std::string Bench::as_row(const Test& test, const Outcome& outcome) const {
+    const Work rate = rates(work(*loaded_.model, args_.session, test), test, outcome);
+    return strf("%-14s %12.2f %12.2f %10.2f %9.1f%% %10.2f %9.1f%% %9.1f%%\n", test.name().c_str(),
+                outcome.median, outcome.best, rate.bytes, 100 * rate.bytes / roofline_->read_gb_per_s(),
+                rate.macs, 100 * rate.macs / roofline_->int8_gmac_per_s(),
+                100 * rate.macs / roofline_->fma_gmac_per_s());
+}
+
+Result<void> Bench::run() {
+    TSR_TRY_VOID(prepare());
+    if (!args_.json) TSR_TRY_VOID(console::print(heading()));
+    for (const Test& test :
+         {Test{true, args_.n_prompt, args_.depth}, Test{false, args_.n_generate, args_.depth}}) {
+        if (test.n_tok == 0) continue;
+        TSR_TRY(const Outcome outcome, measure(test));
+        TSR_TRY_VOID(console::print(args_.json ? json_line(as_json(test, outcome)) : as_row(test, outcome)));
+    }
+    if (args_.json) return {};
+    return console::print(strf("%-14s read %.1f GB/s, int8 %.1f GMAC/s, float %.1f GMAC/s\n", "at most",
+                               roofline_->read_gb_per_s(), roofline_->int8_gmac_per_s(),
+                               roofline_->fma_gmac_per_s()));
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<BenchArgs>();
+    args->model.declare(options);
+    options.group("Test");
+    constexpr int64_t kMost = int64_t{1} << 20;
+    options.integer("-p,--prompt-tokens", args->n_prompt, 0, kMost,
+                    "Tokens of the prompt test; 0 leaves it out.");
+    options.integer("-n,--n-predict", args->n_generate, 0, kMost,
+                    "Tokens of the decode test; 0 leaves it out.");
+    options.integer("-d,--depth", args->depth, 0, kMost, "Positions that are filled before each test.");
+    options.integer("-r,--repetitions", args->n_samples, 1, 1000, "Samples of each test.");
+    args->session.declare_batch(options);
+    args->session.declare_kv(options);
+    options.flag("--json", args->json, "One JSON object a test, on a line.");
+    options.check([args]() -> Result<void> {
+        if (args->n_prompt + args->n_generate > 0) return {};
+        return fail(ErrorCode::InvalidArgument, "-p 0 and -n 0 leave nothing to measure");
+    });
+    return [args] { return Bench(*args).run(); };
+}
+
+}  // namespace
+
+const Command kBench = {
+    .name = "bench",
+    .summary = "measure the speed of a model",
+    .help =
+        "Measures a prompt of N tokens (ppN) and the decoding of N tokens one by one (tgN), after D\n"
+        "positions (@dD). tokens/s is the median of the samples.\n"
+        "  GB/s    weights that a token reads, once a pass, and the keys and values up to its end\n"
+        "  GMAC/s  products of the layers for each token, of the head for each row of logits, and two\n"
+        "          of attention for each key seen, head by head\n"
+        "The share is that of what the same threads reach at most: a streaming read, int8 products, and\n"
+        "float products, measured in turn with the samples.",
+    .examples =
+        "  tessera bench model.gguf\n"
+        "  tessera bench model.gguf -p 0 -n 32 -d 4096 -t 8\n"
+        "  tessera bench model.gguf -p 512 -n 128 -r 9 --json > result.jsonl\n",
+    .declare = declare};
+
+}  // namespace tessera

@@ -1,0 +1,9 @@
+#pragma once
+// The commands, each in the file of its name. main.cpp puts them in order.
+#include "examples/tessera/options.h"
+
+namespace tessera {
+
+extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench;
+
+}  // namespace tessera

@@ -1,0 +1,129 @@
+// Owns the process's streams and signal handlers. Standard output is written with write(2), unbuffered: text
+// appears as it is made, and a full disk or a closed pipe is seen where it happens.
+#include "examples/tessera/console.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "common/log.h"
+#include "common/strings.h"
+
+namespace tessera::console {
+
+namespace {
+
+std::atomic<bool> interrupt_flag{false};
+static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may touch no other
+
+Verbosity current_verbosity = Verbosity::Normal;
+bool reader_gone = false;
+constexpr size_t kMaxText = size_t{1} << 30;  // beyond it is no prompt: a device, or a mistaken file
+struct sigaction earlier_action;  // of SIGINT, while an InterruptGuard lives
+
+void on_interrupt(int) { interrupt_flag.store(true, std::memory_order_relaxed); }
+
+std::string system_message(int error) { return std::generic_category().message(error); }
+
+/// One write, so that lines of several processes do not mix; and on a terminal over the progress bar.
+void print_error_line(const std::string& line) {
+    const std::string whole = (is_terminal(STDERR_FILENO) ? "\r\033[K" : "") + line + "\n";
+    std::fputs(whole.c_str(), stderr);
+    std::fflush(stderr);
+}
+
+void log_sink(log::Level level, std::string_view message) {
+    const bool is_report = level == log::Level::Debug || level == log::Level::Info;
+    if (current_verbosity == Verbosity::Quiet) return;
+    if (is_report && current_verbosity != Verbosity::Verbose) return;
+    const char* prefix = is_report ? "" : level == log::Level::Warn ? "warning: " : "error: ";
+    print_error_line(prefix + std::string(message));
+}
+
+}  // namespace
+
+void prepare() {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        // Opened for reading alone, so that writing to a stream that was closed stays an error.
+        if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);
+    }
+    // A reader that goes away and a limit on file sizes are errors of write(), which can name the file.
+    ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_IGN);
+    log::set_sink(log_sink);
+}
+
+void set_verbosity(Verbosity verbosity) { current_verbosity = verbosity; }
+
+Verbosity verbosity() { return current_verbosity; }
+
+bool is_terminal(int fd) { return ::isatty(fd) == 1; }
+
+Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& name) {
+    while (!bytes.empty()) {
+        const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            if (fd == STDOUT_FILENO && errno == EPIPE) reader_gone = true;
+            return fail(ErrorCode::Io, "cannot write to %s: %s", name.c_str(), system_message(errno).c_str());
+        }
+        bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return {};
+}
+
+Result<void> print(std::string_view text) {
+    return write_all(STDOUT_FILENO, std::as_bytes(std::span(text)), "standard output");
+}
+
+bool stdout_gone() { return reader_gone; }
+
+void note(const char* format, ...) {
+    if (current_verbosity == Verbosity::Quiet) return;
+    va_list args;
+    va_start(args, format);
+    print_error_line(vstrf(format, args));
+    va_end(args);
+}
+
+Result<std::string> read_all(const std::string& path) {
+    const bool is_stdin = path == "-";
+    const std::string name = is_stdin ? "standard input" : "'" + printable(path, 400) + "'";
+    const int fd = is_stdin ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(ErrorCode::Io, "cannot open %s: %s", name.c_str(), system_message(errno).c_str());
+    std::string text;
+    char buffer[1 << 16];
+    int error = 0;
+    for (;;) {
+        const ssize_t n = ::read(fd, buffer, sizeof buffer);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) error = errno;
+        if (n <= 0) break;
+        text.append(buffer, static_cast<size_t>(n));
+        if (text.size() > kMaxText) error = EFBIG;
+        if (error) break;
+    }
+    if (!is_stdin) ::close(fd);
+    if (error) return fail(ErrorCode::Io, "cannot read %s: %s", name.c_str(), system_message(error).c_str());
+    return text;
+}
+
+InterruptGuard::InterruptGuard() {
+    interrupt_flag.store(false, std::memory_order_relaxed);
+    ::sigaction(SIGINT, nullptr, &earlier_action);
+    if (earlier_action.sa_handler == SIG_IGN) return;  // a job in the background: the shell said so
+    struct sigaction action = {};
+    action.sa_handler = on_interrupt;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one has its usual effect
+    ::sigaction(SIGINT, &action, nullptr);
+}
+
+InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &earlier_action, nullptr); }
+
+const std::atomic<bool>& InterruptGuard::flag() { return interrupt_flag; }
+
+}  // namespace tessera::console

@@ -1,0 +1,205 @@
+// tessera inspect: what a GGUF file holds, checked, without loading a model from it. Works on every valid
+// container, whatever its architecture; names and texts from the file are made safe before they are shown.
+#include <algorithm>
+#include <map>
+
+#include "common/strings.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/json.h"
+#include "examples/tessera/model_loading.h"
+#include "src/model/arch_spec.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr uint64_t kJsonItems = 16;  // elements shown of a long array
+constexpr size_t kValueChars = 100;
+constexpr size_t kNameChars = 400;
+
+struct InspectArgs {
+    FileOptions file;
+    bool json = false, keys = false, tensors = false;
+};
+
+struct TypeCount {
+    int64_t n_tensors = 0, n_elements = 0;
+    uint64_t n_bytes = 0;
+};
+
+/// What all tensors amount to.
+struct Totals {
+    std::map<Type, TypeCount> types;
+    int64_t n_params = 0;
+    double bits_per_weight = 0;
+
+    explicit Totals(const gguf::File& file) {
+        uint64_t n_bytes = 0;
+        for (const gguf::TensorInfo& tensor : file.tensors()) {
+            TypeCount& count = types[tensor.type];
+            count.n_tensors++;
+            count.n_elements += tensor.n_elements();
+            count.n_bytes += tensor.data.size();
+            n_params += tensor.n_elements();
+            n_bytes += tensor.data.size();
+        }
+        if (n_params > 0)
+            bits_per_weight = 8.0 * static_cast<double>(n_bytes) / static_cast<double>(n_params);
+    }
+
+    /// Types by falling share of the bytes.
+    std::vector<std::pair<Type, TypeCount>> by_size() const {
+        std::vector<std::pair<Type, TypeCount>> rows(types.begin(), types.end());
+        std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+            return a.second.n_bytes != b.second.n_bytes ? a.second.n_bytes > b.second.n_bytes
+                                                        : a.first < b.first;
+        });
+        return rows;
+    }
+};
+
+std::string type_name(Type type) { return std::string(type_info(type).name); }
+
+std::string architecture(const gguf::File& file) {
+    const gguf::Value* value = file.find("general.architecture");
+    const auto name = value ? value->as_string() : std::nullopt;
+    return name ? std::string(*name) : "";
+}
+
+Json scalar_json(const gguf::Value& value) {
+    if (const auto text = value.as_string()) return std::string(*text);
+    if (value.type() == gguf::ValueType::Bool) return value.as_bool().value_or(false);
+    if (const auto number = value.as_int()) return *number;
+    if (const auto number = value.as_float()) return *number;
+    return value.to_string();
+}
+
+Json value_json(const gguf::Value& value) {
+    if (!value.is_array())
+        return {{"type", gguf::value_type_name(value.type())}, {"value", scalar_json(value)}};
+    Json first = Json::array();
+    for (uint64_t i = 0; i < std::min(value.size(), kJsonItems); i++)
+        first.push_back(scalar_json(value.at(i)));
+    return {{"type", "array"},
+            {"element", gguf::value_type_name(value.element_type())},
+            {"size", value.size()},
+            {"first", first}};
+}
+
+Json tensor_json(const gguf::TensorInfo& tensor) {
+    return {{"name", std::string(tensor.name)},
+            {"type", type_name(tensor.type)},
+            {"shape", std::vector<int64_t>(tensor.shape, tensor.shape + tensor.n_dims)},
+            {"bytes", tensor.data.size()},
+            {"file", tensor.file_index}};
+}
+
+Json file_json(const gguf::File& file, bool keys, bool tensors) {
+    const Totals totals(file);
+    const std::string arch = architecture(file);
+    Json out = {{"path", file.path()},
+                {"version", file.version()},
+                {"alignment", file.alignment()},
+                {"files", file.n_files()},
+                {"bytes", file.total_bytes()},
+                {"architecture", arch},
+                {"runs", find_architecture(arch).has_value()},
+                {"parameters", totals.n_params},
+                {"bits_per_weight", rounded(totals.bits_per_weight)}};
+    out["types"] = Json::object();
+    for (const auto& [type, count] : totals.by_size())
+        out["types"][type_name(type)] = {
+            {"tensors", count.n_tensors}, {"elements", count.n_elements}, {"bytes", count.n_bytes}};
+    if (keys) {
+        // Pushed as pairs: looking for each key among those before it would be quadratic.
+        auto& object = out["keys"] = Json::object();
+        auto& members = object.get_ref<Json::object_t&>();
+        for (const gguf::KeyValue& entry : file.keys())
+            members.Json::object_t::Container::emplace_back(std::string(entry.key), value_json(entry.value));
+    }
+    if (tensors) {
+        out["tensors"] = Json::array();
+        for (const gguf::TensorInfo& tensor : file.tensors()) out["tensors"].push_back(tensor_json(tensor));
+    }
+    return out;
+}
+
+std::string summary_text(const gguf::File& file) {
+    const Totals totals(file);
+    const std::string arch = architecture(file);
+    std::string out;
+    const auto line = [&out](const char* name, const std::string& value) {
+        out += strf("%-14s %s\n", name, value.c_str());
+    };
+    line("file", printable(file.path(), kNameChars) +
+                     (file.n_files() > 1 ? strf(" and %d more parts", file.n_files() - 1) : ""));
+    line("size", format_bytes(file.total_bytes()));
+    line("container",
+         strf("GGUF version %u, alignment %llu, %zu keys, %zu tensors", file.version(),
+              static_cast<unsigned long long>(file.alignment()), file.keys().size(), file.tensors().size()));
+    line("architecture",
+         arch.empty() ? "none named"
+                      : printable(arch) + (find_architecture(arch) ? "" : " (not run by this version)"));
+    line("parameters",
+         strf("%s, %.2f bits each", format_count(totals.n_params).c_str(), totals.bits_per_weight));
+    for (const auto& [type, count] : totals.by_size())
+        line(("  " + type_name(type)).c_str(),
+             strf("%lld tensors, %s weights, %s", static_cast<long long>(count.n_tensors),
+                  format_count(count.n_elements).c_str(), format_bytes(count.n_bytes).c_str()));
+    return out;
+}
+
+std::string keys_text(const gguf::File& file) {
+    std::string out = "\nkeys\n";
+    for (const gguf::KeyValue& entry : file.keys())
+        out += strf("  %-42s %-7s %s\n", printable(entry.key, kNameChars).c_str(),
+                    gguf::value_type_name(entry.value.type()),
+                    printable(entry.value.to_string(), kValueChars).c_str());
+    return out;
+}
+
+std::string tensors_text(const gguf::File& file) {
+    std::string out = "\ntensors\n";
+    for (const gguf::TensorInfo& tensor : file.tensors())
+        out += strf("  %-42s %-8s %-18s %s\n", printable(tensor.name, kNameChars).c_str(),
+                    type_name(tensor.type).c_str(), tensor.shape_string().c_str(),
+                    format_bytes(tensor.data.size()).c_str());
+    return out;
+}
+
+Result<void> inspect(const InspectArgs& args) {
+    TSR_TRY(const gguf::File file, args.file.open());
+    const bool keys = args.keys || !args.tensors, tensors = args.tensors || !args.keys;
+    if (args.json) return console::print(json_line(file_json(file, keys, tensors)));
+    std::string out = summary_text(file);
+    if (keys) out += keys_text(file);
+    if (tensors) out += tensors_text(file);
+    return console::print(out);
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<InspectArgs>();
+    args->file.declare(options, "FILE");
+    options.group("Output");
+    options.flag("--keys", args->keys, "Of keys and tensors, list the keys only.");
+    options.flag("--tensors", args->tensors, "Of keys and tensors, list the tensors only.");
+    options.flag("--json", args->json, "One JSON object; of a long array the size and its first elements.");
+    return [args] { return inspect(*args); };
+}
+
+}  // namespace
+
+const Command kInspect = {
+    .name = "inspect",
+    .summary = "show what a model file holds",
+    .help =
+        "Checks a GGUF file and shows its keys, its tensors and what they amount to. The architecture need\n"
+        "not be one that this program runs.",
+    .examples =
+        "  tessera inspect model.gguf\n"
+        "  tessera inspect model.gguf --tensors | grep q6_k\n"
+        "  tessera inspect model.gguf --json --keys | jq '.keys[\"general.name\"].value'\n",
+    .declare = declare};
+
+}  // namespace tessera

@@ -1,0 +1,9 @@
+// The program's commands, in the order in which the help text lists them. A new one is a file, its line in
+// commands.h and its row here.
+#include "examples/tessera/commands.h"
+
+int main(int argc, char** argv) {
+    using namespace tessera;
+    const Command* const commands[] = {&kRun, &kTokenize, &kDetokenize, &kInspect, &kLogits, &kBench, &kInfo};
+    return run_program(argc, argv, commands);
+}

@@ -1,0 +1,207 @@
+// Options that many commands share, each declared here once, and the steps that follow from them. The default
+// model is looked for relative to this executable, so that a build tree and an installed tree both work.
+#include "examples/tessera/model_loading.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "common/cpu.h"
+#include "common/log.h"
+#include "common/progress.h"
+#include "common/strings.h"
+#include "examples/tessera/console.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr const char* kDefaultModel = "tessera-tiny.gguf";
+
+std::string executable_folder() {
+    char path[PATH_MAX];
+    const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
+    if (n <= 0) return ".";
+    return std::filesystem::path(std::string(path, static_cast<size_t>(n))).parent_path().string();
+}
+
+/// build/PRESET/examples/tessera below the source tree, or bin beside share.
+Result<std::string> find_default_model() {
+    std::string tried;
+    for (const char* place : {"../../../../models/", "../share/tessera/models/"}) {
+        const auto path =
+            (std::filesystem::path(executable_folder()) / place / kDefaultModel).lexically_normal();
+        std::error_code ignored;
+        if (std::filesystem::is_regular_file(path, ignored)) return path.string();
+        tried += (tried.empty() ? "" : ", ") + path.string();
+    }
+    return fail(ErrorCode::NotFound,
+                "no MODEL was given, TESSERA_MODEL is not set, and the default model is at none of: %s",
+                tried.c_str());
+}
+
+Result<std::string> resolve_path(const std::string& given) {
+    if (!given.empty()) return given;
+    std::string path;
+    if (const char* named = std::getenv("TESSERA_MODEL"); named && *named) {
+        path = named;
+    } else {
+        TSR_TRY(path, find_default_model());
+    }
+    console::note("default model: %s", printable(path, 400).c_str());
+    return path;
+}
+
+Result<Type> parse_kv_type(std::string_view name) {
+    TSR_TRY(const Type type, type_from_name(name));
+    if (type == Type::F32 || type == Type::F16) return type;
+    return fail(ErrorCode::InvalidArgument, "expected f32 or f16, found '%s'", printable(name).c_str());
+}
+
+std::string type_name(Type type) { return std::string(type_info(type).name); }
+
+}  // namespace
+
+double now_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void FileOptions::declare(Options& options, const char* positional) {
+    options.positional(positional, path, "A GGUF file; of a split model the first part.");
+    options.group("Model");
+    options.repeated(
+        "--override-kv", "KEY=TYPE:VALUE",
+        [this](const std::string& text) -> Result<void> {
+            TSR_TRY(gguf::Override override, gguf::parse_override(text));
+            overrides.push_back(std::move(override));
+            return {};
+        },
+        "Use this value for a key of the file; TYPE is int, float, bool or str. May be given several times.");
+}
+
+Result<gguf::File> FileOptions::open() const {
+    TSR_TRY(const std::string chosen, resolve_path(path));
+    return gguf::File::open(chosen, {.overrides = overrides});
+}
+
+void ModelOptions::declare(Options& options) {
+    file.declare(options);
+    options.flag("--precise", precise, "Compute in float straight from the file, without int8 activations.");
+    options.integer("-t,--threads", n_threads, 0, ThreadPool::kMaxThreads,
+                    "Worker threads; 0: the physical cores that this process may use.");
+}
+
+std::string LoadedModel::description() const {
+    return strf("%s %s, %s, %s, %d %s", printable(model->hparams().arch).c_str(),
+                format_count(model->n_params()).c_str(), type_name(model->main_type()).c_str(),
+                std::string(isa->name).c_str(), pool->n_threads(),
+                pool->n_threads() == 1 ? "thread" : "threads");
+}
+
+Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
+    const double start = now_seconds();
+    LoadedModel loaded;
+    TSR_TRY(loaded.isa, kernels::choose_isa_from_environment());
+    const int n_threads =
+        options.n_threads > 0 ? static_cast<int>(options.n_threads) : default_thread_count();
+    loaded.pool = std::make_unique<ThreadPool>(n_threads);
+    std::optional<ProgressBar> bar;
+    const bool shows_bar = console::verbosity() != console::Verbosity::Quiet;
+    const auto progress = [&](uint64_t done, uint64_t total) {
+        if (!bar) bar.emplace("loading", total, ProgressBar::Unit::Bytes, shows_bar);
+        bar->update(done);
+    };
+    TSR_TRY(loaded.model, Model::load(std::move(file), *loaded.pool, *loaded.isa->table,
+                                      {.pack = !options.precise, .progress = progress}));
+    bar.reset();
+    loaded.load_seconds = now_seconds() - start;
+    log::info("loaded %s in %.0f ms: %s", printable(loaded.model->file().path(), 400).c_str(),
+              loaded.load_seconds * 1e3, loaded.description().c_str());
+    return loaded;
+}
+
+Result<LoadedModel> load_model(const ModelOptions& options) {
+    TSR_TRY(gguf::File file, options.file.open());
+    return load_model(std::move(file), options);
+}
+
+Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file) {
+    auto tokenizer = text::Tokenizer::load(file);
+    if (tokenizer || tokenizer.error().message.starts_with(file.path())) return tokenizer;
+    return fail_in(file.path(), std::move(tokenizer.error()));
+}
+
+void SessionFlags::declare_ctx(Options& options) {
+    options.integer("-c,--ctx", n_ctx, 0, int64_t{1} << 24,
+                    "Positions of the context; 0: what the model was trained for, at most 4096.");
+}
+
+void SessionFlags::declare_batch(Options& options) {
+    options.integer("--batch", n_batch, 1, 4096, "Tokens computed at once; changes speed, never results.");
+}
+
+void SessionFlags::declare_kv(Options& options) {
+    options.parsed(
+        "--kv", "TYPE[,TYPE]",
+        [this](const std::string& text) -> Result<void> {
+            const std::vector<std::string_view> names = split(text, ',');
+            if (names.size() > 2)
+                return fail(ErrorCode::InvalidArgument,
+                            "expected one type, or one for K and one for V, found '%s'",
+                            printable(text).c_str());
+            TSR_TRY(k_type, parse_kv_type(names.front()));
+            TSR_TRY(v_type, parse_kv_type(names.back()));
+            return {};
+        },
+        "How keys and values are stored, f16 or f32; two types are for K and V. (default: f16)");
+}
+
+std::string SessionFlags::kv_name() const {
+    return type_name(k_type) + (k_type == v_type ? "" : "," + type_name(v_type));
+}
+
+engine::SessionOptions SessionFlags::session() const {
+    return {.n_ctx = n_ctx, .n_batch = n_batch, .max_out = 1, .k_type = k_type, .v_type = v_type};
+}
+
+Result<void> eval_prompt(engine::Session& session, std::span<const int32_t> tokens, int64_t n_batch) {
+    const auto n_part = static_cast<size_t>(n_batch);
+    ProgressBar bar("prompt", tokens.size(), ProgressBar::Unit::Tokens,
+                    tokens.size() > n_part && console::verbosity() != console::Verbosity::Quiet);
+    for (size_t at = 0; at < tokens.size(); at += n_part) {
+        bar.update(at);
+        TSR_TRY_VOID(session.eval(tokens.subspan(at, std::min(n_part, tokens.size() - at))));
+    }
+    return {};
+}
+
+Result<std::vector<int32_t>> parse_ids(std::string_view text) {
+    std::vector<int32_t> ids;
+    constexpr std::string_view kSeparators = ", \t\r\n[]";
+    for (size_t at = 0; (at = text.find_first_not_of(kSeparators, at)) != std::string_view::npos;) {
+        const size_t end = std::min(text.find_first_of(kSeparators, at), text.size());
+        const std::string_view part = text.substr(at, end - at);
+        const std::optional<int64_t> id = parse_int(part);
+        if (!id || *id < 0 || *id > INT32_MAX)
+            return fail(ErrorCode::InvalidArgument, "token ids: expected numbers from 0, found '%s'",
+                        printable(part).c_str());
+        ids.push_back(static_cast<int32_t>(*id));
+        at = end;
+    }
+    return ids;
+}
+
+std::string format_count(int64_t n) {
+    const auto value = static_cast<double>(n);
+    if (n >= 1'000'000'000) return strf("%.2fB", value / 1e9);
+    if (n >= 1'000'000) return strf("%.1fM", value / 1e6);
+    if (n >= 1'000) return strf("%.1fK", value / 1e3);
+    return strf("%lld", static_cast<long long>(n));
+}
+
+}  // namespace tessera

@@ -1,0 +1,80 @@
+#pragma once
+// From the options that say which model to what a command works with: the file, the model, a session.
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/threads.h"
+#include "examples/tessera/options.h"
+#include "ggml-like/gguf/file.h"
+#include "quants/dispatch.h"
+#include "src/engine/session.h"
+#include "src/model/model.h"
+#include "src/text/tokenizer.h"
+
+namespace tessera {
+
+double now_seconds();
+
+/// Which file, and what of it is read differently.
+struct FileOptions {
+    std::string path;  ///< empty: the default model
+    std::vector<gguf::Override> overrides;
+
+    void declare(Options& options, const char* positional = "MODEL");
+    /// Opens the file, or the default model, of which a note tells. Errors name the paths that were tried.
+    Result<gguf::File> open() const;
+};
+
+/// A file together with how it is computed.
+struct ModelOptions {
+    FileOptions file;
+    int64_t n_threads = 0;  ///< 0 = default_thread_count()
+    bool precise = false;
+
+    void declare(Options& options);
+};
+
+/// Members are destroyed in reverse: the model before the pool.
+struct LoadedModel {
+    const kernels::IsaInfo* isa = nullptr;
+    std::unique_ptr<ThreadPool> pool;
+    std::shared_ptr<const Model> model;
+    double load_seconds = 0;
+
+    /// "llama 3.7M, q4_k, avx2, 2 threads".
+    std::string description() const;
+};
+
+/// Opens and packs, with a progress bar on a terminal.
+Result<LoadedModel> load_model(const ModelOptions& options);
+/// The same for a file that is open already.
+Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options);
+
+/// The tokenizer of a file. Every error names the file.
+Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);
+
+/// Options of the commands that compute.
+struct SessionFlags {
+    int64_t n_ctx = 0;
+    int64_t n_batch = 512;
+    Type k_type = Type::F16, v_type = Type::F16;
+
+    void declare_ctx(Options& options);
+    void declare_batch(Options& options);
+    void declare_kv(Options& options);
+    std::string kv_name() const;  ///< "f16" or "f16,f32"
+    engine::SessionOptions session() const;
+};
+
+/// Session::eval in pieces of a batch, with a progress bar on a terminal; never changes results.
+Result<void> eval_prompt(engine::Session& session, std::span<const int32_t> tokens, int64_t n_batch);
+
+/// "1,5 300\n17" as token ids. The error names the part that is no number.
+Result<std::vector<int32_t>> parse_ids(std::string_view text);
+
+/// "1.24B", "3.7M".
+std::string format_count(int64_t n);
+
+}  // namespace tessera

@@ -1,0 +1,93 @@
+// Measures the machine with the probes of the chosen instruction set (quants/kernels/probe.h). Assumes that
+// nothing else runs in the pool meanwhile.
+#include "examples/tessera/roofline.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "common/cpu.h"
+#include "examples/tessera/model_loading.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kUnitBytes = 4 * kMiB;  // of reading, so that no thread waits long for another
+constexpr double kChainSeconds = 0.02;
+
+/// Free memory as the system estimates it, or half of what there is.
+size_t available_bytes() {
+    std::ifstream info("/proc/meminfo");
+    const size_t total = cpu_topology().memory_bytes;
+    std::string name;
+    size_t kib = 0;
+    while (info >> name >> kib) {
+        if (name == "MemAvailable:") return total > 0 ? std::min(total, kib * 1024) : kib * 1024;
+        info.ignore(64, '\n');
+    }
+    return total / 2;
+}
+
+size_t choose_buffer_bytes() {
+    const size_t wanted = std::max(512 * kMiB, 2 * cpu_topology().l3_bytes);
+    const size_t most = std::max(available_bytes() / 4, kUnitBytes);
+    return std::min(wanted, most) / kUnitBytes * kUnitBytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Roofline>> Roofline::create(ThreadPool& pool, const char* isa_name) {
+    const kernels::ProbeTable* probe = kernels::probe_table(isa_name);
+    if (!probe) return fail(ErrorCode::Internal, "no probes for the instruction set '%s'", isa_name);
+    std::unique_ptr<Roofline> roofline(new Roofline(pool, *probe));
+    TSR_TRY(roofline->buffer_, Buffer::create(choose_buffer_bytes(), "the buffer of the memory measurement"));
+    // Untouched pages would all be the same page of zeros.
+    Buffer& buffer = roofline->buffer_;
+    pool.run(static_cast<int64_t>(buffer.size() / kUnitBytes), [&](int64_t unit, int) {
+        std::memset(buffer.data() + static_cast<size_t>(unit) * kUnitBytes, 0x5a, kUnitBytes);
+    });
+    return roofline;
+}
+
+double Roofline::time_read() {
+    const double start = now_seconds();
+    pool_.run(static_cast<int64_t>(buffer_.size() / kUnitBytes), [&](int64_t unit, int) {
+        probe_.read(buffer_.data() + static_cast<size_t>(unit) * kUnitBytes, kUnitBytes);
+    });
+    return now_seconds() - start;
+}
+
+double Roofline::time_chain(const kernels::ProbeChain& chain, int64_t n_rounds) {
+    const double start = now_seconds();
+    pool_.run(pool_.n_threads(), [&](int64_t, int) { chain.run(n_rounds); });
+    return now_seconds() - start;
+}
+
+/// 10^9 multiply-accumulates a second; the number of rounds grows until a measurement takes long enough.
+double Roofline::chain_rate(const kernels::ProbeChain& chain, int64_t& n_rounds) {
+    double seconds = time_chain(chain, n_rounds);
+    while (seconds < kChainSeconds / 2) {
+        n_rounds *= 2;
+        seconds = time_chain(chain, n_rounds);
+    }
+    const auto macs = static_cast<double>(chain.macs_per_round * n_rounds * pool_.n_threads());
+    return macs / seconds / 1e9;
+}
+
+void Roofline::sample() {
+    read_ = std::max(read_, static_cast<double>(buffer_.size()) / time_read() / 1e9);
+    int8_ = std::max(int8_, chain_rate(probe_.int8, int8_rounds_));
+    fma_ = std::max(fma_, chain_rate(probe_.fma, fma_rounds_));
+}
+
+Json roofline_json(const Roofline& roofline) {
+    return {{"read_gb_per_s", rounded(roofline.read_gb_per_s())},
+            {"int8_gmac_per_s", rounded(roofline.int8_gmac_per_s())},
+            {"fma_gmac_per_s", rounded(roofline.fma_gmac_per_s())},
+            {"buffer_bytes", roofline.buffer_bytes()}};
+}
+
+}  // namespace tessera

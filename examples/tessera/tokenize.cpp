@@ -1,0 +1,88 @@
+// tessera tokenize: text to tokens, one a line for people, or ids for programs. The text is taken byte for
+// byte, a line feed at its end included.
+#include "common/strings.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/json.h"
+#include "examples/tessera/model_loading.h"
+
+namespace tessera {
+
+namespace {
+
+struct TokenizeArgs {
+    FileOptions file;
+    std::string text, text_file = "-";
+    bool has_text = false, ids_only = false, json = false;
+    bool no_special = false, parse_special = false;
+};
+
+std::string as_ids(std::span<const int32_t> ids) {
+    std::string out;
+    for (const int32_t id : ids) out += strf("%s%d", out.empty() ? "" : " ", id);
+    return out + "\n";
+}
+
+std::string as_lines(const text::Tokenizer& tokenizer, std::span<const int32_t> ids) {
+    std::string out;
+    for (const int32_t id : ids)
+        out += strf("%8d  '%s'\n", id, printable(tokenizer.token_bytes(id), 400).c_str());
+    return out;
+}
+
+std::string as_json(const text::Tokenizer& tokenizer, std::span<const int32_t> ids) {
+    Json pieces = Json::array();
+    for (const int32_t id : ids) pieces.push_back(std::string(tokenizer.token_bytes(id)));
+    return json_line({{"n_tokens", ids.size()}, {"ids", ids}, {"pieces", pieces}});
+}
+
+Result<void> tokenize(const TokenizeArgs& args) {
+    TSR_TRY(const gguf::File file, args.file.open());
+    TSR_TRY(const auto loaded, load_tokenizer(file));
+    const text::Tokenizer& tokenizer = *loaded;
+    std::string text = args.text;
+    if (!args.has_text) {
+        TSR_TRY(text, console::read_all(args.text_file));
+    }
+    TSR_TRY(const auto ids,
+            tokenizer.encode(text, {.add_special = !args.no_special, .parse_special = args.parse_special}));
+    return console::print(args.json       ? as_json(tokenizer, ids)
+                          : args.ids_only ? as_ids(ids)
+                                          : as_lines(tokenizer, ids));
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<TokenizeArgs>();
+    args->file.declare(options);
+    options.positional("TEXT", args->text, "The text; without it, -p or -f: standard input.");
+    options.group("Text");
+    options.text("-p,--prompt", "TEXT", args->text, "The text, where MODEL is left out.");
+    options.text("-f,--file", "FILE", args->text_file, "Read the text from a file; - is standard input.");
+    options.flag("--no-special", args->no_special, "No start and end tokens around the text.");
+    options.flag("--parse-special", args->parse_special,
+                 "The spelling of a control token becomes that token.");
+    options.group("Output");
+    options.flag("--ids", args->ids_only, "Ids only, on one line.");
+    options.flag("--json", args->json, "One JSON object with ids and pieces.");
+    options.check([args, options]() -> Result<void> {
+        const int n_texts = options.given("TEXT") + options.given("--prompt") + options.given("--file");
+        args->has_text = options.given("TEXT") || options.given("--prompt");
+        if (n_texts <= 1) return {};
+        return fail(ErrorCode::InvalidArgument, "expected one of TEXT, -p and -f, found %d of them", n_texts);
+    });
+    return [args] { return tokenize(*args); };
+}
+
+}  // namespace
+
+const Command kTokenize = {
+    .name = "tokenize",
+    .summary = "show the tokens of a text",
+    .help = "Cuts a text into the tokens of a model's vocabulary: id and bytes, one token a line.",
+    .examples =
+        "  tessera tokenize model.gguf \"Once upon a time\"\n"
+        "  tessera tokenize model.gguf --ids < story.txt > ids.txt\n"
+        "  tessera tokenize -p \"Hello\" --no-special --json      the default model\n",
+    .declare = declare};
+
+}  // namespace tessera

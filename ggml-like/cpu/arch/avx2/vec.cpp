@@ -1,0 +1,11 @@
+// The vector verbs on AVX2 with FMA and F16C. Compiled for that instruction set: no std headers, nothing but
+// the table outside anonymous namespaces. The verbs: ggml-like/cpu/arch/vec.inl.
+#include "quants/arch/avx2/isa.h"
+
+#include "ggml-like/cpu/arch/vec.inl"
+
+namespace tessera::cpu {
+
+constinit const VecTable kVecAvx2 = Vec<kernels::Avx2Isa>::table("avx2");
+
+}  // namespace tessera::cpu

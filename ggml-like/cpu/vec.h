@@ -1,0 +1,59 @@
+#pragma once
+// Float vector verbs of one instruction set: everything between the matrix products. One constant table per
+// ISA, all with the same bits (docs/numerics.md): reductions run in 16 virtual lanes (element i belongs to
+// lane i % 16), each lane in rising i from +0, and end in the fixed tree lane[j] += lane[j + 8], 4, 2, 1.
+// Included by ISA units: only C headers here, and nothing inline.
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tessera::cpu {
+
+struct VecTable {
+    const char* name;
+
+    /// y[i] = (x[i] * s) * w[i], s = 1 / sqrt(sum_i x[i]^2 / n + eps); the sum by fma in 16 lanes. w null =
+    /// ones. y may be x. Any n >= 1.
+    void (*rms_norm)(const float* x, const float* w, int64_t n, float eps, float* y);
+
+    /// y[i] = fma(x[i], scale, y[i]).
+    void (*add_scaled)(float* y, const float* x, float scale, int64_t n);
+    /// x[i] = x[i] * scale.
+    void (*scale)(float* x, float scale, int64_t n);
+    /// x[i] = x[i] + b[i].
+    void (*add)(float* x, const float* b, int64_t n);
+
+    /// out[i] = silu(gate[i]) * up[i], silu(g) = g / (1 + exp(-g)). out may be gate or up.
+    void (*silu_mul)(const float* gate, const float* up, float* out, int64_t n);
+
+    /// Rotates the first n_rot elements of one head. cs: [n_rot / 2, 2] cosine and sine, already times the
+    /// magnitude. a' = fma(a, c, -(b * s)), b' = fma(a, s, b * c). Adjacent pairs (2i, 2i + 1):
+    void (*rope_norm)(float* x, const float* cs, int64_t n_rot);
+    /// Split halves (i, i + n_rot / 2):
+    void (*rope_neox)(float* x, const float* cs, int64_t n_rot);
+
+    /// One chunk of attention scores in place: for lo <= i < hi, z = s[i] * scale (then cap * tanh(z / cap)
+    /// when cap > 0), m = max z, s[i] = exp(z - m); outside [lo, hi) up to n, s[i] = 0. *max_out = m,
+    /// *sum_out = sum_i s[i] in 16 lanes over [0, n). n % 16 == 0, lo < hi.
+    void (*softmax_chunk)(float* s, int64_t lo, int64_t hi, int64_t n, float scale, float cap, float* max_out,
+                          float* sum_out);
+    /// Joins chunk results (m, l, o[n]) into the running (M, L, O[n]): new_m = max(M, m), a = exp(M - new_m),
+    /// b = exp(m - new_m), L = fma(L, a, l * b), O = fma(O, a, o * b). The first chunk is copied by the
+    /// caller.
+    void (*softmax_merge)(float* run_max, float* run_sum, float* run_out, float chunk_max, float chunk_sum,
+                          const float* chunk_out, int64_t n);
+
+    /// exp of the contract, for callers with few values: out[i] = exp(x[i]).
+    void (*exp)(const float* x, float* out, int64_t n);
+
+    /// IEEE half <-> f32, round to nearest even.
+    void (*f32_to_f16)(const float* x, uint16_t* y, int64_t n);
+    void (*f16_to_f32)(const uint16_t* x, float* y, int64_t n);
+};
+
+extern const VecTable kVecScalar;
+extern const VecTable kVecAvx2;
+
+/// The table with the same name as a kernel table; null when there is none.
+const VecTable* vec_table(const char* isa_name);
+
+}  // namespace tessera::cpu

@@ -1,0 +1,144 @@
+#pragma once
+// The vocabulary of the packed integer path on AVX2: 8 rows side by side, one in each 32-bit lane.
+// Int holds 4 bytes, 2 halfwords or 1 word a row, Flt one float a row.
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "quants/kernels/inline.h"
+
+namespace tessera::kernels {
+namespace {
+
+using Int = __m256i;
+using Flt = __m256;
+
+/// Keeps a value of an unrolled loop in a register and the loop in the order written.
+TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }
+
+TSR_INLINE Int load(const void* p) { return _mm256_loadu_si256(static_cast<const Int*>(p)); }
+TSR_INLINE void store(void* p, Int v) { _mm256_storeu_si256(static_cast<Int*>(p), v); }
+TSR_INLINE Flt load_float(const float* p) { return _mm256_loadu_ps(p); }
+TSR_INLINE void store_float(float* p, Flt v) { _mm256_storeu_ps(p, v); }
+/// 4 bytes of any alignment, to every row.
+TSR_INLINE Int splat4(const void* p) {
+    int32_t v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return _mm256_set1_epi32(v);
+}
+TSR_INLINE Int splat_byte(int v) { return _mm256_set1_epi8(static_cast<char>(v)); }
+TSR_INLINE Int splat_half(int v) { return _mm256_set1_epi16(static_cast<int16_t>(v)); }
+TSR_INLINE Flt splat_float(const float* p) { return _mm256_broadcast_ss(p); }
+/// The same 16 bytes in both halves.
+TSR_INLINE Int twice(const void* p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
+TSR_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+TSR_INLINE Int both(Int a, Int b) { return _mm256_and_si256(a, b); }
+TSR_INLINE Int either(Int a, Int b) { return _mm256_or_si256(a, b); }
+/// Shifts halfwords: bits cross from one byte of a pair into the other, so a mask follows.
+TSR_INLINE Int right16(Int a, int n) { return _mm256_srli_epi16(a, n); }
+TSR_INLINE Int left16(Int a, int n) { return _mm256_slli_epi16(a, n); }
+TSR_INLINE Int add8(Int a, Int b) { return _mm256_add_epi8(a, b); }
+TSR_INLINE Int sub8(Int a, Int b) { return _mm256_sub_epi8(a, b); }
+TSR_INLINE Int add16(Int a, Int b) { return _mm256_add_epi16(a, b); }
+TSR_INLINE Int add32(Int a, Int b) { return _mm256_add_epi32(a, b); }
+TSR_INLINE Int sub32(Int a, Int b) { return _mm256_sub_epi32(a, b); }
+TSR_INLINE Int none() { return _mm256_setzero_si256(); }
+
+/// Unsigned bytes of w times signed bytes of a, neighbours added: 2 halfwords a row. |sum| <= 32767 is the
+/// caller's promise.
+TSR_INLINE Int dot_bytes(Int w, Int a) { return _mm256_maddubs_epi16(w, a); }
+/// Signed halfwords multiplied, neighbours added: 1 word a row.
+TSR_INLINE Int dot_halves(Int a, Int b) { return _mm256_madd_epi16(a, b); }
+/// table[byte] for bytes 0..15.
+TSR_INLINE Int look_up(Int table, Int byte) { return _mm256_shuffle_epi8(table, byte); }
+
+TSR_INLINE Flt to_float(Int a) { return _mm256_cvtepi32_ps(a); }
+TSR_INLINE Flt no_float() { return _mm256_setzero_ps(); }
+TSR_INLINE Flt mul(Flt a, Flt b) { return _mm256_mul_ps(a, b); }
+TSR_INLINE Flt add_product(Flt sum, Flt a, Flt b) { return _mm256_fmadd_ps(a, b, sum); }
+TSR_INLINE Flt sub_product(Flt sum, Flt a, Flt b) { return _mm256_fnmadd_ps(a, b, sum); }
+
+/// 8 f16 -> 8 f32.
+TSR_INLINE Flt load_f16(const void* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
+/// 8 unsigned bytes -> 8 words.
+TSR_INLINE Int load_u8_words(const void* p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+}
+/// 16 bytes -> 16 halfwords, two a row.
+TSR_INLINE Int load_u8_halves(const void* p) {
+    return _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
+TSR_INLINE Int load_i8_halves(const void* p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
+/// One byte a row (8 at p) in the low byte of both halfwords of that row.
+TSR_INLINE Int load_u8_twice(const void* p) {
+    int64_t v;
+    __builtin_memcpy(&v, p, sizeof v);
+    const Int place = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
+                                       4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
+    return _mm256_shuffle_epi8(_mm256_set1_epi64x(v), place);
+}
+/// The same, sign-extended.
+TSR_INLINE Int load_i8_twice(const void* p) {
+    int64_t v;
+    __builtin_memcpy(&v, p, sizeof v);
+    const Int place = _mm256_setr_epi8(-1, 0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3,  //
+                                       -1, 4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7);
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(_mm256_set1_epi64x(v), place), 8);
+}
+/// Each row's even (0) or odd (1) halfword in both of its halfwords.
+TSR_INLINE Int repeat_half(Int a, int odd) {
+    const Int even_place = _mm256_set1_epi64x(0x0504050401000100);
+    const Int per_lane = _mm256_setr_epi64x(0, 0x0808080808080808, 0, 0x0808080808080808);
+    return _mm256_shuffle_epi8(a, add8(add8(even_place, per_lane), splat_byte(odd ? 2 : 0)));
+}
+/// 8 bytes e at p: the floats 2^(e - 128).
+TSR_INLINE Flt load_e8m0_half(const void* p) {
+    const Int e = load_u8_words(p);
+    const Int normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const Int tiny = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    const Int is_tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, tiny, is_tiny));
+}
+
+/// Word c of row r becomes word r of row c.
+TSR_INLINE void transpose_words(Int (&v)[8]) {
+    Int a[8], b[8];
+    TSR_UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
+        a[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+    }
+    TSR_UNROLL
+    for (int i = 0; i < 8; i += 4) {
+        b[i] = _mm256_unpacklo_epi64(a[i], a[i + 2]);
+        b[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 2]);
+        b[i + 2] = _mm256_unpacklo_epi64(a[i + 1], a[i + 3]);
+        b[i + 3] = _mm256_unpackhi_epi64(a[i + 1], a[i + 3]);
+    }
+    TSR_UNROLL
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
+    }
+}
+
+/// 64 6-bit codes of IQ4_XS: low nibbles at low[32], pairs at high[16] (quants/pack/formats.h), to out[64].
+TSR_INLINE void join_six_bits_16(const uint8_t* low, const uint8_t* high, uint8_t* out, int offset) {
+    const Int nibbles = load(low), pairs = twice(high);
+    const Int even = _mm256_srlv_epi64(pairs, _mm256_setr_epi64x(0, 0, 4, 4));
+    const Int odd = _mm256_srlv_epi64(pairs, _mm256_setr_epi64x(2, 2, 6, 6));
+    const Int m4 = splat_byte(15), m2 = splat_byte(0x30), off = splat_byte(offset);
+    const Int a = sub8(either(both(nibbles, m4), both(left16(even, 4), m2)), off);
+    const Int b = sub8(either(both(right16(nibbles, 4), m4), both(left16(odd, 4), m2)), off);
+    store(out, _mm256_permute2x128_si256(a, b, 0x20));
+    store(out + 32, _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+}  // namespace
+}  // namespace tessera::kernels

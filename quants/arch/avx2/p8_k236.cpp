@@ -1,0 +1,6 @@
+// Q2_K, Q3_K and Q6_K on AVX2.
+#include "quants/arch/avx2/p8_unit.h"
+
+TSR_P8_MATMUL(Q2_K, q2_k)
+TSR_P8_MATMUL(Q3_K, q3_k)
+TSR_P8_MATMUL(Q6_K, q6_k)

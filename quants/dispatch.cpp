@@ -1,0 +1,48 @@
+// The list of kernel tables in this program and the choice among them. Asks common/cpu what the machine and
+// its operating system allow; the tables themselves are in quants/arch. Compiled without ISA flags.
+#include "quants/dispatch.h"
+
+#include <cstdlib>
+
+#include "common/cpu.h"
+
+namespace tessera::kernels {
+
+std::span<const IsaInfo> all_isas() {
+    static const IsaInfo isas[] = {
+#if defined(TSR_HAVE_AVX2)
+        {"avx2", &kAvx2Table, cpu_features().avx2, "AVX2, FMA, F16C"},
+#endif
+        {"scalar", &kScalarTable, true, "nothing"},
+    };
+    return isas;
+}
+
+Result<const IsaInfo*> choose_isa(std::string_view wanted) {
+    std::string usable;
+    for (const IsaInfo& isa : all_isas()) {
+        if (isa.usable && (wanted.empty() || wanted == isa.name)) return &isa;
+        if (isa.usable) usable += (usable.empty() ? "" : ", ") + std::string(isa.name);
+    }
+    for (const IsaInfo& isa : all_isas()) {
+        if (wanted == isa.name) {
+            return fail(
+                ErrorCode::Unsupported,
+                "instruction set '%.*s' needs %.*s, which this machine or its operating system lacks; "
+                "usable here: %s",
+                static_cast<int>(wanted.size()), wanted.data(), static_cast<int>(isa.needs.size()),
+                isa.needs.data(), usable.c_str());
+        }
+    }
+    return fail(ErrorCode::InvalidArgument, "unknown instruction set '%.*s'; usable here: %s",
+                static_cast<int>(wanted.size()), wanted.data(), usable.c_str());
+}
+
+Result<const IsaInfo*> choose_isa_from_environment() {
+    const char* wanted = std::getenv("TESSERA_ISA");
+    auto isa = choose_isa(wanted ? wanted : "");
+    if (!isa) return fail_in("TESSERA_ISA", std::move(isa.error()));
+    return isa;
+}
+
+}  // namespace tessera::kernels

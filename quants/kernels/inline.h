@@ -1,0 +1,15 @@
+#pragma once
+// Compiler words for code that is compiled once per instruction set.
+
+// Everything an ISA unit defines is inlined or local: a shared copy compiled for a newer processor must never
+// be the one that the linker keeps.
+#define TSR_INLINE [[gnu::always_inline]] static inline
+
+// Above every loop over an array of vectors that is meant to live in registers. Without it gcc 12 keeps the
+// array in memory (a third of the speed); both spellings unroll completely, all such loops being short and
+// constant.
+#if defined(__clang__)
+#define TSR_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TSR_UNROLL _Pragma("GCC unroll 32")
+#endif

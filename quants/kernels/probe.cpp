@@ -1,0 +1,21 @@
+// Finds the probes that go with a kernel table. Compiled without ISA flags.
+#include "quants/kernels/probe.h"
+
+#include <string_view>
+
+namespace tessera::kernels {
+
+const ProbeTable* probe_table(const char* isa_name) {
+    static constexpr const ProbeTable* kTables[] = {
+#if defined(TSR_HAVE_AVX2)
+        &kAvx2Probe,
+#endif
+        &kScalarProbe,
+    };
+    for (const ProbeTable* table : kTables) {
+        if (std::string_view(table->name) == isa_name) return table;
+    }
+    return nullptr;
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,31 @@
+#pragma once
+// What bounds the kernels, as functions to be timed: streaming reads, and the two multiply-accumulate chains
+// that products are made of. One table an instruction set. Included by ISA units: only C headers here.
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tessera::kernels {
+
+/// Runs n_rounds of independent accumulators over operands in registers: the most that the instructions of a
+/// product can do, without loads.
+struct ProbeChain {
+    void (*run)(int64_t n_rounds);
+    int64_t macs_per_round;  // multiply-accumulates
+};
+
+struct ProbeTable {
+    const char* name;  // of the kernel table it belongs to
+    /// Reads n_bytes (a multiple of 4096) once, as several streams side by side, for one alone does not keep
+    /// enough of a core's requests to memory on the way.
+    void (*read)(const void* p, size_t n_bytes);
+    ProbeChain int8;  // as the integer kernels: products of bytes, summed in pairs twice, added
+    ProbeChain fma;   // as the float kernels
+};
+
+extern const ProbeTable kScalarProbe;
+extern const ProbeTable kAvx2Probe;
+
+/// The table of this name, or null.
+const ProbeTable* probe_table(const char* isa_name);
+
+}  // namespace tessera::kernels

@@ -1,0 +1,58 @@
+#pragma once
+// What one instruction set offers for weights: a constant table of functions, chosen once at start.
+// Every entry obeys the numerical contract (docs/numerics.md), so all tables give the same bits.
+// Included by ISA units: only C headers here, and nothing inline.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quants/kernels/p8.h"
+
+namespace tessera::kernels {
+
+/// Rows of W in one k-major panel: two 8-lane vectors, so that 6 tokens x 2 vectors of accumulators plus two
+/// weight vectors and one broadcast fill the 16 registers of AVX2.
+constexpr int kPanelRows = 16;
+constexpr int kTileTokens = 6;
+/// k handled per panel: 16 x 256 f32 = 16 KiB, which stays in L1 while 512 tokens pass by; also one
+/// superblock.
+constexpr int kPanelK = 256;
+
+/// Slots of KernelTable::matmul_f32 are indexed by GGUF type id, all of which are below this.
+constexpr int kMaxTypeId = 64;
+
+/// y[t, r] = sum_k w[r, k] * x[t, k], k rising, one fma each from +0: acc = fma(w, x, acc).
+struct MatmulArgs {
+    const void* w;  // [n_rows, n_k] blocks of the type, rows w_stride bytes apart, any alignment
+    size_t w_stride;
+    int64_t n_rows;  // any; work is done in groups of kPanelRows, tails included
+    int64_t n_k;     // multiple of the type's block
+    const float* x;  // [n_tok, n_k], rows x_stride floats apart
+    int64_t x_stride;
+    int64_t n_tok;
+    float* y;  // [n_tok, n_rows], rows y_stride floats apart; overwritten
+    int64_t y_stride;
+    float* scratch;  // kScratchFloats, 64-byte aligned, private to the calling thread
+};
+constexpr size_t kScratchFloats = 4 * static_cast<size_t>(kPanelRows) * kPanelK;
+
+using MatmulFn = void (*)(const MatmulArgs&);
+
+/// The same product with W given as an f32 k-major panel: w[k, r] at panel[k * panel_stride + r], 16 rows.
+/// accumulate: y holds the sum so far and goes on from there (bit-equal to one longer call).
+using GemmPanelFn = void (*)(const float* panel, int64_t panel_stride, int64_t n_k, const float* x,
+                             int64_t x_stride, int64_t n_tok, float* y, int64_t y_stride, bool accumulate);
+
+struct KernelTable {
+    const char* name;                 // "scalar", "avx2"
+    MatmulFn matmul_f32[kMaxTypeId];  // by type id; null for ids that are no weight types
+    GemmPanelFn gemm_panel;
+    PackedKernels packed[kMaxTypeId];  // by type id; null functions for a type without a packed path
+    QuantizeActFn quantize_act;
+};
+
+/// Defined by the units of quants/arch/<isa>. Calling into a table that the processor cannot run is
+/// undefined.
+extern const KernelTable kScalarTable;
+extern const KernelTable kAvx2Table;
+
+}  // namespace tessera::kernels

@@ -1,0 +1,522 @@
+#pragma once
+// The packed formats, one struct a type: how one row of one unit (32 or 256 weights) is read from and written
+// to a file's block, how it is read from and written to a packed unit of 8 rows, and what its numbers mean.
+// Pictures: docs/packed-layouts.md; the blocks of a file: quants/blocks.h. Every mapping only moves bits, so
+// each pair of functions is a bijection. The wide packers of an ISA replace the moves of codes, never the
+// meaning. Included by ISA units: only C headers, everything local to the unit.
+#include <stdint.h>
+#include <string.h>
+
+#include "quants/blocks.h"
+#include "quants/kernels/p8.h"
+
+namespace tessera::kernels {
+namespace {
+
+/// One row's part of a unit, as numbers without meaning.
+struct RowUnit {
+    uint32_t d, m;      // bits of the row's scale and minimum (f16, or an E8M0 byte)
+    uint8_t scale[16];  // codes, one per 32 or per 16 weights
+    uint8_t min[16];
+    uint8_t code[256];
+};
+
+/// How the minimum enters the product (docs/numerics.md).
+enum class MinKind { None, PerBlock, PerHalf };
+
+inline float bits_to_float(uint32_t u) {
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+inline float half_bits_to_float(uint32_t h) {
+    const uint32_t sign = (h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
+    if (exponent == 31)
+        return bits_to_float(sign | 0x7f800000u | mantissa << 13 | (mantissa ? 0x400000u : 0u));
+    if (exponent != 0) return bits_to_float(sign | (exponent + 112) << 23 | mantissa << 13);
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+}
+
+// ---- codes in a file's block
+
+// Eight codes at a time in a word, lowest first: the compiler makes a mess of the same loops over bytes.
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lowest byte of a word is the first in memory");
+
+inline uint64_t load_eight(const uint8_t* p) {
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+inline void store_eight(uint64_t v, uint8_t* p) { memcpy(p, &v, sizeof v); }
+
+constexpr uint64_t kEachByte = 0x0101010101010101;
+
+/// 32 codes' low nibbles in split halves.
+inline void read_split_halves(const uint8_t* qs, uint8_t* code) {
+    for (int i = 0; i < 16; i += 8) {
+        const uint64_t eight = load_eight(qs + i);
+        store_eight(eight & 15 * kEachByte, code + i);
+        store_eight(eight >> 4 & 15 * kEachByte, code + i + 16);
+    }
+}
+
+inline void write_split_halves(const uint8_t* code, uint8_t* qs) {
+    for (int i = 0; i < 16; i += 8) {
+        const uint64_t low = load_eight(code + i), high = load_eight(code + i + 16);
+        store_eight((low & 15 * kEachByte) | (high & 15 * kEachByte) << 4, qs + i);
+    }
+}
+
+/// The fifth bits of 32 codes, bit i for code i.
+inline void read_fifth_bits(const uint8_t* qh, uint8_t* code) {
+    for (int i = 0; i < 4; i++) {
+        const uint64_t own = qh[i] * kEachByte & 0x8040201008040201;  // byte j keeps bit j
+        const uint64_t fifth = (own + 0x7f * kEachByte) >> 3 & 16 * kEachByte;
+        store_eight(load_eight(code + 8 * i) | fifth, code + 8 * i);
+    }
+}
+
+inline void write_fifth_bits(const uint8_t* code, uint8_t* qh) {
+    for (int i = 0; i < 4; i++) {
+        const uint64_t fifth = load_eight(code + 8 * i) >> 4 & kEachByte;
+        qh[i] = static_cast<uint8_t>(fifth * 0x0102040810204080 >> 56);  // byte j becomes bit j
+    }
+}
+
+/// Moves a field of Bits bits of 256 codes, at bit At of the code, from planes of Width bytes. At = 0 goes
+/// first: it overwrites.
+template <int Bits, int Width, int At>
+inline void read_planes(const uint8_t* qs, uint8_t* code) {
+    for (int first = 0; first < 256; first += 8 / Bits * Width, qs += Width) {
+        for (int field = 0; field < 8 / Bits; field++) {
+            uint8_t* to = code + first + field * Width;
+            for (int i = 0; i < Width; i++) {
+                const int moved = ((qs[i] >> (Bits * field)) & ((1 << Bits) - 1)) << At;
+                to[i] = static_cast<uint8_t>(At == 0 ? moved : to[i] | moved);
+            }
+        }
+    }
+}
+
+template <int Bits, int Width, int At>
+inline void write_planes(const uint8_t* code, uint8_t* qs) {
+    for (int first = 0; first < 256; first += 8 / Bits * Width, qs += Width) {
+        for (int i = 0; i < Width; i++) {
+            int byte = 0;
+            for (int field = 0; field < 8 / Bits; field++) {
+                byte |= ((code[first + field * Width + i] >> At) & ((1 << Bits) - 1)) << (Bits * field);
+            }
+            qs[i] = static_cast<uint8_t>(byte);
+        }
+    }
+}
+
+// ---- codes in a packed unit: per 32 weights a plane of nibbles (128 bytes), of bit pairs (64), of bits
+// (32), as far as the width has them. Group g is 4 consecutive weights, and 4 * row + t the byte of its
+// weight t in a vector.
+
+/// The place of group g in a byte of the plane of single bits. Groups g and g + 2 of a vector of bit pairs
+/// lie 4 bits apart there, and so they do here: one shift serves both where 3-bit codes are joined.
+constexpr int bit_of_group(int g) { return 2 * (g / 4) + g % 2 + 4 * (g / 2 % 2); }
+
+template <int Bits>
+inline void read_codes(const uint8_t* block, int row, uint8_t* code) {
+    for (int k = 0; k < 32; k++) {
+        const int g = k / 4, lane = 4 * row + k % 4;
+        const uint8_t* p = block;
+        int value = 0, at = 0;
+        if constexpr (Bits == 8) value = p[32 * g + lane];
+        if constexpr (Bits < 8 && (Bits & 4) != 0) {
+            value = (p[32 * (g / 2) + lane] >> (4 * (g % 2))) & 15;
+            p += 128, at = 4;
+        }
+        if constexpr ((Bits & 2) != 0) {
+            value |= ((p[32 * (g / 4) + lane] >> (2 * (g % 4))) & 3) << at;
+            p += 64, at += 2;
+        }
+        if constexpr ((Bits & 1) != 0) value |= ((p[lane] >> bit_of_group(g)) & 1) << at;
+        code[k] = static_cast<uint8_t>(value);
+    }
+}
+
+/// The block's bytes are zero or hold other rows.
+template <int Bits>
+inline void write_codes(const uint8_t* code, uint8_t* block, int row) {
+    const auto add = [](uint8_t& byte, int bits) { byte = static_cast<uint8_t>(byte | bits); };
+    for (int k = 0; k < 32; k++) {
+        const int g = k / 4, lane = 4 * row + k % 4;
+        uint8_t* p = block;
+        int at = 0;
+        if constexpr (Bits == 8) p[32 * g + lane] = code[k];
+        if constexpr (Bits < 8 && (Bits & 4) != 0) {
+            add(p[32 * (g / 2) + lane], (code[k] & 15) << (4 * (g % 2)));
+            p += 128, at = 4;
+        }
+        if constexpr ((Bits & 2) != 0) {
+            add(p[32 * (g / 4) + lane], ((code[k] >> at) & 3) << (2 * (g % 4)));
+            p += 64, at += 2;
+        }
+        if constexpr ((Bits & 1) != 0) add(p[lane], ((code[k] >> at) & 1) << bit_of_group(g));
+    }
+}
+
+// ---- formats of 32 weights with a float scale
+
+/// Facts that every format has. Units of 256 weights apply integer scales to sub-blocks, and the float ones
+/// at the end of the unit.
+template <class Block, int Bits, MinKind Min, int Zero>
+struct Facts {
+    using Disk = Block;
+    static constexpr int kUnitK = Block::kWeights;
+    static constexpr int kBlocks = kUnitK / 32;
+    static constexpr int kBits = Bits;
+    static constexpr int kUnitBytes = 8 * static_cast<int>(sizeof(Block));
+    static constexpr int kHeadBytes = kUnitBytes - kUnitK * Bits;  // of 8 rows, in front of the codes
+    static constexpr bool kSuper = kUnitK == 256;
+    static constexpr MinKind kMin = Min;
+    static constexpr int kZero = Zero;  // what the operand of a zero weight is
+    static constexpr int kMinAt = 16;   // of the minima in the head
+
+    /// The unsigned operand of a code; the weight is operand - kZero.
+    static constexpr int operand(int code) { return code; }
+    static float d(const RowUnit& u) { return half_bits_to_float(u.d); }
+    /// The integer scale of half-block j (16 weights).
+    static int scale(const RowUnit&, int) { return 1; }
+    static int min(const RowUnit&, int) { return 0; }
+
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        u.d = quants::load_u16(unit + 2 * row);
+        if constexpr (Min != MinKind::None) u.m = quants::load_u16(unit + kMinAt + 2 * row);
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        quants::store_u16(u.d, unit + 2 * row);
+        if constexpr (Min != MinKind::None) quants::store_u16(u.m, unit + kMinAt + 2 * row);
+    }
+};
+
+template <class Block, int Bits, MinKind Min, int Zero>
+struct Halves : Facts<Block, Bits, Min, Zero> {
+    static void read_disk(const Block& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        if constexpr (Min != MinKind::None) u.m = quants::load_u16(b.m);
+        read_split_halves(b.qs, u.code);
+        if constexpr (Bits == 5) read_fifth_bits(b.qh, u.code);
+    }
+    static void write_disk(const RowUnit& u, Block& b) {
+        quants::store_u16(u.d, b.d);
+        if constexpr (Min != MinKind::None) quants::store_u16(u.m, b.m);
+        write_split_halves(u.code, b.qs);
+        if constexpr (Bits == 5) write_fifth_bits(u.code, b.qh);
+    }
+};
+
+struct Q4_0 : Halves<quants::BlockQ4_0, 4, MinKind::None, 8> {};
+struct Q4_1 : Halves<quants::BlockQ4_1, 4, MinKind::PerBlock, 0> {};
+struct Q5_0 : Halves<quants::BlockQ5_0, 5, MinKind::None, 16> {};
+struct Q5_1 : Halves<quants::BlockQ5_1, 5, MinKind::PerBlock, 0> {};
+
+/// The operand of a table code is the table's value + 128; that makes it unsigned.
+struct IQ4_NL : Halves<quants::BlockIQ4_NL, 4, MinKind::None, 128> {
+    static constexpr int operand(int code) {
+        constexpr uint8_t kOperand[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                          129, 141, 153, 166, 181, 197, 217, 241};
+        return kOperand[code];
+    }
+};
+
+/// The table's values + 12.
+struct MXFP4 : Facts<quants::BlockMXFP4, 4, MinKind::None, 12> {
+    static constexpr int operand(int code) {
+        constexpr uint8_t kOperand[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+        return kOperand[code];
+    }
+    static float d(const RowUnit& u) { return bits_to_float(u.d < 2 ? 0x00200000u << u.d : (u.d - 1) << 23); }
+
+    static void read_disk(const quants::BlockMXFP4& b, RowUnit& u) {
+        u.d = b.e;
+        read_split_halves(b.qs, u.code);
+    }
+    static void write_disk(const RowUnit& u, quants::BlockMXFP4& b) {
+        b.e = static_cast<uint8_t>(u.d);
+        write_split_halves(u.code, b.qs);
+    }
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) { u.d = unit[row]; }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        unit[row] = static_cast<uint8_t>(u.d);
+    }
+};
+
+/// Stored with the sign bit turned over, which is the weight + 128.
+struct Q8_0 : Facts<quants::BlockQ8_0, 8, MinKind::None, 128> {
+    static void read_disk(const quants::BlockQ8_0& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        for (int i = 0; i < 32; i++) u.code[i] = static_cast<uint8_t>(b.qs[i] ^ 0x80);
+    }
+    static void write_disk(const RowUnit& u, quants::BlockQ8_0& b) {
+        quants::store_u16(u.d, b.d);
+        for (int i = 0; i < 32; i++) b.qs[i] = static_cast<int8_t>(u.code[i] ^ 0x80);
+    }
+};
+
+// ---- formats of 256 weights
+
+/// The 12 bytes of Q4_K and Q5_K, four 6-bit fields at a time.
+inline void read_k_scales(const uint8_t* s, RowUnit& u) {
+    const uint32_t a = quants::load_u32(s), b = quants::load_u32(s + 4), c = quants::load_u32(s + 8);
+    quants::store_u32(a & 0x3f3f3f3f, u.scale);
+    quants::store_u32((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030), u.scale + 4);
+    quants::store_u32(b & 0x3f3f3f3f, u.min);
+    quants::store_u32((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030), u.min + 4);
+}
+
+inline void write_k_scales(const RowUnit& u, uint8_t* s) {
+    const uint32_t scale = quants::load_u32(u.scale + 4), min = quants::load_u32(u.min + 4);
+    quants::store_u32(quants::load_u32(u.scale) | (scale & 0x30303030) << 2, s);
+    quants::store_u32(quants::load_u32(u.min) | (min & 0x30303030) << 2, s + 4);
+    quants::store_u32((scale & 0x0f0f0f0f) | (min & 0x0f0f0f0f) << 4, s + 8);
+}
+
+/// n 6-bit fields of a row as low nibbles, two fields a byte, and high pairs, four a byte: field f of
+/// `position` i (0..Width-1) lies in nibble f % 2 of low[Width * (f / 2) + i] and in pair f of high[i].
+template <int Width>
+inline int six_bits(const uint8_t* low, const uint8_t* high, int i, int f) {
+    return ((low[Width * (f / 2) + i] >> (4 * (f % 2))) & 15) | ((high[i] >> (2 * f)) & 3) << 4;
+}
+
+template <int Width>
+inline void add_six_bits(int value, uint8_t* low, uint8_t* high, int i, int f) {
+    uint8_t& l = low[Width * (f / 2) + i];
+    l = static_cast<uint8_t>(l | (value & 15) << (4 * (f % 2)));
+    high[i] = static_cast<uint8_t>(high[i] | (value >> 4) << (2 * f));
+}
+
+/// Q4_K and Q5_K. Head: d[8], dmin[8], then as 6-bit fields of width 32, position 8 * (block % 4) + row: the
+/// scale of blocks 0-3, the minimum of blocks 0-3, the scale of blocks 4-7, their minimum.
+template <class Block, int Bits>
+struct KScaled : Facts<Block, Bits, MinKind::PerBlock, 0> {
+    using Base = Facts<Block, Bits, MinKind::PerBlock, 0>;
+    static constexpr int kLowAt = 32, kHighAt = 96;
+
+    static int scale(const RowUnit& u, int j) { return u.scale[j / 2]; }
+    static int min(const RowUnit& u, int j) { return u.min[j / 2]; }
+
+    static void read_disk(const Block& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        u.m = quants::load_u16(b.dmin);
+        read_k_scales(b.scales, u);
+        read_planes<4, 32, 0>(b.qs, u.code);
+        if constexpr (Bits == 5) read_planes<1, 32, 4>(b.qh, u.code);
+    }
+    static void write_disk(const RowUnit& u, Block& b) {
+        quants::store_u16(u.d, b.d);
+        quants::store_u16(u.m, b.dmin);
+        write_k_scales(u, b.scales);
+        write_planes<4, 32, 0>(u.code, b.qs);
+        if constexpr (Bits == 5) write_planes<1, 32, 4>(u.code, b.qh);
+    }
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        Base::read_head(unit, row, u);
+        for (int b = 0; b < 8; b++) {
+            const int i = 8 * (b % 4) + row, f = b / 4 * 2;
+            u.scale[b] = static_cast<uint8_t>(six_bits<32>(unit + kLowAt, unit + kHighAt, i, f));
+            u.min[b] = static_cast<uint8_t>(six_bits<32>(unit + kLowAt, unit + kHighAt, i, f + 1));
+        }
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        Base::write_head(u, unit, row);
+        for (int b = 0; b < 8; b++) {
+            const int i = 8 * (b % 4) + row, f = b / 4 * 2;
+            add_six_bits<32>(u.scale[b], unit + kLowAt, unit + kHighAt, i, f);
+            add_six_bits<32>(u.min[b], unit + kLowAt, unit + kHighAt, i, f + 1);
+        }
+    }
+};
+
+struct Q4_K : KScaled<quants::BlockQ4_K, 4> {};
+struct Q5_K : KScaled<quants::BlockQ5_K, 5> {};
+
+/// Head: d[8], then the scales: byte 16 * block + 2 * row + half.
+struct Q6_K : Facts<quants::BlockQ6_K, 6, MinKind::None, 32> {
+    static constexpr int kScalesAt = 16;
+
+    static int scale(const RowUnit& u, int j) { return static_cast<int8_t>(u.scale[j]); }
+
+    static void read_disk(const quants::BlockQ6_K& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        memcpy(u.scale, b.scales, 16);
+        read_planes<4, 64, 0>(b.ql, u.code);
+        read_planes<2, 32, 4>(b.qh, u.code);
+    }
+    static void write_disk(const RowUnit& u, quants::BlockQ6_K& b) {
+        quants::store_u16(u.d, b.d);
+        memcpy(b.scales, u.scale, 16);
+        write_planes<4, 64, 0>(u.code, b.ql);
+        write_planes<2, 32, 4>(u.code, b.qh);
+    }
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        Facts::read_head(unit, row, u);
+        for (int b = 0; b < 8; b++) memcpy(u.scale + 2 * b, unit + kScalesAt + 16 * b + 2 * row, 2);
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        Facts::write_head(u, unit, row);
+        for (int b = 0; b < 8; b++) memcpy(unit + kScalesAt + 16 * b + 2 * row, u.scale + 2 * b, 2);
+    }
+};
+
+/// Head: d[8], dmin[8], then byte 16 * block + 2 * row + half = [ minimum : 4 | scale : 4 ].
+struct Q2_K : Facts<quants::BlockQ2_K, 2, MinKind::PerHalf, 0> {
+    static constexpr int kScalesAt = 32;
+
+    static int scale(const RowUnit& u, int j) { return u.scale[j] & 15; }
+    static int min(const RowUnit& u, int j) { return u.scale[j] >> 4; }
+
+    static void read_disk(const quants::BlockQ2_K& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        u.m = quants::load_u16(b.dmin);
+        memcpy(u.scale, b.scales, 16);
+        read_planes<2, 32, 0>(b.qs, u.code);
+    }
+    static void write_disk(const RowUnit& u, quants::BlockQ2_K& b) {
+        quants::store_u16(u.d, b.d);
+        quants::store_u16(u.m, b.dmin);
+        memcpy(b.scales, u.scale, 16);
+        write_planes<2, 32, 0>(u.code, b.qs);
+    }
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        Facts::read_head(unit, row, u);
+        for (int b = 0; b < 8; b++) memcpy(u.scale + 2 * b, unit + kScalesAt + 16 * b + 2 * row, 2);
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        Facts::write_head(u, unit, row);
+        for (int b = 0; b < 8; b++) memcpy(unit + kScalesAt + 16 * b + 2 * row, u.scale + 2 * b, 2);
+    }
+};
+
+/// Head: d[8], then as 6-bit fields of width 32, position 16 * (block % 2) + 2 * row + half: field block / 2.
+struct Q3_K : Facts<quants::BlockQ3_K, 3, MinKind::None, 4> {
+    static constexpr int kLowAt = 16, kHighAt = 80;
+
+    static int scale(const RowUnit& u, int j) { return u.scale[j] - 32; }
+
+    static void read_disk(const quants::BlockQ3_K& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        const uint32_t high = quants::load_u32(b.scales + 8);
+        for (int f = 0; f < 4; f++) {
+            const uint32_t low = quants::load_u32(b.scales + 4 * (f % 2)) >> (4 * (f / 2)) & 0x0f0f0f0f;
+            quants::store_u32(low | (high >> (2 * f) & 0x03030303) << 4, u.scale + 4 * f);
+        }
+        read_planes<2, 32, 0>(b.qs, u.code);
+        read_planes<1, 32, 2>(b.hmask, u.code);
+    }
+    static void write_disk(const RowUnit& u, quants::BlockQ3_K& b) {
+        quants::store_u16(u.d, b.d);
+        uint32_t low[2] = {0, 0}, high = 0;
+        for (int f = 0; f < 4; f++) {
+            const uint32_t four = quants::load_u32(u.scale + 4 * f);
+            low[f % 2] |= (four & 0x0f0f0f0f) << (4 * (f / 2));
+            high |= (four >> 4 & 0x03030303) << (2 * f);
+        }
+        quants::store_u32(low[0], b.scales);
+        quants::store_u32(low[1], b.scales + 4);
+        quants::store_u32(high, b.scales + 8);
+        write_planes<2, 32, 0>(u.code, b.qs);
+        write_planes<1, 32, 2>(u.code, b.hmask);
+    }
+    // The two halves of a block go together, as one halfword.
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        Facts::read_head(unit, row, u);
+        for (int b = 0; b < 8; b++) {
+            const int i = 16 * (b % 2) + 2 * row, f = b / 2;
+            const uint32_t low = quants::load_u16(unit + kLowAt + 32 * (f / 2) + i) >> (4 * (f % 2)) & 0x0f0f;
+            const uint32_t high = quants::load_u16(unit + kHighAt + i) >> (2 * f) & 0x0303;
+            quants::store_u16(low | high << 4, u.scale + 2 * b);
+        }
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        Facts::write_head(u, unit, row);
+        for (int odd = 0; odd < 2; odd++) {
+            const int i = 16 * odd + 2 * row;
+            uint32_t low[2] = {0, 0}, high = 0;
+            for (int f = 0; f < 4; f++) {
+                const uint32_t both = quants::load_u16(u.scale + 4 * f + 2 * odd);
+                low[f / 2] |= (both & 0x0f0f) << (4 * (f % 2));
+                high |= (both >> 4 & 0x0303) << (2 * f);
+            }
+            quants::store_u16(low[0], unit + kLowAt + i);
+            quants::store_u16(low[1], unit + kLowAt + 32 + i);
+            quants::store_u16(high, unit + kHighAt + i);
+        }
+    }
+};
+
+/// Head: d[8], then as 6-bit fields of width 16, position 8 * (block % 2) + row: field block / 2.
+struct IQ4_XS : Facts<quants::BlockIQ4_XS, 4, MinKind::None, 128> {
+    static constexpr int kLowAt = 16, kHighAt = 48;
+
+    static constexpr int operand(int code) { return IQ4_NL::operand(code); }
+    static int scale(const RowUnit& u, int j) { return u.scale[j / 2] - 32; }
+
+    static void read_disk(const quants::BlockIQ4_XS& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        const uint32_t high = quants::load_u16(b.scales_h);
+        for (int j = 0; j < 8; j++) {
+            u.scale[j] = static_cast<uint8_t>(quants::nibble(b.scales_l, j) | ((high >> (2 * j)) & 3) << 4);
+        }
+        for (int j = 0; j < 8; j++) read_split_halves(b.qs + 16 * j, u.code + 32 * j);
+    }
+    static void write_disk(const RowUnit& u, quants::BlockIQ4_XS& b) {
+        quants::store_u16(u.d, b.d);
+        uint32_t low = 0, high = 0;
+        for (int j = 0; j < 8; j++) {
+            low |= (u.scale[j] & 15u) << (4 * j);
+            high |= (u.scale[j] >> 4 & 3u) << (2 * j);
+        }
+        for (int j = 0; j < 8; j++) write_split_halves(u.code + 32 * j, b.qs + 16 * j);
+        quants::store_u32(low, b.scales_l);
+        quants::store_u16(high, b.scales_h);
+    }
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        Facts::read_head(unit, row, u);
+        for (int b = 0; b < 8; b++) {
+            const int i = 8 * (b % 2) + row;
+            u.scale[b] = static_cast<uint8_t>(six_bits<16>(unit + kLowAt, unit + kHighAt, i, b / 2));
+        }
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        Facts::write_head(u, unit, row);
+        for (int b = 0; b < 8; b++) {
+            const int i = 8 * (b % 2) + row;
+            add_six_bits<16>(u.scale[b], unit + kLowAt, unit + kHighAt, i, b / 2);
+        }
+    }
+};
+
+template <class F>
+constexpr int largest_operand() {
+    int largest = 0;
+    for (int code = 0; code < 1 << F::kBits; code++) {
+        if (F::operand(code) > largest) largest = F::operand(code);
+    }
+    return largest;
+}
+
+/// Where the codes of block b (32 weights of 8 rows) of a packed unit start, from the unit's first byte.
+template <class F>
+inline constexpr int codes_at(int b) {
+    return F::kHeadBytes + 32 * F::kBits * b;
+}
+
+template <class F>
+inline void read_packed(const uint8_t* unit, int row, RowUnit& u) {
+    F::read_head(unit, row, u);
+    for (int b = 0; b < F::kBlocks; b++) {
+        read_codes<F::kBits>(unit + codes_at<F>(b), row, u.code + 32 * b);
+    }
+}
+
+}  // namespace
+}  // namespace tessera::kernels

@@ -1,0 +1,248 @@
+// Every kernel table, every weight type: bit-equal to a plain loop over the reference decoder, for all shapes
+// of tails, at any alignment, without touching a byte beyond the weights, the activations or the output.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "quants/dispatch.h"
+#include "quants/types.h"
+#include "tests/support/guarded_buffer.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kMaxRows = 40;
+constexpr int kMaxTok = 17;
+constexpr int kRowCounts[] = {1, 7, 8, 15, 16, 17, 31, 33, 40};
+constexpr int kTokCounts[] = {1, 2, 3, 5, 6, 7, 12, 17};
+
+using Rng = std::mt19937;
+
+std::vector<const TypeInfo*> weight_types() {
+    std::vector<const TypeInfo*> types;
+    for (const TypeInfo& info : all_types()) {
+        if (info.role == TypeRole::Weight) types.push_back(&info);
+    }
+    return types;
+}
+
+/// From the shortest to more than one step of the kernels takes, ends in the middle of a step included.
+std::vector<int64_t> row_lengths(const TypeInfo& info) {
+    if (info.block == 1) return {1, 3, 17, 256, 259, 1037};
+    if (info.block < 256) return {info.block, 256, info.block * 11, 768, info.block * 33};
+    return {info.block, 3 * info.block, 5 * info.block};
+}
+
+/// Any bit pattern whose weights are finite and not so large that sums overflow. Where formats keep their
+/// scales, at either end of the block, extreme halves are put in: zeros, subnormals, the largest, all of both
+/// signs.
+void random_block(const TypeInfo& info, Rng& rng, std::byte* block) {
+    constexpr uint16_t kExtreme[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x7bff, 0xfbff};
+    std::vector<float> weights(static_cast<size_t>(info.block));
+    const auto size = static_cast<size_t>(info.block_bytes);
+    for (bool fit = false; !fit;) {
+        for (size_t i = 0; i < size; i++) block[i] = static_cast<std::byte>(rng());
+        for (const int at : {0, 2, info.block_bytes - 2, info.block_bytes - 4}) {
+            if (rng() % 8 != 0 || at < 0 || at + 2 > info.block_bytes) continue;
+            std::memcpy(block + at, &kExtreme[rng() % std::size(kExtreme)], 2);
+        }
+        info.dequantize(block, weights.data(), info.block);
+        fit = true;
+        for (const float w : weights) fit = fit && std::abs(w) < 1e9f;
+    }
+}
+
+std::vector<float> random_floats(size_t n, Rng& rng) {
+    std::normal_distribution<float> normal;
+    std::vector<float> x(n);
+    for (float& v : x) {
+        v = normal(rng);
+        if (rng() % 16 == 0) v = rng() % 2 ? 0.0f : -0.0f;
+        if (rng() % 64 == 0) v *= 1e-38f;
+    }
+    return x;
+}
+
+/// One weight matrix of a type with activations, and the product by definition.
+struct Case {
+    Case(const TypeInfo& type, int64_t k, Rng& rng)
+        : info(type), n_k(k), row_bytes(static_cast<size_t>(type.row_bytes(k))) {
+        w.resize(kMaxRows * row_bytes);
+        for (size_t at = 0; at < w.size(); at += static_cast<size_t>(info.block_bytes))
+            random_block(info, rng, &w[at]);
+        x = random_floats(static_cast<size_t>(kMaxTok * k), rng);
+        y.resize(kMaxTok * kMaxRows);
+        std::vector<float> row(static_cast<size_t>(k));
+        for (int r = 0; r < kMaxRows; r++) {
+            info.dequantize(w.data() + static_cast<size_t>(r) * row_bytes, row.data(), k);
+            for (int t = 0; t < kMaxTok; t++) {
+                float acc = 0;
+                for (int64_t i = 0; i < k; i++)
+                    acc = std::fmaf(row[static_cast<size_t>(i)], x[static_cast<size_t>(t * k + i)], acc);
+                y[static_cast<size_t>(t * kMaxRows + r)] = acc;
+            }
+        }
+    }
+
+    const TypeInfo& info;
+    int64_t n_k;
+    size_t row_bytes;
+    std::vector<std::byte> w;
+    std::vector<float> x;  // [kMaxTok, n_k]
+    std::vector<float> y;  // [kMaxTok, kMaxRows]
+};
+
+class Scratch {
+  public:
+    float* get() const { return memory_.get(); }
+
+  private:
+    struct Free {
+        void operator()(float* p) const { std::free(p); }
+    };
+    std::unique_ptr<float, Free> memory_{
+        static_cast<float*>(std::aligned_alloc(64, kernels::kScratchFloats * sizeof(float)))};
+};
+
+/// Places the case's first rows and tokens before guard pages. `gap` bytes between rows and after the last
+/// row give every alignment; with gap 0 the last weight's byte is the last one readable.
+class Product {
+  public:
+    void run(const kernels::KernelTable& table, const Case& c, int n_rows, int n_tok, size_t gap) {
+        const size_t stride = c.row_bytes + gap;
+        std::byte* w = w_.last(static_cast<size_t>(n_rows - 1) * stride + c.row_bytes);
+        for (int r = 0; r < n_rows; r++) {
+            std::memcpy(w + static_cast<size_t>(r) * stride,
+                        c.w.data() + static_cast<size_t>(r) * c.row_bytes, c.row_bytes);
+        }
+        const auto x_stride = c.n_k + static_cast<int64_t>(gap);
+        float* x = x_.last_of<float>(static_cast<size_t>((n_tok - 1) * x_stride + c.n_k));
+        for (int t = 0; t < n_tok; t++) {
+            std::memcpy(x + t * x_stride, &c.x[static_cast<size_t>(t * c.n_k)],
+                        static_cast<size_t>(c.n_k) * sizeof(float));
+        }
+        const int64_t y_stride = n_rows + 2;  // the two columns between the rows must survive
+        float* y = y_.last_of<float>(static_cast<size_t>((n_tok - 1) * y_stride + n_rows));
+        const float mark = 12345.0f;
+        for (int64_t i = 0; i < (n_tok - 1) * y_stride + n_rows; i++) y[i] = mark;
+
+        table.matmul_f32[static_cast<uint32_t>(c.info.type)](
+            {w, stride, n_rows, c.n_k, x, x_stride, n_tok, y, y_stride, scratch_.get()});
+
+        for (int t = 0; t < n_tok; t++) {
+            const float* got = y + t * y_stride;
+            ASSERT_EQ(0, std::memcmp(got, &c.y[static_cast<size_t>(t * kMaxRows)],
+                                     static_cast<size_t>(n_rows) * sizeof(float)))
+                << table.name << " " << c.info.name << " k=" << c.n_k << " rows=" << n_rows
+                << " tok=" << n_tok << " gap=" << gap << " token " << t;
+            if (t + 1 < n_tok) {
+                ASSERT_TRUE(got[n_rows] == mark && got[n_rows + 1] == mark);
+            }
+        }
+    }
+
+  private:
+    test::GuardedBuffer w_{size_t{kMaxRows} * 1300 * 4}, x_{size_t{kMaxTok} * 1300 * 4},
+        y_{size_t{kMaxTok} * (kMaxRows + 2) * 4};
+    Scratch scratch_;
+};
+
+class KernelsMatmul : public testing::TestWithParam<const TypeInfo*> {};
+
+TEST_P(KernelsMatmul, EqualsThePlainLoopBitForBit) {
+    Rng rng(static_cast<uint32_t>(GetParam()->type));
+    Product product;
+    for (const int64_t n_k : row_lengths(*GetParam())) {
+        const Case c(*GetParam(), n_k, rng);
+        for (const kernels::IsaInfo& isa : kernels::all_isas()) {
+            if (!isa.usable) continue;
+            const bool slow = isa.name == "scalar";  // one path for all shapes
+            for (const int n_rows : kRowCounts) {
+                for (const int n_tok : kTokCounts) {
+                    if (slow && n_tok != 2 && n_tok != 7) continue;
+                    ASSERT_NO_FATAL_FAILURE(
+                        product.run(*isa.table, c, n_rows, n_tok, static_cast<size_t>(n_tok % 4)));
+                }
+                ASSERT_NO_FATAL_FAILURE(product.run(*isa.table, c, n_rows, 1, 0));
+                ASSERT_NO_FATAL_FAILURE(product.run(*isa.table, c, n_rows, 5, 0));
+            }
+        }
+    }
+}
+
+TEST_P(KernelsMatmul, TimesTheIdentityIsTheDecodedWeights) {
+    Rng rng(static_cast<uint32_t>(GetParam()->type));
+    constexpr int64_t n_k = 256, n_rows = 16;
+    const Case c(*GetParam(), n_k, rng);
+    std::vector<float> identity(n_k * n_k), row(n_k), y(n_k * n_rows);
+    for (size_t k = 0; k < n_k; k++) identity[k * n_k + k] = 1.0f;
+    const Scratch scratch;
+    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
+        if (!isa.usable) continue;
+        isa.table->matmul_f32[static_cast<uint32_t>(c.info.type)]({c.w.data(), c.row_bytes, n_rows, n_k,
+                                                                   identity.data(), n_k, n_k, y.data(),
+                                                                   n_rows, scratch.get()});
+        for (size_t r = 0; r < n_rows; r++) {
+            c.info.dequantize(c.w.data() + r * c.row_bytes, row.data(), n_k);
+            for (size_t k = 0; k < n_k; k++) {
+                ASSERT_EQ(row[k], y[k * n_rows + r]) << isa.name << " row " << r << " k " << k;
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllTypes, KernelsMatmul, testing::ValuesIn(weight_types()),
+                         [](const auto& row) { return std::string(row.param->name); });
+
+TEST(KernelsTable, HasAProductForEveryWeightTypeAndForNothingElse) {
+    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
+        EXPECT_EQ(isa.name, isa.table->name);
+        EXPECT_NE(isa.table->gemm_panel, nullptr);
+        size_t n_entries = 0;
+        for (const auto entry : isa.table->matmul_f32) n_entries += entry != nullptr;
+        EXPECT_EQ(n_entries, weight_types().size());
+        for (const TypeInfo* info : weight_types()) {
+            EXPECT_NE(isa.table->matmul_f32[static_cast<uint32_t>(info->type)], nullptr) << info->name;
+        }
+    }
+}
+
+TEST(KernelsGemmPanel, EqualsThePlainLoopAndContinues) {
+    Rng rng(7);
+    constexpr int64_t kMaxK = 70;
+    const auto panel = random_floats(kMaxK * 20, rng), x = random_floats(kMaxTok * kMaxK, rng);
+    const auto start = random_floats(kMaxTok * 16, rng);
+    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
+        if (!isa.usable) continue;
+        for (const int64_t stride : {16, 20}) {
+            for (int n_tok = 0; n_tok <= kMaxTok; n_tok++) {
+                for (const int64_t n_k : {0, 1, 5, 16, 70}) {
+                    for (const bool accumulate : {false, true}) {
+                        auto want = start, got = start;
+                        for (int i = 0; i < n_tok * 16; i++) {
+                            float acc = accumulate ? start[static_cast<size_t>(i)] : 0.0f;
+                            for (int64_t k = 0; k < n_k; k++) {
+                                acc = std::fmaf(panel[static_cast<size_t>(k * stride + i % 16)],
+                                                x[static_cast<size_t>(i / 16 * kMaxK + k)], acc);
+                            }
+                            want[static_cast<size_t>(i)] = acc;
+                        }
+                        isa.table->gemm_panel(panel.data(), stride, n_k, x.data(), kMaxK, n_tok, got.data(),
+                                              16, accumulate);
+                        ASSERT_EQ(0, std::memcmp(want.data(), got.data(), want.size() * sizeof(float)))
+                            << isa.name << " tok=" << n_tok << " k=" << n_k << " accumulate=" << accumulate;
+                    }
+                }
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,145 @@
+// The packed product: the scalar table against the formula, every other table against the scalar one bit for
+// bit.
+#include <cmath>
+
+#include "tests/quants/p8_support.h"
+
+namespace tessera::test {
+namespace {
+
+constexpr int64_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 33};
+constexpr int64_t kRowCounts[] = {5, 8, 13, 16, 24, 32, 40, 44, 56};
+constexpr int64_t kMaxTokens = 33, kMaxRows = 56;
+
+/// The result is as close to the real dot product as its few float additions allow.
+TEST(P8Matmul, ScalarIsTheDotOfDequantizedNumbers) {
+    for (const P8Type& t : p8_types()) {
+        const int64_t n_k = 1024, n_rows = 19, n_tok = 3;
+        const std::vector<uint8_t> rows = make_rows(t, n_rows, n_k, Fill::Random, 7);
+        const std::vector<uint8_t> packed = pack_rows(t, scalar(), rows, n_k);
+        const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 8);
+        const std::vector<float> y = multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows);
+        std::vector<float> w(static_cast<size_t>(n_k));
+        for (int64_t r = 0; r < n_rows; r++) {
+            t.info().dequantize(rows.data() + static_cast<size_t>(r) * t.row_bytes(n_k), w.data(), n_k);
+            for (int64_t token = 0; token < n_tok; token++) {
+                double dot = 0, size = 0;
+                for (int64_t k = 0; k < n_k; k++) {
+                    const size_t at = static_cast<size_t>(token * n_k + k);
+                    const double product = double{w[static_cast<size_t>(k)]} * x.d[at / 32] * x.q[at];
+                    dot += product;
+                    size += std::fabs(product);
+                }
+                EXPECT_NEAR(dot, y[static_cast<size_t>(token * n_rows + r)], 1e-5 * size)
+                    << t.name << " row " << r << " token " << token;
+            }
+        }
+    }
+}
+
+void expect_equal_parts(const P8Type& t, const KernelTable& table, const std::vector<uint8_t>& packed,
+                        const Tokens& x, const std::vector<float>& want, int64_t n_rows, int64_t n_tok) {
+    const int64_t stride = n_rows + 3;
+    const std::vector<float> got = multiply(t, table, packed, x, n_rows, n_tok, stride);
+    for (int64_t token = 0; token < n_tok; token++) {
+        const float* row = got.data() + token * stride;
+        ASSERT_EQ(
+            0, std::memcmp(want.data() + token * kMaxRows, row, sizeof(float) * static_cast<size_t>(n_rows)))
+            << table.name << ' ' << t.name << " k " << x.n_k << " rows " << n_rows << " tokens " << n_tok
+            << " token " << token;
+        for (int64_t r = n_rows; r < stride; r++)
+            ASSERT_EQ(kUntouched, row[r]) << table.name << ' ' << t.name;
+    }
+}
+
+/// Any number of tokens and rows: the same bits as the scalar table gives for all of them at once.
+TEST(P8Matmul, TablesAgreeBitForBitInEveryShape) {
+    for (const P8Type& t : p8_types()) {
+        for (const int64_t n_k : {256, 512, 2048, 32 * 11}) {
+            if (n_k % t.info().block != 0) continue;
+            const std::vector<uint8_t> rows = make_rows(t, kMaxRows, n_k, Fill::Random, 11);
+            const std::vector<uint8_t> packed = pack_rows(t, scalar(), rows, n_k);
+            const Tokens x = make_tokens(kMaxTokens, n_k, Fill::Random, 12);
+            const std::vector<float> want = multiply(t, scalar(), packed, x, kMaxRows, kMaxTokens, kMaxRows);
+            expect_equal_parts(t, scalar(), packed, x, want, 13, 2);
+            for (const KernelTable* table : vector_tables()) {
+                for (const int64_t n_rows : kRowCounts) {
+                    for (const int64_t n_tok : kTokenCounts) {
+                        expect_equal_parts(t, *table, packed, x, want, n_rows, n_tok);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rows longer than a panel go on where they stopped.
+TEST(P8Matmul, LongRowsAgreeBitForBit) {
+    for (const P8Type& t : p8_types()) {
+        const int64_t n_k = 2 * 4096 + 512, n_rows = 16, n_tok = 6;
+        const std::vector<uint8_t> packed =
+            pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 21), n_k);
+        const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 22);
+        const std::vector<float> want = multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows);
+        for (const KernelTable* table : vector_tables()) {
+            const std::vector<float> got = multiply(t, *table, packed, x, n_rows, n_tok, n_rows);
+            EXPECT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * want.size()))
+                << table->name << ' ' << t.name;
+        }
+    }
+}
+
+/// The ends of every number's range, where halfwords come closest to saturation and words to 2^24.
+TEST(P8Matmul, ExtremesAgreeBitForBit) {
+    const int64_t n_k = 512, n_rows = 40;
+    for (const P8Type& t : p8_types()) {
+        for (const Fill weights : kFills) {
+            const std::vector<uint8_t> packed =
+                pack_rows(t, scalar(), make_rows(t, n_rows, n_k, weights, 31), n_k);
+            for (const Fill acts : {Fill::Random, Fill::Largest, Fill::Smallest, Fill::Extremes}) {
+                const Tokens x = make_tokens(7, n_k, acts, 32);
+                for (const int64_t n_tok : {1, 2, 3, 7}) {
+                    const std::vector<float> want = multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows);
+                    for (const KernelTable* table : vector_tables()) {
+                        const std::vector<float> got = multiply(t, *table, packed, x, n_rows, n_tok, n_rows);
+                        ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * want.size()))
+                            << table->name << ' ' << t.name << " fill " << static_cast<int>(weights) << '/'
+                            << static_cast<int>(acts) << " tokens " << n_tok;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// With every number at its end the integer sum is known in closed form, so the scalar table cannot be wrong
+/// in the same way as the others.
+TEST(P8Matmul, LargestNumbersGiveTheExactSum) {
+    for (const P8Type& t : p8_types()) {
+        const int64_t n_k = t.info().block, n_rows = 8;
+        const std::vector<uint8_t> rows = make_rows(t, n_rows, n_k, Fill::Largest, 41);
+        const std::vector<uint8_t> packed = pack_rows(t, scalar(), rows, n_k);
+        const Tokens x = make_tokens(1, n_k, Fill::Largest, 42);
+        std::vector<float> w(static_cast<size_t>(n_k));
+        const std::vector<float> y = multiply(t, scalar(), packed, x, n_rows, 1, n_rows);
+        for (int64_t r = 0; r < n_rows; r++) {
+            t.info().dequantize(rows.data() + static_cast<size_t>(r) * t.row_bytes(n_k), w.data(), n_k);
+            const double want = double{w[0]} * 127 * double{x.d[0]} * static_cast<double>(n_k);
+            EXPECT_NEAR(want, y[static_cast<size_t>(r)], 2e-6 * std::fabs(want)) << t.name;
+        }
+    }
+}
+
+/// What makes the conversion of a block's sum to float exact.
+TEST(P8Matmul, EveryBlockSumIsBelowTwoToThe24) {
+    for (const P8Type& t : p8_types()) EXPECT_LT(t.largest_block_sum, 1 << 24) << t.name;
+}
+
+TEST(P8Matmul, ATypeWithoutAPackedPathHasNoFunctions) {
+    EXPECT_EQ(nullptr, scalar().packed[static_cast<uint32_t>(Type::F32)].matmul);
+    EXPECT_EQ(nullptr, scalar().packed[static_cast<uint32_t>(Type::IQ1_S)].pack);
+    for (const P8Type& t : p8_types()) EXPECT_NE(nullptr, t.in(scalar()).unpack) << t.name;
+}
+
+}  // namespace
+}  // namespace tessera::test

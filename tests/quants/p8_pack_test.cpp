@@ -1,0 +1,142 @@
+// Packing: an exact bijection on any bytes, the same in every table, and meaning what the file's blocks mean.
+#include "quants/blocks.h"
+#include "tests/quants/p8_support.h"
+
+namespace tessera::test {
+namespace {
+
+std::vector<uint8_t> random_bytes(size_t n, uint32_t seed) {
+    std::mt19937 rng(seed);
+    std::vector<uint8_t> bytes(n);
+    for (uint8_t& b : bytes) b = static_cast<uint8_t>(rng());
+    return bytes;
+}
+
+int64_t some_k(const P8Type& t) { return t.info().block == 32 ? 32 * 11 : 256 * 3; }
+
+std::vector<const KernelTable*> tables() {
+    std::vector<const KernelTable*> all = vector_tables();
+    all.push_back(&scalar());
+    return all;
+}
+
+TEST(P8Pack, UnpackIsTheExactInverseOfPackOnAnyBytes) {
+    for (const KernelTable* table : tables()) {
+        for (const P8Type& t : p8_types()) {
+            const int64_t n_k = some_k(t);
+            const size_t row_bytes = t.row_bytes(n_k), stride = row_bytes + 3;
+            const std::vector<uint8_t> rows = random_bytes(1 + 8 * stride, 1);
+            std::vector<uint8_t> group(8 * row_bytes), back(1 + 8 * stride);
+            t.in(*table).pack(rows.data() + 1, stride, 8, n_k, group.data());
+            t.in(*table).unpack(group.data(), 8, n_k, back.data() + 1, stride);
+            for (size_t r = 0; r < 8; r++) {
+                EXPECT_EQ(0,
+                          std::memcmp(rows.data() + 1 + r * stride, back.data() + 1 + r * stride, row_bytes))
+                    << table->name << ' ' << t.name << " row " << r;
+            }
+        }
+    }
+}
+
+TEST(P8Pack, EveryBitOfAGroupIsUsed) {
+    for (const P8Type& t : p8_types()) {
+        const int64_t n_k = some_k(t);
+        const size_t row_bytes = t.row_bytes(n_k);
+        const std::vector<uint8_t> group = random_bytes(8 * row_bytes, 2);
+        std::vector<uint8_t> rows(8 * row_bytes), back(8 * row_bytes);
+        t.in(scalar()).unpack(group.data(), 8, n_k, rows.data(), row_bytes);
+        t.in(scalar()).pack(rows.data(), row_bytes, 8, n_k, back.data());
+        EXPECT_EQ(group, back) << t.name;
+    }
+}
+
+TEST(P8Pack, TablesGiveTheSameBytesAndPadWithZeros) {
+    for (const KernelTable* table : vector_tables()) {
+        for (const P8Type& t : p8_types()) {
+            const int64_t n_k = some_k(t);
+            const size_t row_bytes = t.row_bytes(n_k);
+            const std::vector<uint8_t> rows = random_bytes(8 * row_bytes, 3);
+            for (int n_rows = 1; n_rows <= 8; n_rows++) {
+                std::vector<uint8_t> want(8 * row_bytes, 0xaa), got(8 * row_bytes, 0x55);
+                t.in(scalar()).pack(rows.data(), row_bytes, n_rows, n_k, want.data());
+                t.in(*table).pack(rows.data(), row_bytes, n_rows, n_k, got.data());
+                EXPECT_EQ(want, got) << table->name << ' ' << t.name << ' ' << n_rows;
+                std::vector<uint8_t> back(8 * row_bytes, 0xaa);
+                t.in(*table).unpack(got.data(), 8, n_k, back.data(), row_bytes);
+                const size_t used = static_cast<size_t>(n_rows) * row_bytes;
+                EXPECT_TRUE(std::all_of(back.begin() + static_cast<ptrdiff_t>(used), back.end(),
+                                        [](uint8_t b) { return b == 0; }))
+                    << table->name << ' ' << t.name << ' ' << n_rows;
+            }
+        }
+    }
+}
+
+/// The weights of a row as the file's block gives them, by the readers of quants/blocks.h.
+template <class Block>
+int file_weight(const Block& b, int e) {
+    return quants::code_at(b, e);
+}
+template <>
+int file_weight(const quants::BlockQ4_0& b, int e) {
+    return quants::code_at(b, e) - 8;
+}
+template <>
+int file_weight(const quants::BlockQ5_0& b, int e) {
+    return quants::code_at(b, e) - 16;
+}
+template <>
+int file_weight(const quants::BlockQ3_K& b, int e) {
+    return quants::code_at(b, e) - 4;
+}
+template <>
+int file_weight(const quants::BlockQ6_K& b, int e) {
+    return quants::code_at(b, e) - 32;
+}
+template <>
+int file_weight(const quants::BlockIQ4_NL& b, int e) {
+    return quants::kIq4Values[quants::code_at(b, e)];
+}
+template <>
+int file_weight(const quants::BlockIQ4_XS& b, int e) {
+    return quants::kIq4Values[quants::code_at(b, e)];
+}
+template <>
+int file_weight(const quants::BlockMXFP4& b, int e) {
+    return quants::kMxfp4Values[quants::code_at(b, e)];
+}
+
+template <class F>
+void expect_same_weights(const P8Type& t) {
+    using Disk = typename F::Disk;
+    const int64_t n_k = 2 * F::kUnitK;
+    const std::vector<uint8_t> rows = random_bytes(8 * t.row_bytes(n_k), 4);
+    const std::vector<uint8_t> group = pack_rows(t, scalar(), rows, n_k);
+    for (int row = 0; row < 8; row++) {
+        for (int64_t k = 0; k < n_k; k++) {
+            Disk block;
+            std::memcpy(&block, rows.data() + static_cast<size_t>(row * 2 + k / F::kUnitK) * sizeof block,
+                        sizeof block);
+            ASSERT_EQ(file_weight(block, static_cast<int>(k % F::kUnitK)), t.weight(group.data(), row, k))
+                << t.name << " row " << row << " k " << k;
+        }
+    }
+}
+
+TEST(P8Pack, PackedCodesMeanWhatTheFilesBlocksMean) {
+    size_t i = 0;
+#define TSR_P8(Name, name) expect_same_weights<kernels::Name>(p8_types()[i++]);
+#include "quants/pack/types.inc"
+#undef TSR_P8
+}
+
+TEST(P8Pack, AGroupHasTheBytesOfItsRows) {
+#define TSR_P8(Name, name)                                                                \
+    EXPECT_EQ(8 * type_info(Type::Name).block_bytes, kernels::Name::kUnitBytes) << #name; \
+    EXPECT_EQ(type_info(Type::Name).block, kernels::Name::kUnitK) << #name;
+#include "quants/pack/types.inc"
+#undef TSR_P8
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -1,0 +1,199 @@
+#pragma once
+// What the tests of the packed path share: the list of its types, blocks with chosen numbers, quantized
+// tokens, and the call of a table's product.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "quants/dispatch.h"
+#include "quants/pack/formats.h"
+#include "quants/types.h"
+
+namespace tessera::test {
+
+using kernels::ActRow;
+using kernels::ActView;
+using kernels::KernelTable;
+using kernels::RowUnit;
+
+inline const KernelTable& scalar() { return *kernels::all_isas().back().table; }
+
+/// The tables that this machine can run, the scalar one excepted.
+inline std::vector<const KernelTable*> vector_tables() {
+    std::vector<const KernelTable*> tables;
+    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
+        if (isa.usable && isa.table != &scalar()) tables.push_back(isa.table);
+    }
+    return tables;
+}
+
+/// What the numbers of a block are made of.
+enum class Fill { Random, Largest, Smallest, Extremes, ZeroScale, TinyScale };
+constexpr Fill kFills[] = {Fill::Random,   Fill::Largest,   Fill::Smallest,
+                           Fill::Extremes, Fill::ZeroScale, Fill::TinyScale};
+
+/// One packed type, its format erased.
+struct P8Type {
+    Type type;
+    const char* name;
+    int64_t largest_block_sum;
+    /// A row's unit with the numbers of `fill`, as the file's block.
+    void (*make_block)(Fill fill, std::mt19937& rng, uint8_t* block);
+    /// Codes of the packed row as integers (zero point taken off), through the format's own reader.
+    int (*weight)(const uint8_t* group, int row, int64_t k);
+    const kernels::PackedKernels& in(const KernelTable& table) const {
+        return table.packed[static_cast<uint32_t>(type)];
+    }
+    const TypeInfo& info() const { return type_info(type); }
+    size_t row_bytes(int64_t n_k) const { return static_cast<size_t>(info().row_bytes(n_k)); }
+};
+
+inline uint32_t bits(std::mt19937& rng) { return static_cast<uint32_t>(rng()); }
+
+inline uint32_t random_scale(Fill fill, std::mt19937& rng) {
+    if (fill == Fill::ZeroScale) return bits(rng) % 2 * 0x8000;
+    if (fill == Fill::TinyScale) return bits(rng) % 0x3ff + 1;   // subnormal
+    return (bits(rng) % 2 << 15) | 0x1800 | bits(rng) % 0x1000;  // +-2^-9 .. +-2^-5
+}
+
+template <class F>
+void make_block(Fill fill, std::mt19937& rng, uint8_t* block) {
+    RowUnit u;
+    const bool bytes = sizeof(typename F::Disk) == 17;
+    u.d = bytes ? (fill == Fill::ZeroScale ? bits(rng) % 2 : 110 + bits(rng) % 20) : random_scale(fill, rng);
+    u.m = random_scale(fill, rng);
+    const auto pick = [&](int all) -> uint8_t {
+        const int ends[3] = {0, all, (all + 1) / 2};  // (all + 1) / 2 is the most negative signed one
+        switch (fill) {
+            case Fill::Largest:
+                return static_cast<uint8_t>(all);
+            case Fill::Smallest:
+                return 0;
+            case Fill::Extremes:
+                return static_cast<uint8_t>(ends[bits(rng) % 3]);
+            default:
+                return static_cast<uint8_t>(static_cast<int>(bits(rng)) & all);
+        }
+    };
+    constexpr bool kByteScales = F::kMin == kernels::MinKind::PerHalf || F::kBits == 6;
+    for (int i = 0; i < 16; i++) {
+        u.scale[i] = pick(kByteScales ? 255 : 63);
+        u.min[i] = pick(63);
+    }
+    for (int k = 0; k < F::kUnitK; k++) u.code[k] = pick((1 << F::kBits) - 1);
+    typename F::Disk disk;
+    F::write_disk(u, disk);
+    std::memcpy(block, &disk, sizeof disk);
+}
+
+template <class F>
+int weight(const uint8_t* group, int row, int64_t k) {
+    RowUnit u;
+    kernels::read_packed<F>(group + k / F::kUnitK * F::kUnitBytes, row, u);
+    return F::operand(u.code[k % F::kUnitK]) - F::kZero;
+}
+
+/// The largest |integer sum| a block can have.
+template <class F>
+int64_t largest_block_sum() {
+    int64_t weight = 0, scale = 0;
+    for (int code = 0; code < 1 << F::kBits; code++) {
+        weight = std::max<int64_t>(weight, std::abs(F::operand(code) - F::kZero));
+    }
+    constexpr bool kByteScales = F::kMin == kernels::MinKind::PerHalf || F::kBits == 6;
+    for (int code = 0; code < (kByteScales ? 256 : 64); code++) {
+        RowUnit u{};
+        u.scale[0] = static_cast<uint8_t>(code);
+        scale = std::max<int64_t>(scale, std::abs(F::scale(u, 0)));
+    }
+    return 32 * 127 * weight * scale;
+}
+
+inline const std::vector<P8Type>& p8_types() {
+    static const std::vector<P8Type> types = {
+#define TSR_P8(Name, name) \
+    {Type::Name, #name, largest_block_sum<kernels::Name>(), make_block<kernels::Name>, weight<kernels::Name>},
+#include "quants/pack/types.inc"
+#undef TSR_P8
+    };
+    return types;
+}
+
+/// n_rows rows of n_k weights as a file stores them.
+inline std::vector<uint8_t> make_rows(const P8Type& t, int64_t n_rows, int64_t n_k, Fill fill,
+                                      uint32_t seed) {
+    std::mt19937 rng(seed);
+    std::vector<uint8_t> rows(static_cast<size_t>(n_rows) * t.row_bytes(n_k));
+    for (size_t at = 0; at < rows.size(); at += static_cast<size_t>(t.info().block_bytes)) {
+        t.make_block(fill, rng, rows.data() + at);
+    }
+    return rows;
+}
+
+inline std::vector<uint8_t> pack_rows(const P8Type& t, const KernelTable& table,
+                                      const std::vector<uint8_t>& rows, int64_t n_k) {
+    const size_t row_bytes = t.row_bytes(n_k);
+    const int64_t n_rows = static_cast<int64_t>(rows.size() / row_bytes);
+    std::vector<uint8_t> packed(static_cast<size_t>((n_rows + 7) / 8) * 8 * row_bytes);
+    for (int64_t r = 0; r < n_rows; r += 8) {
+        const size_t at = static_cast<size_t>(r) * row_bytes;
+        t.in(table).pack(rows.data() + at, row_bytes, static_cast<int>(std::min<int64_t>(8, n_rows - r)), n_k,
+                         packed.data() + at);
+    }
+    return packed;
+}
+
+/// Quantized tokens, each array exactly as long as it must be.
+struct Tokens {
+    int64_t n_k;
+    std::vector<int8_t> q;
+    std::vector<float> d, s;
+    std::vector<int16_t> sum16;
+
+    Tokens(int64_t n_tok, int64_t n_k_in)
+        : n_k(n_k_in),
+          q(static_cast<size_t>(n_tok * n_k)),
+          d(static_cast<size_t>(n_tok * n_k / 32)),
+          s(d.size()),
+          sum16(2 * d.size()) {}
+    ActRow row(int64_t t) {
+        return {q.data() + t * n_k, d.data() + t * n_k / 32, s.data() + t * n_k / 32,
+                sum16.data() + t * n_k / 16};
+    }
+    ActView view() const { return {q.data(), d.data(), s.data(), sum16.data(), n_k, n_k / 32}; }
+};
+
+/// Random tokens; Extremes: every value is + or - the largest, Largest: all +.
+inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) {
+    std::mt19937 rng(seed);
+    std::normal_distribution<float> normal(0.0f, 1.0f);
+    Tokens tokens(n_tok, n_k);
+    std::vector<float> x(static_cast<size_t>(n_k));
+    for (int64_t t = 0; t < n_tok; t++) {
+        for (float& v : x) {
+            v = normal(rng);
+            if (fill == Fill::Largest) v = 1.5f;
+            if (fill == Fill::Smallest) v = -1.5f;
+            if (fill == Fill::Extremes) v = bits(rng) % 2 ? 1.5f : -1.5f;
+        }
+        scalar().quantize_act(x.data(), n_k, tokens.row(t));
+    }
+    return tokens;
+}
+
+/// y[t, r] with rows y_stride apart, which is more than n_rows; what no row owns stays `kUntouched`.
+constexpr float kUntouched = 12345.0f;
+inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
+                                   const std::vector<uint8_t>& packed, const Tokens& x, int64_t n_rows,
+                                   int64_t n_tok, int64_t y_stride) {
+    alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
+    std::vector<float> y(static_cast<size_t>(n_tok * y_stride), kUntouched);
+    t.in(table).matmul({packed.data(), n_rows, x.n_k, x.view(), n_tok, y.data(), y_stride, scratch});
+    return y;
+}
+
+}  // namespace tessera::test
