@@ -14,16 +14,24 @@ namespace tessera {
 /// so that results do not depend on how a prompt was cut.
 constexpr int kKvPage = 64;
 constexpr int kKvChunk = 256;
-/// K is stored in tiles of 16 positions, k-major, so that scores are a panel product.
+/// Float keys are stored in tiles of 16 positions, k-major, so that scores are a panel product; quantized
+/// keys in packed groups of 8 positions (quants/kernels/p8.h), so that scores are an integer product.
 constexpr int kKvTile = 16;
+constexpr int kKvGroup = 8;
 
 /// Where one layer's keys and values lie inside a page.
-///   K: [n_head_kv, kKvPage / kKvTile, head_dim, kKvTile]   V: [n_head_kv, kKvPage, head_dim]
+///   K, float:     [n_head_kv, kKvPage / kKvTile, head_dim, kKvTile]
+///   K, quantized: [n_head_kv, kKvPage / kKvGroup, packed group of kKvGroup rows of head_dim]
+///   V:            [n_head_kv, kKvPage, head_dim], blocks of the type where quantized
 struct KvLayer {
-    Type k_type = Type::F16, v_type = Type::F16;  // F32 or F16
+    Type k_type = Type::F16, v_type = Type::F16;  // F32, F16, Q8_0 or Q4_0
     size_t k_offset = 0, v_offset = 0;            // bytes from the page's start
     int64_t n_head_kv = 0;
-    int64_t head_dim = 0;
+    int64_t head_dim = 0;  // multiple of 32 for quantized types
+
+    /// Keys of less than 8 bits, and the queries with them, are rotated so that no dimension stands out
+    /// (QuaRot, arXiv 2404.00456): scores stay the same, the quantization error shrinks.
+    bool rotates_keys() const { return k_type == Type::Q4_0; }
 };
 
 /// Consecutive tokens of one sequence inside a batch: rows row0 .. row0 + n_tok, positions pos0 ...

@@ -23,7 +23,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may 
 Verbosity current_verbosity = Verbosity::Normal;
 bool reader_gone = false;
 constexpr size_t kMaxText = size_t{1} << 30;  // beyond it is no prompt: a device, or a mistaken file
-struct sigaction earlier_action;  // of SIGINT, while an InterruptGuard lives
+struct sigaction earlier_action;              // of SIGINT, while an InterruptGuard lives
 
 void on_interrupt(int) { interrupt_flag.store(true, std::memory_order_relaxed); }
 

@@ -24,6 +24,11 @@ struct AttentionScratch {
     float* run_max;    // [rows]
     float* run_sum;    // [rows]
     float* page;       // [kKvPage, head_dim]
+    // The queries' int8 image, for quantized keys.
+    int8_t* q;       // [rows, head_dim]
+    float* d;        // [rows, head_dim / 32]
+    float* s;        // [rows, head_dim / 32]
+    int16_t* sum16;  // [rows, head_dim / 16]
 
     AttentionScratch(float* at, int64_t rows, int64_t head_dim) {
         auto take = [&at](int64_t n) {
@@ -40,6 +45,10 @@ struct AttentionScratch {
         run_max = take(rows);
         run_sum = take(rows);
         page = take(kKvPage * head_dim);
+        q = reinterpret_cast<int8_t*>(take(rows * head_dim / 4));
+        d = take(rows * (head_dim / 32));
+        s = take(rows * (head_dim / 32));
+        sum16 = reinterpret_cast<int16_t*>(take(rows * (head_dim / 32)));
     }
 };
 
@@ -67,11 +76,86 @@ struct CpuBackend::AttendUnit {
     int64_t act_col(int64_t r) const { return (kv_head * n_group() + r % n_group()) * args->kv.head_dim; }
 };
 
+/// Scores of the keys [begin, end) of one chunk by the integer product: the queries are quantized as any
+/// activation is, and a page's keys of one head are a packed matrix.
+void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t end, int worker) {
+    const KvLayer& kv = unit.args->kv;
+    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_scales = head_dim / 32;
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    for (int64_t r = 0; r < n_rows; ++r)
+        kernels_.quantize_act(
+            a.queries + r * head_dim, head_dim,
+            {a.q + r * head_dim, a.d + r * n_scales, a.s + r * n_scales, a.sum16 + r * 2 * n_scales});
+    const size_t row_bytes = static_cast<size_t>(type_info(kv.k_type).row_bytes(head_dim));
+    const int64_t base = begin / kKvChunk * kKvChunk;
+    for (int64_t pos = begin; pos < end; pos = (pos / kKvPage + 1) * kKvPage) {
+        const int64_t n = std::min((pos / kKvPage + 1) * kKvPage, end) - pos;
+        kernels::PackedMatmulArgs args{};
+        args.w = unit.segment->pages[pos / kKvPage] + kv.k_offset +
+                 static_cast<size_t>(unit.kv_head * kKvPage + pos % kKvPage) * row_bytes;
+        args.n_rows = (n + kKvGroup - 1) / kKvGroup * kKvGroup;
+        args.n_k = head_dim;
+        args.x = {a.q, a.d, a.s, a.sum16, head_dim, n_scales};
+        args.n_tok = n_rows;
+        args.y = a.scores + (pos - base);
+        args.y_stride = kKvChunk;
+        args.scratch = scratch_[static_cast<size_t>(worker)].kernel;
+        kernels_.packed[static_cast<uint32_t>(kv.k_type)].matmul(args);
+    }
+}
+
+/// The same from float keys: tiles of 16 positions are panels.
+void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end, int worker) {
+    const KvLayer& kv = unit.args->kv;
+    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_tile = head_dim * kKvTile;
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const int64_t base = begin / kKvChunk * kKvChunk;
+    for (int64_t pos = begin; pos < end; pos += kKvTile) {
+        const int64_t tile = unit.kv_head * (kKvPage / kKvTile) + pos % kKvPage / kKvTile;
+        const std::byte* page = unit.segment->pages[pos / kKvPage] + kv.k_offset;
+        const float* keys = a.page;
+        if (kv.k_type == Type::F32)
+            keys = reinterpret_cast<const float*>(page) + tile * n_tile;
+        else
+            vec_.f16_to_f32(reinterpret_cast<const uint16_t*>(page) + tile * n_tile, a.page, n_tile);
+        kernels_.gemm_panel(keys, kKvTile, head_dim, a.queries, head_dim, n_rows, a.scores + (pos - base),
+                            kKvChunk, false);
+    }
+}
+
+/// chunk_out = scores times the values of [begin, end), positions rising.
+void CpuBackend::weigh_values(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out,
+                              int worker) {
+    const KvLayer& kv = unit.args->kv;
+    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const size_t row_bytes = static_cast<size_t>(type_info(kv.v_type).row_bytes(head_dim));
+    const int64_t base = begin / kKvChunk * kKvChunk;
+    for (int64_t pos = begin; pos < end;) {
+        const int64_t page_end = std::min((pos / kKvPage + 1) * kKvPage, end);
+        const int64_t n = page_end - pos;
+        const std::byte* rows = unit.segment->pages[pos / kKvPage] + kv.v_offset +
+                                static_cast<size_t>(unit.kv_head * kKvPage + pos % kKvPage) * row_bytes;
+        const float* values = a.page;
+        if (kv.v_type == Type::F32)
+            values = reinterpret_cast<const float*>(rows);
+        else if (kv.v_type == Type::F16)
+            vec_.f16_to_f32(reinterpret_cast<const uint16_t*>(rows), a.page, n * head_dim);
+        else if (kv.v_type == Type::Q8_0)
+            vec_.q8_0_to_f32(rows, a.page, n * head_dim);
+        else
+            vec_.q4_0_to_f32(rows, a.page, n * head_dim);
+        for (int64_t d = 0; d < head_dim; d += kernels::kPanelRows)
+            kernels_.gemm_panel(values + d, head_dim, n, a.scores + (pos - base), kKvChunk, n_rows,
+                                chunk_out + d, head_dim, pos != begin);
+        pos = page_end;
+    }
+}
+
 /// Scores, softmax and values of one chunk for all rows of the unit. A row that sees no key of it gets sum 0.
 void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
                               float* chunk_out, int worker) {
-    const KvLayer& kv = unit.args->kv;
-    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_group = unit.n_group();
+    const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows(), n_group = unit.n_group();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     for (int64_t r = 0; r < n_rows; ++r)
         std::memcpy(a.queries + r * head_dim, unit.q->row(unit.act_row(r)) + unit.act_col(r),
@@ -80,20 +164,10 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
     const int64_t base = chunk * kKvChunk;
     const int64_t begin = std::max(base, unit.first_key(unit.first_pos()) / kKvTile * kKvTile);
     const int64_t end = std::min(base + kKvChunk, unit.last_pos() + 1);
-    // The head's keys or values of one page as f32 from position `pos` on, n positions.
-    auto load = [&](Type type, size_t offset, int64_t element0, int64_t n_elements,
-                    int64_t pos) -> const float* {
-        const std::byte* page = unit.segment->pages[pos / kKvPage] + offset;
-        if (type == Type::F32) return reinterpret_cast<const float*>(page) + element0;
-        vec_.f16_to_f32(reinterpret_cast<const uint16_t*>(page) + element0, a.page, n_elements);
-        return a.page;
-    };
-    for (int64_t pos = begin; pos < end; pos += kKvTile) {
-        const int64_t tile = unit.kv_head * (kKvPage / kKvTile) + pos % kKvPage / kKvTile;
-        const float* keys = load(kv.k_type, kv.k_offset, tile * head_dim * kKvTile, head_dim * kKvTile, pos);
-        kernels_.gemm_panel(keys, kKvTile, head_dim, a.queries, head_dim, n_rows, a.scores + (pos - base),
-                            kKvChunk, false);
-    }
+    if (unit.args->kv.k_type == Type::F32 || unit.args->kv.k_type == Type::F16)
+        score_float(unit, begin, end, worker);
+    else
+        score_quantized(unit, begin, end, worker);
     for (int64_t r = 0; r < n_rows; ++r) {
         const int64_t pos = unit.first_pos() + r / n_group;
         const int64_t lo = std::max<int64_t>(0, unit.first_key(pos) - base);
@@ -107,16 +181,7 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
             chunk_sum[r] = 0;
         }
     }
-    for (int64_t pos = begin; pos < end;) {
-        const int64_t page_end = std::min((pos / kKvPage + 1) * kKvPage, end);
-        const int64_t n = page_end - pos;
-        const int64_t element0 = (unit.kv_head * kKvPage + pos % kKvPage) * head_dim;
-        const float* values = load(kv.v_type, kv.v_offset, element0, n * head_dim, pos);
-        for (int64_t d = 0; d < head_dim; d += kernels::kPanelRows)
-            kernels_.gemm_panel(values + d, head_dim, n, a.scores + (pos - base), kKvChunk, n_rows,
-                                chunk_out + d, head_dim, pos != begin);
-        pos = page_end;
-    }
+    weigh_values(unit, begin, end, chunk_out, worker);
 }
 
 void CpuBackend::finish_row(float* out, float sum, int64_t n) { vec_.scale(out, 1.0f / sum, n); }

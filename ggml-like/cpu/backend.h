@@ -63,11 +63,21 @@ class CpuBackend final : public Backend {
                      int worker);
     void gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
                     int64_t n_tok, Act& y, int worker);
-    void store_qkv(const QkvArgs& args, int part, int64_t head, const float* tile, int64_t tile_stride,
-                   int64_t tok0, int64_t n_tok, std::span<const Segment> segments, Act& q, int worker);
+    /// Rotates one head of n_tok tokens in `tile` and puts it where it belongs: queries into q, keys and
+    /// values (part 1 and 2) into the segments' pages.
+    void store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
+                   int64_t tok0, int64_t n_tok, std::span<const Segment> segments, Act& q);
+    void rotate_key(float* x, int64_t head_dim);
+    void store_keys(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
+                    const float* rows, int64_t stride);
+    void store_values(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
+                      const float* rows, int64_t stride);
     struct AttendUnit;
     void attend_chunk(const AttendUnit& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
                       float* chunk_out, int worker);
+    void score_quantized(const AttendUnit& unit, int64_t begin, int64_t end, int worker);
+    void score_float(const AttendUnit& unit, int64_t begin, int64_t end, int worker);
+    void weigh_values(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
     void attend_whole(const AttendUnit& unit, Act& y, int worker);
     void attend_split(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y);
     void finish_row(float* out, float sum, int64_t n);

@@ -22,6 +22,9 @@ constexpr int64_t kQueryRows = 64;
 constexpr int64_t kSplitMaxTok = 4;
 /// Query heads at most; bounds small per-head state. The largest published models have 128.
 constexpr int64_t kMaxHeads = 512;
+/// Elements of a head at most, and what a group of quantized keys of that size takes (Q8_0).
+constexpr int64_t kMaxHeadDim = 512;
+constexpr size_t kMaxKvGroupBytes = kKvGroup * kMaxHeadDim / 32 * 34;
 /// Chunks in one round of split attention; bounds the partial results.
 constexpr int64_t kSplitRound = 64;
 
@@ -35,7 +38,9 @@ inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / blo
 inline size_t attention_scratch_floats(int64_t n_head, int64_t n_head_kv, int64_t head_dim) {
     const int64_t n_group = n_head / n_head_kv;
     const int64_t rows = query_tokens(n_group) * n_group;
-    return static_cast<size_t>(rows * (3 * head_dim + kKvChunk + 4) + kKvPage * head_dim + 16 * 9);
+    const int64_t int8_image = rows * head_dim / 4 + 3 * rows * ((head_dim + 31) / 32) + 16 * 4;
+    return static_cast<size_t>(rows * (3 * head_dim + kKvChunk + 4) + kKvPage * head_dim + 16 * 9 +
+                               int8_image);
 }
 
 }  // namespace tessera::cpu

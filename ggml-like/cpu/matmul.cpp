@@ -95,52 +95,9 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
                 for (int64_t t = 0; t < n; ++t)
                     vec_.add(tile + t * n_rows, biases[part]->data + head0 * head_dim, n_rows);
             for (int64_t h = 0; h < heads; ++h)
-                store_qkv(args, part, head0 + h, tile + h * head_dim, n_rows, tok0, n, segments, q, worker);
+                store_qkv(args, part, head0 + h, tile + h * head_dim, n_rows, tok0, n, segments, q);
         }
     });
-}
-
-void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, const float* tile,
-                           int64_t tile_stride, int64_t tok0, int64_t n_tok,
-                           std::span<const Segment> segments, Act& q, int worker) {
-    const int64_t head_dim = args.kv.head_dim;
-    float* row = scratch_[static_cast<size_t>(worker)].attention;  // [head_dim], then its halfs
-    auto* half = reinterpret_cast<uint16_t*>(row + head_dim);
-    for (const Segment& segment : segments) {
-        const int64_t first = std::max(segment.row0, tok0);
-        const int64_t last = std::min(segment.row0 + segment.n_tok, tok0 + n_tok);
-        for (int64_t t = first; t < last; ++t) {
-            const int64_t pos = segment.pos0 + (t - segment.row0);
-            float* out = part == 0 ? q.row(t) + head * head_dim : row;
-            std::memcpy(out, tile + (t - tok0) * tile_stride, static_cast<size_t>(head_dim) * sizeof(float));
-            if (part < 2 && args.rope == RopeKind::Norm) vec_.rope_norm(out, args.angles->row(t), args.n_rot);
-            if (part < 2 && args.rope == RopeKind::Neox) vec_.rope_neox(out, args.angles->row(t), args.n_rot);
-            if (part == 0) continue;
-
-            const Type type = part == 1 ? args.kv.k_type : args.kv.v_type;
-            std::byte* page = segment.pages[pos / kKvPage];
-            const int64_t in_page = pos % kKvPage;
-            const size_t element = type == Type::F16 ? 2 : 4;
-            const auto* from = reinterpret_cast<const std::byte*>(row);
-            if (type == Type::F16) {
-                vec_.f32_to_f16(row, half, head_dim);
-                from = reinterpret_cast<const std::byte*>(half);
-            }
-            if (part == 1) {
-                const int64_t tile_at = head * (kKvPage / kKvTile) + in_page / kKvTile;
-                std::byte* to =
-                    page + args.kv.k_offset +
-                    static_cast<size_t>(tile_at * head_dim * kKvTile + in_page % kKvTile) * element;
-                for (int64_t i = 0; i < head_dim; ++i)
-                    std::memcpy(to + static_cast<size_t>(i * kKvTile) * element,
-                                from + static_cast<size_t>(i) * element, element);
-            } else {
-                std::byte* to = page + args.kv.v_offset +
-                                static_cast<size_t>((head * kKvPage + in_page) * head_dim) * element;
-                std::memcpy(to, from, static_cast<size_t>(head_dim) * element);
-            }
-        }
-    }
 }
 
 void CpuBackend::gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,

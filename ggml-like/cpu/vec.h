@@ -48,6 +48,14 @@ struct VecTable {
     /// IEEE half <-> f32, round to nearest even.
     void (*f32_to_f16)(const float* x, uint16_t* y, int64_t n);
     void (*f16_to_f32)(const uint16_t* x, float* y, int64_t n);
+
+    /// Blocks of Q8_0 and Q4_0 (quants/blocks.h) to floats: y[i] = d * q[i]. n % 32 == 0, any alignment.
+    void (*q8_0_to_f32)(const void* blocks, float* y, int64_t n);
+    void (*q4_0_to_f32)(const void* blocks, float* y, int64_t n);
+
+    /// The orthonormal Walsh-Hadamard transform of x [n], n a power of two >= 16, in place: log2(n) rounds of
+    /// (a, b) -> (a + b, a - b) over pairs at distance 1, 2, 4, ..., then one multiplication by `scale`.
+    void (*hadamard)(float* x, int64_t n, float scale);
 };
 
 extern const VecTable kVecScalar;

@@ -19,7 +19,11 @@ inline void encode(const float* x, const float*, BlockF32& b) {
 inline void encode(const float* x, const float*, BlockF16& b) { store_u16(f32_to_f16(*x), b.bits); }
 inline void encode(const float* x, const float*, BlockBF16& b) { store_u16(f32_to_bf16(*x), b.bits); }
 
-/// See q8_0.cpp for the choice of scale; importance has no influence.
+/// See q8_0.cpp and q4_0.cpp for the choice of scale; importance has no influence.
 void encode(const float* x, const float* importance, BlockQ8_0& b);
+void encode(const float* x, const float* importance, BlockQ4_0& b);
+
+constexpr float kMaxHalf = 65504.0f;
+constexpr uint16_t kHalfNan = 0x7e00;
 
 }  // namespace tessera::quants

@@ -11,9 +11,6 @@ namespace tessera::quants {
 
 namespace {
 
-constexpr float kMaxHalf = 65504.0f;
-constexpr uint16_t kHalfNan = 0x7e00;
-
 /// The smallest half that is no less than v; 0 <= v <= kMaxHalf.
 uint16_t half_at_least(float v) {
     const uint16_t nearest = f32_to_f16(v);

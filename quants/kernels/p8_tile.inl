@@ -42,17 +42,26 @@ struct Stream {
     typename U::Head head[R];
     const uint8_t* block;
 
-    TSR_INLINE void open_unit(Stream& s) {
-        const uint8_t* ahead = s.unit + kAheadBytes;
+    /// Fetches what lies kAheadBytes behind the n bytes at p of each group; past a group's end that is the
+    /// start of the group that its stream reads next.
+    TSR_INLINE void fetch(const Stream& s, const uint8_t* p, int n) {
+        const uint8_t* ahead = p + kAheadBytes;
         if (ahead >= s.end) ahead += s.next_groups;
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
-            for (int at = 0; at < F::kUnitBytes; at += 64) prefetch(ahead + r * s.group_bytes + at);
-            U::open(s.unit + r * s.group_bytes, s.head[r]);
+            for (int at = 0; at < n; at += 64) prefetch(ahead + r * s.group_bytes + at);
         }
     }
-    TSR_INLINE void open_block(Stream& s, int b) { s.block = s.unit + codes_at<F>(b); }
+    TSR_INLINE void open_unit(Stream& s) {
+        fetch(s, s.unit, F::kSuper ? F::kHeadBytes : F::kUnitBytes);
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) U::open(s.unit + r * s.group_bytes, s.head[r]);
+    }
+    TSR_INLINE void open_block(Stream& s, int b) {
+        s.block = s.unit + codes_at<F>(b);
+        if constexpr (F::kSuper) fetch(s, s.block, 32 * F::kBits);
+    }
     TSR_INLINE void close_block(Stream&) {}
     TSR_INLINE void close_unit(Stream& s) { s.unit += F::kUnitBytes; }
 
@@ -340,7 +349,7 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row, int64_t token, flo
 template <class F, int T>
 void stream_rows(const PackedMatmulArgs& a, int64_t row, int64_t token) {
     // Four streams keep the memory busy; more sums than 8 would leave the registers.
-    constexpr int kGroups = 2;
+    constexpr int kGroups = T <= 2 ? 4 : 2;
     float* y = a.y + token * a.y_stride;
     row = stream_groups<F, kGroups, T>(a, row, token, y, a.y_stride);
     row = stream_groups<F, 1, T>(a, row, token, y, a.y_stride);

@@ -91,12 +91,14 @@ inline void write_fifth_bits(const uint8_t* code, uint8_t* qh) {
 /// first: it overwrites.
 template <int Bits, int Width, int At>
 inline void read_planes(const uint8_t* qs, uint8_t* code) {
+    constexpr uint64_t kField = ((1 << Bits) - 1) * kEachByte;
     for (int first = 0; first < 256; first += 8 / Bits * Width, qs += Width) {
-        for (int field = 0; field < 8 / Bits; field++) {
-            uint8_t* to = code + first + field * Width;
-            for (int i = 0; i < Width; i++) {
-                const int moved = ((qs[i] >> (Bits * field)) & ((1 << Bits) - 1)) << At;
-                to[i] = static_cast<uint8_t>(At == 0 ? moved : to[i] | moved);
+        for (int i = 0; i < Width; i += 8) {
+            const uint64_t eight = load_eight(qs + i);
+            for (int field = 0; field < 8 / Bits; field++) {
+                uint8_t* to = code + first + field * Width + i;
+                const uint64_t moved = (eight >> (Bits * field) & kField) << At;
+                store_eight(At == 0 ? moved : load_eight(to) | moved, to);
             }
         }
     }
@@ -104,13 +106,14 @@ inline void read_planes(const uint8_t* qs, uint8_t* code) {
 
 template <int Bits, int Width, int At>
 inline void write_planes(const uint8_t* code, uint8_t* qs) {
+    constexpr uint64_t kField = ((1 << Bits) - 1) * kEachByte;
     for (int first = 0; first < 256; first += 8 / Bits * Width, qs += Width) {
-        for (int i = 0; i < Width; i++) {
-            int byte = 0;
+        for (int i = 0; i < Width; i += 8) {
+            uint64_t eight = 0;
             for (int field = 0; field < 8 / Bits; field++) {
-                byte |= ((code[first + field * Width + i] >> At) & ((1 << Bits) - 1)) << (Bits * field);
+                eight |= (load_eight(code + first + field * Width + i) >> At & kField) << (Bits * field);
             }
-            qs[i] = static_cast<uint8_t>(byte);
+            store_eight(eight, qs + i);
         }
     }
 }

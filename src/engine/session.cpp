@@ -15,10 +15,16 @@ Result<void> check_range(const char* name, int64_t value, int64_t min, int64_t m
                 static_cast<long long>(min), static_cast<long long>(max), static_cast<long long>(value));
 }
 
-Result<void> check_kv_type(const char* name, Type type) {
-    if (type == Type::F32 || type == Type::F16) return {};
-    return fail(ErrorCode::Unsupported, "%s cache type: expected f32 or f16, found %s", name,
-                std::string(type_info(type).name).c_str());
+Result<void> check_kv_type(const char* name, Type type, int64_t head_dim) {
+    const std::string found(type_info(type).name);
+    if (type != Type::F32 && type != Type::F16 && type != Type::Q8_0 && type != Type::Q4_0)
+        return fail(ErrorCode::Unsupported, "%s cache type: expected f32, f16, q8_0 or q4_0, found %s", name,
+                    found.c_str());
+    if (head_dim % type_info(type).block != 0)
+        return fail(ErrorCode::Unsupported,
+                    "%s cache type %s: expected a head size that is a multiple of %d, found %lld", name,
+                    found.c_str(), type_info(type).block, static_cast<long long>(head_dim));
+    return {};
 }
 
 }  // namespace
@@ -31,8 +37,8 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
     TSR_TRY_VOID(check_range("context size", n_ctx, 1, int64_t{1} << 24));
     TSR_TRY_VOID(check_range("batch size", options.n_batch, 1, 4096));
     TSR_TRY_VOID(check_range("output rows", options.max_out, 1, options.n_batch));
-    TSR_TRY_VOID(check_kv_type("K", options.k_type));
-    TSR_TRY_VOID(check_kv_type("V", options.v_type));
+    TSR_TRY_VOID(check_kv_type("K", options.k_type, h.head_dim));
+    TSR_TRY_VOID(check_kv_type("V", options.v_type, h.head_dim));
     const int64_t n_batch = std::min(options.n_batch, n_ctx);
 
     std::unique_ptr<Session> session(new Session());

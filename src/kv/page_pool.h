@@ -15,7 +15,7 @@ struct Layout {
     std::vector<KvLayer> layers;
     size_t page_bytes = 0;
 
-    /// The same heads in every layer. Types are F32 or F16.
+    /// The same heads in every layer. Types as KvLayer has them.
     static Layout create(int64_t n_layer, int64_t n_head_kv, int64_t head_dim, Type k_type, Type v_type);
 };
 

@@ -22,7 +22,8 @@ Result<Chain> Chain::create(const Params& params, int32_t n_vocab, uint64_t stre
     chain.n_vocab_ = n_vocab;
     chain.stream_ = stream;
     const double seed = params.number("seed");
-    chain.seed_ = seed < 0 ? random_seed() : static_cast<uint64_t>(seed);
+    // 53 bits, which the parameter can hold: the run is repeated by giving this seed.
+    chain.seed_ = seed < 0 ? random_seed() >> 11 : static_cast<uint64_t>(seed);
     TSR_TRY(const std::vector<const SamplerInfo*> order, parse_order(params.text("samplers")));
     for (const SamplerInfo* info : order) {
         TSR_TRY(std::unique_ptr<Sampler> sampler, info->make(params, n_vocab));

@@ -66,7 +66,7 @@ TEST_P(Golden, LogitsMatchTheReference) {
 
 TEST_P(Golden, SameBitsForThreadsChunksAndIsa) {
     TSR_NEED_SHARED("golden/models");
-    for (const Type kv_type : {Type::F32, Type::F16}) {
+    for (const Type kv_type : {Type::F32, Type::F16, Type::Q8_0, Type::Q4_0}) {
         ThreadPool one(1);
         auto model = load_model(model_path(), one, "scalar");
         ASSERT_TRUE(model) << model.error().message;
@@ -97,13 +97,33 @@ TEST(DefaultModel, SameBitsAcrossKvChunks) {
         ThreadPool two(2), three(3);
         auto model = load_model(path, two, "", pack);
         ASSERT_TRUE(model) << model.error().message;
-        for (const Type kv_type : {Type::F32, Type::F16}) {
+        for (const Type kv_type : {Type::F32, Type::F16, Type::Q8_0, Type::Q4_0}) {
             const std::vector<float> base = all_logits(*model, two, tokens, 600, kv_type);
             for (const int64_t chunk : {1, 4, 5, 129, 512})
                 EXPECT_TRUE(
                     same_bits(base, all_logits(*model, chunk % 2 ? two : three, tokens, chunk, kv_type)))
                     << "pack " << pack << " chunk " << chunk;
         }
+    }
+}
+
+/// What a smaller cache costs, with keys and values of their own types.
+TEST(DefaultModel, QuantizedCacheIsClose) {
+    const std::string path = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < 200; ++i) tokens.push_back(3 + (i * 7919) % 4000);
+    ThreadPool pool(2);
+    // Float products: int8 activations would answer any change of a key with a rounding step of their own.
+    auto model = load_model(path, pool, "", false);
+    ASSERT_TRUE(model) << model.error().message;
+    const std::vector<float> exact = all_logits(*model, pool, tokens, 64);
+    const std::pair<Type, double> limits[] = {{Type::F16, 1e-6}, {Type::Q8_0, 1e-3}, {Type::Q4_0, 5e-2}};
+    double before = 0;
+    for (const auto& [type, limit] : limits) {
+        const double error = nmse(all_logits(*model, pool, tokens, 64, type), exact.data());
+        EXPECT_LT(error, limit) << type_info(type).name;
+        EXPECT_GT(error, before) << type_info(type).name;
+        before = error;
     }
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ggml-like/cpu/vec.h"
+#include "quants/blocks.h"
 #include "quants/kernels/inline.h"
 
 namespace tessera::cpu {
@@ -198,9 +199,59 @@ struct Vec {
         store_part(y + i, Isa::load_half(part), n - i);
     }
 
+    /// One block of 32 codes times its half scale.
+    TSR_INLINE void scale_codes(const void* d, const int8_t* codes, float* y) {
+        uint16_t halves[kWide] = {};
+        memcpy(halves, d, sizeof(uint16_t));
+        float scales[kWide];
+        Isa::store(scales, Isa::load_half(halves));
+        const Wide by = Isa::set1(scales[0]);
+        Isa::store(y, Isa::mul(Isa::load_int8(codes), by));
+        Isa::store(y + kWide, Isa::mul(Isa::load_int8(codes + kWide), by));
+    }
+    static void q8_0_to_f32(const void* blocks, float* y, int64_t n) {
+        const auto* b = static_cast<const quants::BlockQ8_0*>(blocks);
+        for (int64_t i = 0; i < n; i += b->kWeights, b++) scale_codes(b->d, b->qs, y + i);
+    }
+    static void q4_0_to_f32(const void* blocks, float* y, int64_t n) {
+        const auto* b = static_cast<const quants::BlockQ4_0*>(blocks);
+        for (int64_t i = 0; i < n; i += b->kWeights, b++) {
+            int8_t codes[2 * kWide];
+            for (int e = 0; e < kWide; e++) {
+                codes[e] = static_cast<int8_t>((b->qs[e] & 15) - 8);
+                codes[kWide + e] = static_cast<int8_t>((b->qs[e] >> 4) - 8);
+            }
+            scale_codes(b->d, codes, y + i);
+        }
+    }
+
+    static void hadamard(float* x, int64_t n, float scale) {
+        // Pairs inside a group of 16 by scalars: four of the rounds on values that are in L1 anyway.
+        for (int64_t step = 1; step < kWide; step *= 2) {
+            for (int64_t i = 0; i < n; i += 2 * step) {
+                for (int64_t j = i; j < i + step; j++) {
+                    const float a = x[j], b = x[j + step];
+                    x[j] = a + b;
+                    x[j + step] = a - b;
+                }
+            }
+        }
+        for (int64_t step = kWide; step < n; step *= 2) {
+            for (int64_t i = 0; i < n; i += 2 * step) {
+                for (int64_t j = i; j < i + step; j += kWide) {
+                    const Wide a = Isa::load(x + j), b = Isa::load(x + j + step);
+                    Isa::store(x + j, Isa::add(a, b));
+                    Isa::store(x + j + step, Isa::sub(a, b));
+                }
+            }
+        }
+        Vec::scale(x, scale, n);
+    }
+
     static constexpr VecTable table(const char* name) {
-        return {name,      rms_norm,      add_scaled,    scale,   add,        silu_mul,  rope_norm,
-                rope_neox, softmax_chunk, softmax_merge, exp_all, f32_to_f16, f16_to_f32};
+        return {name,       rms_norm,    add_scaled,    scale,         add,     silu_mul,
+                rope_norm,  rope_neox,   softmax_chunk, softmax_merge, exp_all, f32_to_f16,
+                f16_to_f32, q8_0_to_f32, q4_0_to_f32,   hadamard};
     }
 };
 

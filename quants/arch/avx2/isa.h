@@ -103,6 +103,10 @@ struct Avx2Isa {
         return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
     }
     TSR_INLINE Wide load_half(const uint16_t* p) { return {load_half8(p), load_half8(p + 8)}; }
+    TSR_INLINE __m256 load_int8x8(const int8_t* p) {
+        return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+    }
+    TSR_INLINE Wide load_int8(const int8_t* p) { return {load_int8x8(p), load_int8x8(p + 8)}; }
     TSR_INLINE void store_half8(uint16_t* p, __m256 a) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                          _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));

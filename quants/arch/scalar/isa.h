@@ -172,6 +172,11 @@ struct ScalarIsa {
         for (int i = 0; i < kWide; i++) r.lane[i] = half_to_float(p[i]);
         return r;
     }
+    TSR_INLINE Wide load_int8(const int8_t* p) {
+        Wide r;
+        for (int i = 0; i < kWide; i++) r.lane[i] = static_cast<float>(p[i]);
+        return r;
+    }
     TSR_INLINE void store_half(uint16_t* p, const Wide& a) {
         for (int i = 0; i < kWide; i++) p[i] = float_to_half(a.lane[i]);
     }

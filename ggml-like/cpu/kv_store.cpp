@@ -1,0 +1,102 @@
+// What happens to queries, keys and values between their product and attention: rotation by position, and the
+// way of keys and values into the cache's pages. Layouts: KvLayer in ggml-like/backend.h.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "ggml-like/cpu/backend.h"
+#include "ggml-like/cpu/limits.h"
+
+namespace tessera {
+
+namespace {
+
+bool is_float(Type type) { return type == Type::F32 || type == Type::F16; }
+
+}  // namespace
+
+/// Hadamard blocks of the largest power of two that divides the head size.
+void CpuBackend::rotate_key(float* x, int64_t head_dim) {
+    const int64_t block = head_dim & -head_dim;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(block));
+    for (int64_t i = 0; i < head_dim; i += block) vec_.hadamard(x + i, block, scale);
+}
+
+void CpuBackend::store_keys(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
+                            const float* rows, int64_t stride) {
+    const int64_t head_dim = kv.head_dim;
+    if (!is_float(kv.k_type)) {
+        const TypeInfo& type = type_info(kv.k_type);
+        const auto& packed = kernels_.packed[static_cast<uint32_t>(kv.k_type)];
+        const auto row_bytes = static_cast<size_t>(type.row_bytes(head_dim));
+        const size_t group_bytes = kKvGroup * row_bytes;
+        alignas(64) std::byte plain[cpu::kMaxKvGroupBytes];
+        for (const int64_t end = pos + n; pos < end;) {
+            const int64_t first = pos / kKvGroup * kKvGroup, last = std::min(first + kKvGroup, end);
+            std::byte* group =
+                segment.pages[pos / kKvPage] + kv.k_offset +
+                static_cast<size_t>(head * (kKvPage / kKvGroup) + pos % kKvPage / kKvGroup) * group_bytes;
+            std::memset(plain, 0, group_bytes);
+            if (pos > first) packed.unpack(group, static_cast<int>(pos - first), head_dim, plain, row_bytes);
+            for (; pos < last; ++pos, rows += stride)
+                type.quantize(rows, nullptr, plain + static_cast<size_t>(pos - first) * row_bytes, head_dim);
+            packed.pack(plain, row_bytes, kKvGroup, head_dim, group);
+        }
+        return;
+    }
+    const size_t element = static_cast<size_t>(type_info(kv.k_type).block_bytes);
+    uint16_t halves[cpu::kMaxHeadDim];
+    for (int64_t i = 0; i < n; ++i, ++pos, rows += stride) {
+        const auto* from = reinterpret_cast<const std::byte*>(rows);
+        if (kv.k_type == Type::F16) {
+            vec_.f32_to_f16(rows, halves, head_dim);
+            from = reinterpret_cast<const std::byte*>(halves);
+        }
+        const int64_t tile = head * (kKvPage / kKvTile) + pos % kKvPage / kKvTile;
+        std::byte* to = segment.pages[pos / kKvPage] + kv.k_offset +
+                        static_cast<size_t>(tile * head_dim * kKvTile + pos % kKvTile) * element;
+        for (int64_t d = 0; d < head_dim; ++d)
+            std::memcpy(to + static_cast<size_t>(d * kKvTile) * element,
+                        from + static_cast<size_t>(d) * element, element);
+    }
+}
+
+void CpuBackend::store_values(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
+                              const float* rows, int64_t stride) {
+    const TypeInfo& type = type_info(kv.v_type);
+    const auto row_bytes = static_cast<size_t>(type.row_bytes(kv.head_dim));
+    for (int64_t i = 0; i < n; ++i, ++pos, rows += stride) {
+        std::byte* to = segment.pages[pos / kKvPage] + kv.v_offset +
+                        static_cast<size_t>(head * kKvPage + pos % kKvPage) * row_bytes;
+        if (kv.v_type == Type::F16)
+            vec_.f32_to_f16(rows, reinterpret_cast<uint16_t*>(to), kv.head_dim);
+        else
+            type.quantize(rows, nullptr, to, kv.head_dim);
+    }
+}
+
+void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
+                           int64_t tok0, int64_t n_tok, std::span<const Segment> segments, Act& q) {
+    const int64_t head_dim = args.kv.head_dim;
+    for (const Segment& segment : segments) {
+        const int64_t first = std::max(segment.row0, tok0);
+        const int64_t last = std::min(segment.row0 + segment.n_tok, tok0 + n_tok);
+        if (first >= last) continue;
+        float* rows = tile + (first - tok0) * tile_stride;
+        for (int64_t t = first; part < 2 && t < last; ++t) {
+            float* row = rows + (t - first) * tile_stride;
+            if (args.rope == RopeKind::Norm) vec_.rope_norm(row, args.angles->row(t), args.n_rot);
+            if (args.rope == RopeKind::Neox) vec_.rope_neox(row, args.angles->row(t), args.n_rot);
+            if (args.kv.rotates_keys()) rotate_key(row, head_dim);
+        }
+        const int64_t pos = segment.pos0 + (first - segment.row0), n = last - first;
+        if (part == 1) store_keys(args.kv, segment, head, pos, n, rows, tile_stride);
+        if (part == 2) store_values(args.kv, segment, head, pos, n, rows, tile_stride);
+        for (int64_t t = first; part == 0 && t < last; ++t)
+            std::memcpy(q.row(t) + head * head_dim, rows + (t - first) * tile_stride,
+                        static_cast<size_t>(head_dim) * sizeof(float));
+    }
+}
+
+}  // namespace tessera

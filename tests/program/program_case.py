@@ -1,0 +1,75 @@
+"""Base of the program's tests: runs the program named by the first argument, over the reference models."""
+import array
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHARED = pathlib.Path(os.environ.get("TESSERA_SHARED", ROOT.parent / "shared"))
+LLAMA = SHARED / "golden/models/llama.gguf"
+SKIPPED = 77
+
+
+class ProgramCase(unittest.TestCase):
+    program = ""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tessera-program-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def environment(self, **extra):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
+        return clean | {k: str(v) for k, v in extra.items()}
+
+    def run_program(self, *arguments, stdin=b"", env=None, stdout=subprocess.PIPE, **options):
+        return subprocess.run([self.program, *map(str, arguments)], input=stdin, stdout=stdout, stderr=subprocess.PIPE,
+                              env=self.environment(**(env or {})), timeout=120, **options)
+
+    def start(self, *arguments, **options):
+        return subprocess.Popen([self.program, *map(str, arguments)], env=self.environment(), stderr=subprocess.PIPE,
+                                **({"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE} | options))
+
+    def fine(self, *arguments, **options):
+        """Standard output of a run that must succeed."""
+        done = self.run_program(*arguments, **options)
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        return done.stdout
+
+    def refused(self, status, *arguments, says=(), **options):
+        """A run that must end with this status, and whose error must hold each of the texts."""
+        done = self.run_program(*arguments, **options)
+        message = done.stderr.decode()
+        self.assertEqual(done.returncode, status, message)
+        self.assertTrue(message.startswith("tessera") or "\ntessera" in message, message)
+        for text in [says] if isinstance(says, str) else says:
+            self.assertIn(text, message)
+        return message
+
+
+def read_logits(data):
+    """(n_tok, n_vocab, floats) of what `tessera logits` writes."""
+    n_tok, n_vocab = struct.unpack_from("<ii", data)
+    rows = array.array("f")
+    rows.frombytes(data[8:])
+    assert len(rows) == n_tok * n_vocab
+    return n_tok, n_vocab, rows
+
+
+def nmse(found, reference):
+    """Square error over the square of the reference."""
+    return sum((a - b) ** 2 for a, b in zip(found, reference)) / sum(b * b for b in reference)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: NAME_test.py PROGRAM [options of unittest]")
+    if not LLAMA.exists():
+        print(f"reference data not present: {LLAMA}")
+        sys.exit(SKIPPED)
+    ProgramCase.program = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main(module="__main__")
