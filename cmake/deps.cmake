@@ -1,4 +1,4 @@
-# Debian packages only (scripts/setup.sh installs them).
+# Debian packages only; scripts/setup.sh installs them and lists each one named here.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
@@ -7,6 +7,7 @@ find_package(tl-expected REQUIRED)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 if(TSR_BUILD_TESTS)
     find_package(GTest REQUIRED)
+    find_package(Python3 REQUIRED COMPONENTS Interpreter)
 endif()
 if(TSR_BUILD_BENCHES)
     find_package(benchmark REQUIRED)

@@ -1,12 +1,16 @@
 # tsr_isa_library(NAME isa FLAGS... SOURCES...): an object library compiled with one instruction set's flags, the
 # only place where such flags may appear. Its units include no std headers with inline functions, so that no copy
-# compiled for a newer processor can be the one the linker keeps (scripts/check_isa_symbols.sh proves it).
+# compiled for a newer processor can be the one the linker keeps. scripts/check_isa_symbols.sh proves it, from the
+# lists of objects written to isa-objects/.
+file(REMOVE_RECURSE ${CMAKE_BINARY_DIR}/isa-objects)
+
 function(tsr_isa_library name)
     cmake_parse_arguments(ARG "" "" "FLAGS;SOURCES" ${ARGN})
     add_library(${name} OBJECT ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE tsr_flags)
     target_compile_options(${name} PRIVATE ${ARG_FLAGS} -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables)
-    set_property(GLOBAL APPEND PROPERTY TSR_ISA_LIBRARIES ${name})
+    file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/isa-objects/${name}.txt
+        CONTENT "$<JOIN:$<TARGET_OBJECTS:${name}>,\n>\n")
 endfunction()
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

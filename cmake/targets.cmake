@@ -5,22 +5,44 @@ function(tsr_library name)
     target_link_libraries(${name} PUBLIC tsr_flags ${ARG_LINK})
 endfunction()
 
+# Builds every test program of this configuration, and nothing that they do not need.
+add_custom_target(tsr_tests)
+
 # tsr_test(NAME LABEL unit|model|server|npu|fuzz|slow SOURCES... LINK...): one GoogleTest program, one CTest entry.
-# TSR_SHARED_DIR points at the reference data beside the checkout; a test that needs it skips where it is absent.
+# A test that needs the reference data beside the checkout skips where it is absent (tests/support/shared.h).
 function(tsr_test name)
     cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
-    add_executable(${name} ${ARG_SOURCES})
-    target_link_libraries(${name} PRIVATE tsr_flags ${ARG_LINK} GTest::gtest GTest::gtest_main)
-    target_compile_definitions(${name} PRIVATE TSR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-        TSR_BINARY_DIR="${CMAKE_BINARY_DIR}")
-    add_test(NAME ${name} COMMAND ${name})
     if(NOT ARG_LABEL)
         set(ARG_LABEL unit)
     endif()
     if(NOT ARG_TIMEOUT)
         set(ARG_TIMEOUT 600)
     endif()
-    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+    if(NOT "${ARG_LABEL}:${name}" MATCHES "${TSR_TEST_SELECT}")
+        return()
+    endif()
+    add_executable(${name} ${ARG_SOURCES})
+    target_link_libraries(${name} PRIVATE tsr_flags ${ARG_LINK} GTest::gtest GTest::gtest_main)
+    target_compile_definitions(${name} PRIVATE TSR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+        TSR_BINARY_DIR="${CMAKE_BINARY_DIR}")
+    add_dependencies(tsr_tests ${name})
+    add_test(NAME ${TSR_TEST_PREFIX}${name} COMMAND ${name})
+    set_tests_properties(${TSR_TEST_PREFIX}${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# tsr_script_test(NAME LABEL label COMMAND program arguments...): a CTest entry that is a script. It skips with exit
+# status 77, and is left out where only a selection of the compiled tests is wanted.
+function(tsr_script_test name)
+    cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
+    if(TSR_TEST_SELECT)
+        return()
+    endif()
+    if(NOT ARG_TIMEOUT)
+        set(ARG_TIMEOUT 600)
+    endif()
+    add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
+        ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 endfunction()
 
 # tsr_fuzz(NAME SOURCE LINK...): a libFuzzer program (preset `fuzz`).

@@ -7,12 +7,6 @@
 
 namespace tessera {
 
-/// How the rows of a Weight lie in memory.
-enum class Layout : uint8_t {
-    Rows,    ///< as in the file: row after row of blocks
-    Packed,  ///< groups of 8 interleaved rows (quants/kernels/p8.h), for the integer path
-};
-
 /// A matrix that activations are multiplied with: y[t, o] = sum_i w[o, i] x[t, i]. With n_expert > 0 it is a
 /// stack of such matrices. Valid while the Model lives.
 struct Weight {

@@ -104,8 +104,8 @@ constexpr RefusedIds kRefused[] = {
     {42, 42, "Q2_0, not supported yet", kStockType},
     {97, 99, "a private type of ik_llama.cpp", kIkPrivate},
     {133, 399, "a private type of ik_llama.cpp", kIkPrivate},
-    {0x54530000, 0x5453ffff, "a packed layout of another version of tessera",
-     "unpack the container with the version that made it, or pack the original file again"},
+    {0x54530000, 0x5453ffff, "a packed type of tessera, which only a packed container may hold",
+     "pack the original file again"},
 };
 
 }  // namespace

@@ -16,6 +16,12 @@ enum class Type : uint32_t {
 #undef TSR_TYPE
 };
 
+/// How the rows of a matrix lie in memory or in a file.
+enum class Layout : uint8_t {
+    Rows,    ///< the stock order: row after row of blocks
+    Packed,  ///< groups of 8 interleaved rows (quants/kernels/p8.h), for the integer path
+};
+
 enum class TypeRole { Weight, Data };
 
 /// Decodes n weights (n % block == 0) of consecutive blocks at src (any alignment) to f32. Exact: the value

@@ -8,6 +8,7 @@
 
 #include "common/strings.h"
 #include "ggml-like/gguf/format.h"
+#include "ggml-like/gguf/packed.h"
 #include "ggml-like/gguf/parser.h"
 
 namespace tessera::gguf {
@@ -102,7 +103,7 @@ Result<void> check_sibling(const Parser& parser, int number, int count, const st
 }
 
 bool is_container_key(std::string_view key) {
-    return key == kAlignmentKey || key == kSplitNoKey || key == kSplitCountKey || key == kSplitTensorsKey;
+    return key == kAlignmentKey || is_split_key(key) || is_packed_key(key);
 }
 
 }  // namespace
@@ -260,6 +261,16 @@ const MappedFile& File::mapping(int file_index) const {
     return state_->mappings[static_cast<size_t>(file_index)];
 }
 
+void File::release(std::span<const std::byte> data) const {
+    for (const MappedFile& mapping : state_->mappings) {
+        const std::span<const std::byte> all = mapping.bytes();
+        const bool inside = data.data() >= all.data() && data.data() < all.data() + all.size();
+        if (inside) mapping.release(static_cast<size_t>(data.data() - all.data()), data.size());
+    }
+}
+
+bool File::is_packed() const { return find(kPackedVersionKey) != nullptr; }
+
 const TensorInfo* File::find_tensor(std::string_view name) const {
     const uint32_t at =
         state_->tensor_index.find(name, [this](uint32_t i) { return state_->tensor_name(i); });
@@ -271,6 +282,8 @@ int64_t TensorInfo::n_elements() const {
     for (int d = 0; d < n_dims; d++) n *= shape[d];
     return n;
 }
+
+uint32_t TensorInfo::type_id() const { return stored_type_id({type, layout}); }
 
 std::string TensorInfo::shape_string() const {
     return gguf::shape_string({shape, static_cast<size_t>(n_dims)});

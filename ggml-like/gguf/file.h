@@ -93,14 +93,17 @@ struct KeyValue {
 struct TensorInfo {
     std::string_view name;
     Type type;
+    Layout layout;  // Packed in a packed container only, of 2 or 3 dimensions (ggml-like/gguf/packed.h)
     int n_dims;
     int64_t shape[4];                 // [n_dims]
-    std::span<const std::byte> data;  // type's blocks, row after row; valid while the File lives
+    std::span<const std::byte> data;  // type's blocks in that layout; valid while the File lives
     int file_index;                   // which split file
 
     int64_t n_elements() const;
-    int64_t n_cols() const { return shape[n_dims - 1]; }  // the contracted dimension, contiguous
-    std::string shape_string() const;                     // "[512, 128]"
+    int64_t n_cols() const { return shape[n_dims - 1]; }  // the contracted dimension
+    /// The id that the file gives the type and layout.
+    uint32_t type_id() const;
+    std::string shape_string() const;  // "[512, 128]"
 };
 
 /// A `--override-kv KEY=TYPE:VALUE` argument: TYPE is int, float, bool or str. It replaces the file's value
@@ -144,6 +147,10 @@ class File {
     uint64_t total_bytes() const;
     /// file_index in [0, n_files()).
     const MappedFile& mapping(int file_index) const;
+    /// Lets go of the memory that holds a part of the mappings; it is read again when it is touched.
+    void release(std::span<const std::byte> data) const;
+    /// Whether this is a packed container, of the version that we read.
+    bool is_packed() const;
 
     std::span<const KeyValue> keys() const;
     std::span<const TensorInfo> tensors() const;

@@ -66,6 +66,10 @@ uint64_t value_bytes(ValueType type) {
     return 0;
 }
 
+bool is_split_key(std::string_view key) {
+    return key == kSplitNoKey || key == kSplitCountKey || key == kSplitTensorsKey;
+}
+
 bool is_valid_alignment(uint64_t alignment) {
     return alignment >= 1 && alignment <= kMaxAlignment && (alignment & (alignment - 1)) == 0;
 }

@@ -31,6 +31,9 @@ inline constexpr std::string_view kSplitTensorsKey = "split.tensors.count";  ///
 /// Bytes of one value of a type with a fixed size; 0 for String and Array.
 uint64_t value_bytes(ValueType type);
 
+/// Whether a key says which part of a split the file is.
+bool is_split_key(std::string_view key);
+
 /// A power of two from 1 to kMaxAlignment.
 bool is_valid_alignment(uint64_t alignment);
 

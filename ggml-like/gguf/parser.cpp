@@ -11,6 +11,7 @@
 
 #include "common/strings.h"
 #include "ggml-like/gguf/format.h"
+#include "ggml-like/gguf/packed.h"
 
 namespace tessera::gguf {
 
@@ -134,6 +135,7 @@ Result<void> Parser::walk() {
         TSR_TRY(const KeyValue kv, read_key(i, nullptr));
         TSR_TRY_VOID(note_container_key(kv));
     }
+    TSR_TRY_VOID(check_packed_keys(packed_version, packed_layout, packed_alignment));
     keys_end = in.pos();
     for (uint64_t i = 0; i < n_tensors; i++) TSR_TRY_VOID(read_tensor(i));
     if (alignment == 0) alignment = kDefaultAlignment;
@@ -169,6 +171,9 @@ Result<void> Parser::note_container_key(const KeyValue& kv) {
     if (kv.key == kSplitNoKey) split_no = kv.value;
     if (kv.key == kSplitCountKey) split_count = kv.value;
     if (kv.key == kSplitTensorsKey) split_tensors = kv.value;
+    if (kv.key == kPackedVersionKey) packed_version = kv.value;
+    if (kv.key == kPackedLayoutKey) packed_layout = kv.value;
+    if (kv.key == kPackedAlignmentKey) packed_alignment = kv.value;
     return {};
 }
 
@@ -313,6 +318,20 @@ Result<Metadata> Parser::build_keys(size_t n_extra) {
     return metadata;
 }
 
+/// What a packed tensor asks of the file around it.
+Result<void> Parser::check_packed_tensor(const TensorRecord& record) const {
+    if (!packed_version) {
+        return fail(ErrorCode::Malformed,
+                    "tensor %s has the packed type id 0x%08" PRIx32 ", but key '%s' is missing",
+                    quoted(record.name).c_str(), record.type_id, std::string(kPackedVersionKey).c_str());
+    }
+    if (alignment % kPackedAlignment == 0) return {};
+    return fail(ErrorCode::Malformed,
+                "tensor %s is packed: expected key 'general.alignment' to be a multiple of %" PRIu32
+                ", found %" PRIu64,
+                quoted(record.name).c_str(), kPackedAlignment, alignment);
+}
+
 Result<TensorInfo> Parser::check_tensor(const TensorRecord& record, int file_index) const {
     TensorInfo info{};
     info.name = record.name;
@@ -325,10 +344,12 @@ Result<TensorInfo> Parser::check_tensor(const TensorRecord& record, int file_ind
         }
         info.shape[record.n_dims - 1 - d] = static_cast<int64_t>(record.dims[d]);
     }
-    auto type = type_from_id(record.type_id);
-    if (!type) return fail_in("tensor " + quoted(record.name), std::move(type.error()));
-    info.type = *type;
-    TSR_TRY(const uint64_t n_bytes, tensor_bytes(info.name, {info.shape, record.n_dims}, info.type));
+    auto stored = stored_type_from_id(record.type_id);
+    if (!stored) return fail_in("tensor " + quoted(record.name), std::move(stored.error()));
+    info.type = stored->type;
+    info.layout = stored->layout;
+    TSR_TRY(const uint64_t n_bytes, stored_bytes(info.name, {info.shape, record.n_dims}, *stored));
+    if (info.layout == Layout::Packed) TSR_TRY_VOID(check_packed_tensor(record));
     if (record.offset % alignment != 0) {
         return fail(ErrorCode::Malformed,
                     "tensor %s: expected an offset that is a multiple of the alignment %" PRIu64
@@ -341,8 +362,8 @@ Result<TensorInfo> Parser::check_tensor(const TensorRecord& record, int file_ind
                     "tensor %s (%s %s): expected %" PRIu64 " bytes at offset %" PRIu64
                     " of the tensor data, but the file has %" PRIu64
                     " bytes of tensor data: truncated or corrupt file",
-                    quoted(record.name).c_str(), std::string(type_info(info.type).name).c_str(),
-                    info.shape_string().c_str(), n_bytes, record.offset, data_bytes);
+                    quoted(record.name).c_str(), stored_name(*stored).c_str(), info.shape_string().c_str(),
+                    n_bytes, record.offset, data_bytes);
     }
     info.data = bytes.subspan(data_start + record.offset, n_bytes);
     return info;

@@ -47,6 +47,7 @@ struct Parser {
     uint64_t alignment = 0;
     uint64_t data_start = 0;
     std::optional<Value> split_no, split_count, split_tensors;
+    std::optional<Value> packed_version, packed_layout, packed_alignment;
 
   private:
     struct TensorRecord {
@@ -65,6 +66,7 @@ struct Parser {
     Result<Value> read_array(std::string_view key, Metadata* keep);
     Result<Value> read_strings(std::string_view key, uint64_t count, Metadata* keep);
     Result<TensorRecord> read_tensor(uint64_t i);
+    Result<void> check_packed_tensor(const TensorRecord& record) const;
     Result<TensorInfo> check_tensor(const TensorRecord& record, int file_index) const;
     tl::unexpected<Error> truncated(const std::string& where) const;
 

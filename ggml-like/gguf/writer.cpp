@@ -15,6 +15,7 @@
 #include "common/strings.h"
 #include "ggml-like/gguf/format.h"
 #include "ggml-like/gguf/output_file.h"
+#include "ggml-like/gguf/packed.h"
 
 namespace tessera::gguf {
 
@@ -301,11 +302,12 @@ Result<void> Writer::State::check_tensors() const {
         if (!names.insert(tensor.name).second) {
             return fail(ErrorCode::InvalidArgument, "tensor '%s' occurs twice", shown.c_str());
         }
-        // A private type's size is its owner's affair; the shape must be sound all the same.
-        const bool is_private = tensor.type_id >= kFirstPrivateType;
-        const auto type = is_private ? Result<Type>(Type::I8) : type_from_id(tensor.type_id);
+        // The size of another program's private type is its affair; the shape must be sound all the same.
+        const bool is_private = tensor.type_id >= kFirstPrivateType && !is_packed_type_id(tensor.type_id);
+        const auto type =
+            is_private ? Result<StoredType>({Type::I8, Layout::Rows}) : stored_type_from_id(tensor.type_id);
         if (!type) return fail_in("tensor '" + shown + "'", type.error());
-        TSR_TRY(const uint64_t expected, tensor_bytes(tensor.name, tensor.shape, *type));
+        TSR_TRY(const uint64_t expected, stored_bytes(tensor.name, tensor.shape, *type));
         if (tensor.n_bytes == 0 || (!is_private && tensor.n_bytes != expected)) {
             return fail(ErrorCode::InvalidArgument, "tensor '%s': expected %" PRIu64 " bytes, found %" PRIu64,
                         shown.c_str(), expected, tensor.n_bytes);

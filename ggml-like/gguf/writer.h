@@ -38,8 +38,9 @@ class Writer {
     /// Any value of an open file, unchanged.
     void set_value(std::string_view key, const Value& value);
 
-    /// Declares the next tensor; shape outermost first. `type_id` is a GGUF type id (private ids, from
-    /// 0x10000 on, allowed), n_bytes its data's size, which must be right for a known type.
+    /// Declares the next tensor; shape outermost first. `type_id` is a GGUF type id, that of a packed type,
+    /// or another private one (from 0x10000 on); n_bytes is its data's size, which must be right for a type
+    /// that we know.
     void add_tensor(std::string_view name, std::span<const int64_t> shape, uint32_t type_id,
                     uint64_t n_bytes);
 

@@ -2,9 +2,11 @@
 // dimension.
 #include "src/model/bind.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/strings.h"
+#include "ggml-like/gguf/packed.h"
 
 namespace tessera {
 
@@ -53,22 +55,28 @@ Result<void> Binder::bind_weight(const gguf::TensorInfo& tensor, Weight& weight)
     if (info.role != TypeRole::Weight)
         return fail(ErrorCode::Malformed, "tensor '%s': expected a weight type, found %s",
                     printable(tensor.name).c_str(), std::string(info.name).c_str());
+    const kernels::PackedKernels& packed = model_.kernels_->packed[static_cast<uint32_t>(tensor.type)];
+    if (tensor.layout == Layout::Packed && !packed.matmul)
+        return fail(ErrorCode::Unsupported,
+                    "tensor '%s' (%s): packed, but the instruction set '%s' has no packed kernel for this "
+                    "type; unpack the file",
+                    printable(tensor.name).c_str(), std::string(info.name).c_str(), model_.kernels_->name);
     weight.type = tensor.type;
-    weight.layout = Layout::Rows;
+    weight.layout = tensor.layout;
     weight.n_in = tensor.n_cols();
     weight.n_out = tensor.shape[tensor.n_dims - 2];
     weight.n_expert = tensor.n_dims == 3 ? tensor.shape[0] : 0;
     weight.data = tensor.data.data();
     weight.row_bytes = static_cast<size_t>(info.row_bytes(weight.n_in));
-    weight.expert_bytes = weight.row_bytes * static_cast<size_t>(weight.n_out);
+    weight.expert_bytes = tensor.data.size() / static_cast<size_t>(std::max<int64_t>(1, weight.n_expert));
     return {};
 }
 
 Result<void> Binder::bind_vector(const gguf::TensorInfo& tensor, Vector& vector) {
     const TypeInfo& info = type_info(tensor.type);
-    if (info.role != TypeRole::Weight)
+    if (info.role != TypeRole::Weight || tensor.layout != Layout::Rows)
         return fail(ErrorCode::Malformed, "tensor '%s': expected float values, found type %s",
-                    printable(tensor.name).c_str(), std::string(info.name).c_str());
+                    printable(tensor.name).c_str(), gguf::stored_name({tensor.type, tensor.layout}).c_str());
     std::vector<float>& values = model_.floats_.emplace_back(static_cast<size_t>(tensor.n_elements()));
     info.dequantize(tensor.data.data(), values.data(), tensor.n_elements());
     vector = {values.data(), tensor.n_elements()};

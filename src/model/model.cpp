@@ -15,6 +15,10 @@ Result<std::shared_ptr<const Model>> Model::load(gguf::File file, ThreadPool& po
     std::shared_ptr<Model> model(new Model(std::move(file)));
     const std::string path = model->file_.path();
     const auto load_all = [&]() -> Result<void> {
+        if (model->file_.is_packed() && !options.pack)
+            return fail(ErrorCode::InvalidArgument,
+                        "the file is packed for the integer kernels, and computing in float needs the stock "
+                        "order; unpack it first");
         TSR_TRY(const std::string_view name, model->file_.get_string("general.architecture"));
         TSR_TRY(model->arch_, find_architecture(name));
         model->kernels_ = &kernels;

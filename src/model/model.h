@@ -19,7 +19,8 @@ class Model {
   public:
     struct Options {
         /// Reorder weights that have an integer kernel into its packed layout (a copy in memory; the file's
-        /// pages are released behind it). Off: every product runs in float straight from the mapping.
+        /// pages are released behind it), but for those of a packed container, which stay in its mapping.
+        /// Off: every product runs in float straight from the mapping, and a packed container is refused.
         bool pack = true;
         /// Called with the bytes done and in all while weights are packed; may be empty.
         std::function<void(uint64_t done, uint64_t total)> progress;
@@ -49,6 +50,7 @@ class Model {
     int64_t head_macs() const { return weights_.output.n_out * weights_.output.n_in; }
     /// Most common type of the matrices by bytes, for reports.
     Type main_type() const { return main_type_; }
+    /// Memory of weights that were packed at load; 0 for a packed container.
     uint64_t packed_bytes() const { return packed_.size(); }
 
   private:

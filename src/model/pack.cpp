@@ -1,6 +1,6 @@
-// Packing at load. Matrices are packed one after the other in the order of the forward pass, each by all
-// threads; a matrix's file pages are dropped as soon as it is packed, so that peak memory is the packed copy
-// plus one matrix.
+// Packing at load. A packed container's matrices are in order already and stay in its mapping. Matrices are
+// packed one after the other in the order of the forward pass, each by all threads; a matrix's file pages are
+// dropped as soon as it is packed, so that peak memory is the packed copy plus one matrix.
 #include "src/model/pack.h"
 
 namespace tessera {
@@ -13,6 +13,17 @@ constexpr int64_t kUnitGroups = 64;
 int64_t n_groups(const Weight& w) { return (w.n_out + kernels::kGroupRows - 1) / kernels::kGroupRows; }
 
 }  // namespace
+
+std::vector<Weight*> weights_to_pack(Weights& weights) {
+    std::vector<Weight*> all;
+    for (LayerWeights& layer : weights.layers)
+        for (Weight* weight :
+             {&layer.wq, &layer.wk, &layer.wv, &layer.wo, &layer.gate, &layer.up, &layer.down, &layer.router,
+              &layer.gate_exps, &layer.up_exps, &layer.down_exps})
+            all.push_back(weight);
+    all.push_back(&weights.output);
+    return all;
+}
 
 void Packer::plan(Weight& weight) {
     if (!weight || weight.layout == Layout::Packed) return;
@@ -40,28 +51,16 @@ void Packer::pack(const Job& job) {
             pack_group(in + at, w.row_bytes, static_cast<int>(rows), w.n_in, matrix + at);
         }
     });
-    const std::byte* file_at = w.data;
-    const size_t file_bytes = static_cast<size_t>(n_matrices) * w.expert_bytes;
+    model_.file_.release({w.data, static_cast<size_t>(n_matrices) * w.expert_bytes});
     w.data = out;
     w.layout = Layout::Packed;
     w.expert_bytes = job.matrix_bytes;
-    for (int i = 0; i < model_.file_.n_files(); ++i) {
-        const MappedFile& mapping = model_.file_.mapping(i);
-        const std::byte* begin = mapping.bytes().data();
-        if (file_at >= begin && file_at < begin + mapping.bytes().size())
-            mapping.release(static_cast<size_t>(file_at - begin), file_bytes);
-    }
 }
 
 Result<void> Packer::pack_all(const std::function<void(uint64_t, uint64_t)>& progress) {
     Weights& w = model_.weights_;
     const bool tied = w.output.data == w.token_embd.data;
-    for (LayerWeights& layer : w.layers)
-        for (Weight* weight :
-             {&layer.wq, &layer.wk, &layer.wv, &layer.wo, &layer.gate, &layer.up, &layer.down, &layer.router,
-              &layer.gate_exps, &layer.up_exps, &layer.down_exps})
-            plan(*weight);
-    plan(w.output);  // an untied embedding table is only looked up: it stays in the mapping
+    for (Weight* weight : weights_to_pack(w)) plan(*weight);
     TSR_TRY(model_.packed_, Buffer::create(total_, "the packed weights"));
     for (size_t i = 0; i < jobs_.size(); ++i) {
         if (progress) progress(jobs_[i].offset, total_);

@@ -4,6 +4,10 @@
 
 namespace tessera {
 
+/// The weights that are computed with in packed order where their type has one, in the order of the forward
+/// pass: every matrix of the layers, then the head. An embedding table of its own is only looked up.
+std::vector<Weight*> weights_to_pack(Weights& weights);
+
 class Packer {
   public:
     Packer(Model& model, ThreadPool& pool) : model_(model), pool_(pool) {}

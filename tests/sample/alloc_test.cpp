@@ -11,18 +11,18 @@ void expect_no_allocation(const Params& params) {
     for (uint32_t i = 0; i < 8; i++) rows.push_back(test::synthetic_logits(kVocab, i, i % 2 ? 3.0f : 0.01f));
     Chain chain = test::make_chain(params, kVocab);
     chain.accept(chain.sample(rows[0]));
-    const size_t before = test::n_allocations;
+    const size_t before = tessera::test::n_allocations;
     for (int step = 0; step < 100; step++)
         chain.accept(chain.sample(rows[static_cast<size_t>(step) % rows.size()]));
     chain.reset();
     chain.sample(rows[1]);
-    EXPECT_EQ(test::n_allocations - before, 0u);
+    EXPECT_EQ(tessera::test::n_allocations - before, 0u);
 }
 
 TEST(Allocation, CounterCounts) {
-    const size_t before = test::n_allocations;
+    const size_t before = tessera::test::n_allocations;
     std::vector<int> some(100);
-    EXPECT_GT(test::n_allocations - before, 0u);
+    EXPECT_GT(tessera::test::n_allocations - before, 0u);
 }
 
 TEST(Allocation, NoneWithDefaults) { expect_no_allocation(Params()); }

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test and lint; the last lines are the count of all of them.
+#   scripts/test.sh [--quick] [options of ctest]
+# Without --quick the unit tests run a second time under AddressSanitizer and UndefinedBehaviorSanitizer, and those
+# that start threads under ThreadSanitizer. E.g. scripts/test.sh --quick -L unit
+set -euo pipefail
+
+root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
+quick=0
+case ${1:-} in
+    --quick) quick=1; shift ;;
+    -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
+
+step() { printf '\n== %s\n' "$*"; }
+
+# build NAME TARGET [cmake option...]: configures and builds build/NAME.
+folders=()
+build() {
+    local folder=$root/build/$1 target=$2
+    shift 2
+    cmake -S "$root" -B "$folder" -G Ninja --log-level=WARNING "$@"
+    cmake --build "$folder" --target "$target"
+    folders+=("$folder")
+}
+
+step "packages"
+"$root/scripts/setup.sh" --test
+
+step "release build"
+build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON
+
+if ((!quick)); then
+    # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason.
+    sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF)
+    step "AddressSanitizer and UndefinedBehaviorSanitizer build of the unit tests"
+    build check-asan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=address,undefined \
+        -DTSR_TEST_SELECT='^unit:' -DTSR_TEST_PREFIX=asan.
+    step "ThreadSanitizer build of the tests that start threads"
+    build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread \
+        -DTSR_TEST_SELECT='^unit:.*(thread|engine|session|backend)' -DTSR_TEST_PREFIX=tsan.
+fi
+
+# One run over all builds, so that one count says it all.
+mkdir -p "$root/build/check"
+printf 'subdirs("%s")\n' "${folders[@]}" >"$root/build/check/CTestTestfile.cmake"
+
+# gcc 12's ThreadSanitizer does not start where the kernel spreads mappings over more than 28 bits.
+runner=()
+bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)
+if ((bits > 28)) && setarch "$(uname -m)" -R true 2>/dev/null; then
+    runner=(setarch "$(uname -m)" -R)
+fi
+
+step "tests"
+"${runner[@]}" ctest --test-dir "$root/build/check" --parallel 2 --output-on-failure --no-tests=error "$@"
