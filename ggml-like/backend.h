@@ -19,12 +19,15 @@ constexpr int kKvChunk = 256;
 constexpr int kKvTile = 16;
 constexpr int kKvGroup = 8;
 
+/// Types a cache may have.
+constexpr Type kKvTypes[] = {Type::F32, Type::F16, Type::Q8_0, Type::Q4_0};
+
 /// Where one layer's keys and values lie inside a page.
 ///   K, float:     [n_head_kv, kKvPage / kKvTile, head_dim, kKvTile]
 ///   K, quantized: [n_head_kv, kKvPage / kKvGroup, packed group of kKvGroup rows of head_dim]
 ///   V:            [n_head_kv, kKvPage, head_dim], blocks of the type where quantized
 struct KvLayer {
-    Type k_type = Type::F16, v_type = Type::F16;  // F32, F16, Q8_0 or Q4_0
+    Type k_type = Type::F16, v_type = Type::F16;  // of kKvTypes
     size_t k_offset = 0, v_offset = 0;            // bytes from the page's start
     int64_t n_head_kv = 0;
     int64_t head_dim = 0;  // multiple of 32 for quantized types

@@ -46,8 +46,9 @@ struct Outcome {
 
 Work work(const Model& model, const SessionFlags& flags, const Test& test) {
     const Hparams& h = model.hparams();
-    const double kv_row = static_cast<double>(h.n_layer * h.n_head_kv * h.head_dim) *
-                          (type_info(flags.k_type).block_bytes + type_info(flags.v_type).block_bytes);
+    const double kv_row = static_cast<double>(
+        h.n_layer * h.n_head_kv *
+        (type_info(flags.k_type).row_bytes(h.head_dim) + type_info(flags.v_type).row_bytes(h.head_dim)));
     const double attention_row = static_cast<double>(2 * h.n_layer * h.n_head * h.head_dim);
     const int64_t n_pass = test.is_prompt ? std::min(flags.n_batch, test.n_tok) : 1;
     Work work;

@@ -4,6 +4,6 @@
 
 namespace tessera {
 
-extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench;
+extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack;
 
 }  // namespace tessera

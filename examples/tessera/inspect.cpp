@@ -8,6 +8,7 @@
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
+#include "ggml-like/gguf/packed.h"
 #include "src/model/arch_spec.h"
 
 namespace tessera {
@@ -61,6 +62,18 @@ struct Totals {
 
 std::string type_name(Type type) { return std::string(type_info(type).name); }
 
+std::string layout_name(Layout layout) {
+    return std::string(layout == Layout::Packed ? gguf::kPackedLayout : "rows");
+}
+
+/// "p8x4 version 1, 15 of 20 tensors".
+std::string packed_text(const gguf::File& file) {
+    const auto is_packed = [](const gguf::TensorInfo& tensor) { return tensor.layout == Layout::Packed; };
+    const auto n_packed = std::count_if(file.tensors().begin(), file.tensors().end(), is_packed);
+    return strf("%s version %u, %td of %zu tensors", layout_name(Layout::Packed).c_str(),
+                gguf::kPackedVersion, n_packed, file.tensors().size());
+}
+
 std::string architecture(const gguf::File& file) {
     const gguf::Value* value = file.find("general.architecture");
     const auto name = value ? value->as_string() : std::nullopt;
@@ -90,6 +103,7 @@ Json value_json(const gguf::Value& value) {
 Json tensor_json(const gguf::TensorInfo& tensor) {
     return {{"name", std::string(tensor.name)},
             {"type", type_name(tensor.type)},
+            {"layout", layout_name(tensor.layout)},
             {"shape", std::vector<int64_t>(tensor.shape, tensor.shape + tensor.n_dims)},
             {"bytes", tensor.data.size()},
             {"file", tensor.file_index}};
@@ -107,6 +121,7 @@ Json file_json(const gguf::File& file, bool keys, bool tensors) {
                 {"runs", find_architecture(arch).has_value()},
                 {"parameters", totals.n_params},
                 {"bits_per_weight", rounded(totals.bits_per_weight)}};
+    out["layout"] = layout_name(file.is_packed() ? Layout::Packed : Layout::Rows);
     out["types"] = Json::object();
     for (const auto& [type, count] : totals.by_size())
         out["types"][type_name(type)] = {
@@ -138,6 +153,7 @@ std::string summary_text(const gguf::File& file) {
     line("container",
          strf("GGUF version %u, alignment %llu, %zu keys, %zu tensors", file.version(),
               static_cast<unsigned long long>(file.alignment()), file.keys().size(), file.tensors().size()));
+    if (file.is_packed()) line("packed", packed_text(file));
     line("architecture",
          arch.empty() ? "none named"
                       : printable(arch) + (find_architecture(arch) ? "" : " (not run by this version)"));
@@ -162,9 +178,10 @@ std::string keys_text(const gguf::File& file) {
 std::string tensors_text(const gguf::File& file) {
     std::string out = "\ntensors\n";
     for (const gguf::TensorInfo& tensor : file.tensors())
-        out += strf("  %-42s %-8s %-18s %s\n", printable(tensor.name, kNameChars).c_str(),
-                    type_name(tensor.type).c_str(), tensor.shape_string().c_str(),
-                    format_bytes(tensor.data.size()).c_str());
+        out +=
+            strf("  %-42s %-8s %-18s %s%s\n", printable(tensor.name, kNameChars).c_str(),
+                 type_name(tensor.type).c_str(), tensor.shape_string().c_str(),
+                 format_bytes(tensor.data.size()).c_str(), tensor.layout == Layout::Packed ? ", packed" : "");
     return out;
 }
 

@@ -4,6 +4,7 @@
 
 int main(int argc, char** argv) {
     using namespace tessera;
-    const Command* const commands[] = {&kRun, &kTokenize, &kDetokenize, &kInspect, &kLogits, &kBench, &kInfo};
+    const Command* const commands[] = {&kRun,    &kTokenize, &kDetokenize, &kInspect, &kPack,
+                                       &kUnpack, &kLogits,   &kBench,      &kInfo};
     return run_program(argc, argv, commands);
 }

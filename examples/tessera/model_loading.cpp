@@ -59,8 +59,9 @@ Result<std::string> resolve_path(const std::string& given) {
 
 Result<Type> parse_kv_type(std::string_view name) {
     TSR_TRY(const Type type, type_from_name(name));
-    if (type == Type::F32 || type == Type::F16) return type;
-    return fail(ErrorCode::InvalidArgument, "expected f32 or f16, found '%s'", printable(name).c_str());
+    if (std::find(std::begin(kKvTypes), std::end(kKvTypes), type) != std::end(kKvTypes)) return type;
+    return fail(ErrorCode::InvalidArgument, "expected one of %s, found '%s'", engine::kv_type_names().c_str(),
+                printable(name).c_str());
 }
 
 std::string type_name(Type type) { return std::string(type_info(type).name); }
@@ -158,7 +159,8 @@ void SessionFlags::declare_kv(Options& options) {
             TSR_TRY(v_type, parse_kv_type(names.back()));
             return {};
         },
-        "How keys and values are stored, f16 or f32; two types are for K and V. (default: f16)");
+        "How keys and values are stored: " + engine::kv_type_names() +
+            "; two types are for K and V. (default: f16)");
 }
 
 std::string SessionFlags::kv_name() const {

@@ -12,6 +12,7 @@ namespace tessera {
 struct Options::Impl {
     struct Row {
         std::string group, left, help;
+        bool required = false;
     };
 
     explicit Impl(const Command& command) : app(command.help, std::string("tessera ") + command.name) {}
@@ -27,8 +28,8 @@ struct Options::Impl {
         return *option;
     }
 
-    void place_positional(CLI::Option*, const std::string& name, const std::string& help) {
-        rows.push_back({"", name, help});
+    void place_positional(CLI::Option* option, const std::string& name, const std::string& help) {
+        rows.push_back({"", name, help, option->get_required()});
     }
 
     CLI::App app;
@@ -51,6 +52,10 @@ void parse_or_throw(const Options::Parse& parse, const std::string& names, const
 
 void Options::positional(const char* name, std::string& value, const char* help) {
     impl_.place_positional(impl_.app.add_option(name, value), name, help);
+}
+
+void Options::required(const char* name, std::string& value, const char* help) {
+    impl_.place_positional(impl_.app.add_option(name, value)->required(), name, help);
 }
 
 void Options::positionals(const char* name, std::vector<std::string>& values, const char* help) {
@@ -170,7 +175,7 @@ std::string command_help(const Command& command, const Options::Impl& impl) {
     std::string usage = strf("Usage: tessera %s [OPTIONS]", command.name), arguments, options, group;
     for (const Options::Impl::Row& row : impl.rows) {
         if (row.group.empty()) {
-            usage += " [" + row.left + "]";
+            usage += row.required ? " " + row.left : " [" + row.left + "]";
             arguments += help_row(row.left, row.help);
             continue;
         }

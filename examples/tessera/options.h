@@ -26,6 +26,7 @@ class Options {
     explicit Options(Impl& impl) : impl_(impl) {}
 
     void positional(const char* name, std::string& value, const char* help);
+    void required(const char* name, std::string& value, const char* help);
     void positionals(const char* name, std::vector<std::string>& values, const char* help);
     void flag(const char* names, bool& value, const char* help);
     /// The default, shown in the help text, is the value's own.

@@ -17,9 +17,9 @@ Result<void> check_range(const char* name, int64_t value, int64_t min, int64_t m
 
 Result<void> check_kv_type(const char* name, Type type, int64_t head_dim) {
     const std::string found(type_info(type).name);
-    if (type != Type::F32 && type != Type::F16 && type != Type::Q8_0 && type != Type::Q4_0)
-        return fail(ErrorCode::Unsupported, "%s cache type: expected f32, f16, q8_0 or q4_0, found %s", name,
-                    found.c_str());
+    if (std::find(std::begin(kKvTypes), std::end(kKvTypes), type) == std::end(kKvTypes))
+        return fail(ErrorCode::Unsupported, "%s cache type: expected one of %s, found %s", name,
+                    kv_type_names().c_str(), found.c_str());
     if (head_dim % type_info(type).block != 0)
         return fail(ErrorCode::Unsupported,
                     "%s cache type %s: expected a head size that is a multiple of %d, found %lld", name,
@@ -28,6 +28,12 @@ Result<void> check_kv_type(const char* name, Type type, int64_t head_dim) {
 }
 
 }  // namespace
+
+std::string kv_type_names() {
+    std::string names;
+    for (const Type type : kKvTypes) names += (names.empty() ? "" : ", ") + std::string(type_info(type).name);
+    return names;
+}
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, ThreadPool& pool,
                                                  const SessionOptions& options) {

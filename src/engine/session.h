@@ -18,10 +18,13 @@ struct SessionOptions {
     int64_t n_ctx = 0;      ///< positions; 0 = the model's training context, at most kDefaultCtx
     int64_t n_batch = 512;  ///< tokens of one pass, 1..4096; sets speed and scratch, never results
     int64_t max_out = 1;    ///< rows whose logits one pass may return, 1..n_batch
-    Type k_type = Type::F16, v_type = Type::F16;  ///< F32, F16, Q8_0 or Q4_0
+    Type k_type = Type::F16, v_type = Type::F16;  ///< of kKvTypes
 
     static constexpr int64_t kDefaultCtx = 4096;
 };
+
+/// "f32, f16, ...": the types a cache may have, for help and errors.
+std::string kv_type_names();
 
 class Session {
   public:

@@ -1,6 +1,7 @@
-// Packing at load. A packed container's matrices are in order already and stay in its mapping. Matrices are
-// packed one after the other in the order of the forward pass, each by all threads; a matrix's file pages are
-// dropped as soon as it is packed, so that peak memory is the packed copy plus one matrix.
+// Packing at load. Matrices are packed one after the other in the order of the forward pass, each by all
+// threads; file pages are dropped as soon as they are packed, so that peak memory is the packed copy plus a
+// few MiB. Those of a packed container (packed_file.cpp makes it) are in order and stay where they
+// are.
 #include "src/model/pack.h"
 
 namespace tessera {
@@ -43,14 +44,20 @@ void Packer::pack(const Job& job) {
     const int64_t n_matrices = w.n_expert > 0 ? w.n_expert : 1;
     pool_.run(n_matrices * units, [&](int64_t unit, int) {
         const int64_t e = unit / units, first = unit % units * kUnitGroups;
+        const int64_t last = std::min(first + kUnitGroups, groups);
         const std::byte* in = w.data + static_cast<size_t>(e) * w.expert_bytes;
         std::byte* matrix = out + static_cast<size_t>(e) * job.matrix_bytes;
-        for (int64_t g = first; g < std::min(first + kUnitGroups, groups); ++g) {
+        for (int64_t g = first; g < last; ++g) {
             const size_t at = static_cast<size_t>(g) * kernels::kGroupRows * w.row_bytes;
             const auto rows = std::min<int64_t>(kernels::kGroupRows, w.n_out - g * kernels::kGroupRows);
             pack_group(in + at, w.row_bytes, static_cast<int>(rows), w.n_in, matrix + at);
         }
+        const int64_t row0 = first * kernels::kGroupRows,
+                      row1 = std::min(last * kernels::kGroupRows, w.n_out);
+        model_.file_.release(
+            {in + static_cast<size_t>(row0) * w.row_bytes, static_cast<size_t>(row1 - row0) * w.row_bytes});
     });
+    // Once more for the pages that two units share.
     model_.file_.release({w.data, static_cast<size_t>(n_matrices) * w.expert_bytes});
     w.data = out;
     w.layout = Layout::Packed;

@@ -90,5 +90,7 @@ TEST(GgufMutation, EveryType) { run_mutants(test::every_type_bytes(), n_mutation
 
 TEST(GgufMutation, ManyKeys) { run_mutants(many_keys(), n_mutations() / 10, 2); }
 
+TEST(GgufMutation, Packed) { run_mutants(test::packed_bytes(), n_mutations() / 4, 3); }
+
 }  // namespace
 }  // namespace tessera

@@ -125,7 +125,7 @@ TEST(GgufWriter, PrivateTypesAreWritten) {
     const TempFolder dir;
     Writer writer(dir.at("m.gguf"));
     const int64_t shape[] = {32};
-    writer.add_tensor("packed", shape, 0x54530108, 40);
+    writer.add_tensor("private", shape, 0x10008, 40);
     ASSERT_TRUE(writer.begin_data());
     ASSERT_TRUE(writer.write(std::vector<std::byte>(40)));
     ASSERT_TRUE(writer.finish());
@@ -180,7 +180,7 @@ const Refused kRefused[] = {
     {"NoDimension", [](Writer& w) { w.add_tensor("t", {}, 0, 4); }, "1 to 4 dimensions"},
     {"PartialBlock", [](Writer& w) { w.add_tensor("t", kOddShape, 8, 34); }, "multiple of 32"},
     {"RetiredType", [](Writer& w) { w.add_tensor("t", kShape, 4, 256); }, "tensor 't'"},
-    {"PrivateEmpty", [](Writer& w) { w.add_tensor("t", kShape, 0x54530108, 0); }, "found 0"},
+    {"PrivateEmpty", [](Writer& w) { w.add_tensor("t", kShape, 0x10008, 0); }, "found 0"},
 };
 
 class GgufWriterRefuses : public testing::TestWithParam<Refused> {};

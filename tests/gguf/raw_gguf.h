@@ -97,6 +97,25 @@ inline std::string every_type_bytes() {
     return raw.f32("d.weight", 1).bytes();
 }
 
+/// An empty packed container.
+inline RawGguf packed_container() {
+    RawGguf raw;
+    raw.alignment = 64;
+    raw.u32("general.alignment", 64).u32("tessera.packed.version", 1);
+    return raw.string("tessera.packed.layout", "p8x4");
+}
+
+/// A packed container with a matrix, experts and a matrix in stock order, about 2 KB. The last byte is a
+/// tensor's.
+inline std::string packed_bytes() {
+    RawGguf raw = packed_container();
+    raw.u32("tessera.packed.alignment", 32);
+    raw.tensor("matrix", {32, 9}, 0x54530108, std::string(576, '\x01'));
+    raw.tensor("rows", {32, 2}, 8, std::string(68, '\x02'));
+    raw.f32("vector", 5);
+    return raw.tensor("experts", {32, 8, 3}, 0x54530102, std::string(576, '\x03')).bytes();
+}
+
 /// Bytes in an allocation of exactly their size, so that a sanitizer sees any read past the end.
 class ExactBytes {
   public:

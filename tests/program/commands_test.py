@@ -2,13 +2,9 @@
 import json
 import struct
 
-from program_case import LLAMA, ProgramCase, main
+from program_case import LLAMA, ProgramCase, main, text_value
 
-COMMANDS = ("run", "tokenize", "detokenize", "inspect", "logits", "bench", "info")
-
-
-def text_value(text):
-    return struct.pack("<Q", len(text)) + text
+COMMANDS = ("run", "tokenize", "detokenize", "inspect", "pack", "unpack", "logits", "bench", "info")
 
 
 class Help(ProgramCase):
@@ -43,7 +39,7 @@ class Usage(ProgramCase):
     def test_values_out_of_range(self):
         for option, value in [("--threads", "-1"), ("--threads", "257"), ("--ctx", "x"), ("--n-predict", "-2"),
                               ("--batch", "0"), ("--batch", "5000"), ("--temp", "hot"), ("--top-p", "2"),
-                              ("--seed", "-5"), ("--kv", "q8_0"), ("--kv", "f16,f32,f16"), ("--kv", ""),
+                              ("--seed", "-5"), ("--kv", "q4_k"), ("--kv", "f16,f32,f16"), ("--kv", ""),
                               ("--override-kv", "a=b"), ("--samplers", "nonsense"), ("--logit-bias", "1")]:
             with self.subTest(option=option, value=value):
                 self.refused(2, "run", LLAMA, "-p", "x", option, value, says=option)
@@ -167,8 +163,8 @@ class Inspect(ProgramCase):
         out = json.loads(self.fine("inspect", LLAMA, "--json"))
         self.assertEqual((out["architecture"], out["runs"]), ("llama", True))
         self.assertEqual(sum(t["elements"] for t in out["types"].values()), out["parameters"])
-        self.assertEqual(out["tensors"][0], {"name": "token_embd.weight", "type": "f16", "shape": [512, 128],
-                                             "bytes": 131072, "file": 0})
+        self.assertEqual(out["tensors"][0], {"name": "token_embd.weight", "type": "f16", "layout": "rows",
+                                             "shape": [512, 128], "bytes": 131072, "file": 0})
         self.assertEqual(out["keys"]["tokenizer.ggml.tokens"]["size"], 512)
         self.assertNotIn("tensors", json.loads(self.fine("inspect", LLAMA, "--json", "--keys")))
         self.assertNotIn("keys", json.loads(self.fine("inspect", LLAMA, "--json", "--tensors")))

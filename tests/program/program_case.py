@@ -65,6 +65,11 @@ def nmse(found, reference):
     return sum((a - b) ** 2 for a, b in zip(found, reference)) / sum(b * b for b in reference)
 
 
+def text_value(text):
+    """A string of bytes as a GGUF file holds it."""
+    return struct.pack("<Q", len(text)) + text
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit("usage: NAME_test.py PROGRAM [options of unittest]")

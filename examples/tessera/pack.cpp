@@ -1,0 +1,101 @@
+// tessera pack and tessera unpack: stock file to packed container and back. Both stream, so a model larger
+// than the memory can be converted. The conversion is src/model/packed_file.cpp.
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "common/cpu.h"
+#include "common/progress.h"
+#include "common/strings.h"
+#include "common/threads.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "quants/dispatch.h"
+#include "src/model/packed_file.h"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PackArgs {
+    std::string in, out;
+    int64_t n_threads = 0;
+};
+
+/// The file that `out` stands for, through links: the input itself and what is no file would be replaced.
+Result<std::string> resolve_output(const std::string& out, const gguf::File& in) {
+    const std::string shown = printable(out, 400);
+    std::error_code ignored;
+    const auto status = fs::status(out, ignored);
+    if (out == "-" || (fs::exists(status) && !fs::is_regular_file(status)))
+        return fail(ErrorCode::InvalidArgument, "OUT: expected the name of a file, found '%s'",
+                    shown.c_str());
+    for (int i = 0; i < in.n_files(); i++)
+        if (fs::equivalent(in.mapping(i).path(), out, ignored))
+            return fail(ErrorCode::InvalidArgument, "OUT: '%s' is the input; expected another file",
+                        shown.c_str());
+    const fs::path target = fs::canonical(out, ignored);
+    return ignored ? out : target.string();
+}
+
+Result<void> repack(const PackArgs& args, bool packs) {
+    TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
+    TSR_TRY(gguf::File in, gguf::File::open(args.in));
+    TSR_TRY(const std::string out, resolve_output(args.out, in));
+    const uint64_t in_bytes = in.total_bytes();
+    ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
+    const console::InterruptGuard guard;
+    pool.set_abort_flag(&guard.flag());
+    std::optional<ProgressBar> bar;
+    const bool shows_bar = console::verbosity() != console::Verbosity::Quiet;
+    const auto progress = [&](uint64_t done, uint64_t total) {
+        if (!bar) bar.emplace(packs ? "packing" : "unpacking", total, ProgressBar::Unit::Bytes, shows_bar);
+        bar->update(done);
+    };
+    const RepackContext context{.pool = pool, .kernels = *isa->table, .progress = progress};
+    TSR_TRY_VOID(packs ? pack_file(std::move(in), out, context) : unpack_file(in, out, context));
+    bar.reset();
+    std::error_code ignored;
+    const auto out_bytes = fs::file_size(out, ignored);
+    console::note("%s %s, %s, to %s, %s", packs ? "packed" : "unpacked", printable(args.in, 400).c_str(),
+                  format_bytes(in_bytes).c_str(), printable(args.out, 400).c_str(),
+                  format_bytes(out_bytes).c_str());
+    return {};
+}
+
+Action declare(Options& options, bool packs) {
+    auto args = std::make_shared<PackArgs>();
+    options.required("IN", args->in,
+                     packs ? "A GGUF model; of a split model the first part." : "A packed model.");
+    options.required("OUT", args->out, "The file to write; it appears when it is complete.");
+    options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
+                    "Worker threads; 0: the physical cores that this process may use.");
+    return [args, packs] { return repack(*args, packs); };
+}
+
+}  // namespace
+
+const Command kPack = {
+    .name = "pack",
+    .summary = "put a model into the order of the kernels, to load at once",
+    .help =
+        "Writes a packed model file, whose weights lie in the order in which they are computed with: it is\n"
+        "used by mapping it into memory, without a copy, and processes share it. Results are the same, bit\n"
+        "for bit. Only tessera reads such files; unpack gives the stock file back.",
+    .examples =
+        "  tessera pack model.gguf model.packed.gguf\n"
+        "  tessera run model.packed.gguf -p \"Once upon a time\"\n",
+    .declare = [](Options& options) { return declare(options, true); }};
+
+const Command kUnpack = {
+    .name = "unpack",
+    .summary = "give the stock file of a packed model back",
+    .help =
+        "Writes the stock GGUF file that a packed model was made from: the same keys, tensors and bytes, in\n"
+        "the same order; of a split model as one file.",
+    .examples = "  tessera unpack model.packed.gguf model.gguf\n",
+    .declare = [](Options& options) { return declare(options, false); }};
+
+}  // namespace tessera
