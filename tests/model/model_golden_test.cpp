@@ -107,6 +107,25 @@ TEST(DefaultModel, SameBitsAcrossKvChunks) {
     }
 }
 
+/// The committed file is our own encoder's work on the trained weights.
+TEST(DefaultModel, IsTheTrainedModelInOurQ8) {
+    TSR_NEED_SHARED("models/tiny/tiny-f16.gguf");
+    auto trained = gguf::File::open(shared("models/tiny/tiny-f16.gguf"));
+    auto ours = gguf::File::open(std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf");
+    ASSERT_TRUE(trained && ours);
+    ASSERT_EQ(trained->tensors().size(), ours->tensors().size());
+    for (const gguf::TensorInfo& from : trained->tensors()) {
+        const gguf::TensorInfo* to = ours->find_tensor(from.name);
+        ASSERT_TRUE(to) << from.name;
+        EXPECT_EQ(to->type, from.n_dims == 2 ? Type::Q8_0 : Type::F32) << from.name;
+        std::vector<float> x(static_cast<size_t>(from.n_elements()));
+        type_info(from.type).dequantize(from.data.data(), x.data(), from.n_elements());
+        std::vector<std::byte> bytes(to->data.size());
+        type_info(to->type).quantize(x.data(), nullptr, bytes.data(), from.n_elements());
+        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), to->data.begin())) << from.name;
+    }
+}
+
 /// What a smaller cache costs, with keys and values of their own types.
 TEST(DefaultModel, QuantizedCacheIsClose) {
     const std::string path = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
