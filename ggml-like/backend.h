@@ -112,15 +112,17 @@ class Backend {
     /// angles[t, i] = magnitude * (cos, sin)(pos_t * freq[i]).
     virtual void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) = 0;
 
-    /// y[t] = rms_norm(x[rows[t]]) * w; rows empty = all n_tok in order.
-    virtual void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, std::span<const int32_t> rows,
-                      Act& y) = 0;
+    /// y[t] = rms_norm(x[t]) * w.
+    virtual void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) = 0;
 
     virtual void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) = 0;
 
     virtual void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) = 0;
 
-    /// y[t, h] = softmax(scale q[t, h] . K) V over the keys the token may see.
+    /// Row i of `a` becomes its row rows[i] (rising): later verbs then work on the wanted rows alone.
+    virtual void keep_rows(std::span<const int32_t> rows, Act& a) = 0;
+
+    /// y[t, h] = softmax(scale q[t, h] . K) V over the keys the token may see, for the segments' rows.
     virtual void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) = 0;
 
     /// y = activation(Wg x) * (Wu x).

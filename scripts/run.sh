@@ -16,29 +16,29 @@ root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 build=$root/build/release
 "$root/scripts/setup.sh" --run
 
-# Shows the build's progress on a terminal; elsewhere only what went wrong.
+# Runs a step of the build; what it says is shown only if it fails.
 quietly() {
     local log
     log=$(mktemp)
-    if [[ -t 2 ]]; then
-        "$@" >&2 </dev/null || status=$?
-    elif ! "$@" >"$log" 2>&1 </dev/null; then
-        status=1
+    if ! "$@" >"$log" 2>&1 </dev/null; then
         cat "$log" >&2
-    fi
-    rm -f "$log"
-    if ((${status:-0})); then
+        rm -f "$log"
         echo "run: failed: $*" >&2
         exit 1
     fi
+    rm -f "$log"
 }
 if [[ ! -f $build/build.ninja ]]; then
     # The tests need more packages; scripts/test.sh turns them on in the same folder.
-    quietly cmake -S "$root" --preset release --log-level=WARNING -DTSR_BUILD_TESTS=OFF
+    quietly cmake -S "$root" --preset release -DTSR_BUILD_TESTS=OFF
 fi
 if ! ninja -C "$build" -n tessera 2>/dev/null | grep -q 'no work to do'; then
     echo "run: building the program ..." >&2
-    quietly cmake --build "$build" --target tessera
+    if [[ -t 2 ]]; then
+        cmake --build "$build" --target tessera >&2 </dev/null  # ninja's one line of progress
+    else
+        quietly cmake --build "$build" --target tessera
+    fi
 fi
 
 exec "$build/examples/tessera/tessera" run -p "$prompt" "$@"

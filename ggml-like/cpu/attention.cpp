@@ -184,7 +184,15 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
     weigh_values(unit, begin, end, chunk_out, worker);
 }
 
-void CpuBackend::finish_row(float* out, float sum, int64_t n) { vec_.scale(out, 1.0f / sum, n); }
+void CpuBackend::finish_unit(const AttendUnit& unit, const float* sums, Act& y) {
+    const int64_t head_dim = unit.args->kv.head_dim, n_group = unit.n_group();
+    for (int64_t r = 0; r < unit.n_rows(); ++r)
+        vec_.scale(y.row(unit.act_row(r)) + unit.act_col(r), 1.0f / sums[r], head_dim);
+    if (!y.wants_int8) return;
+    // The heads of a group are neighbours; int8 blocks that lie across groups wait for the whole row.
+    for (int64_t r = 0; r < unit.n_rows() && n_group * head_dim % kernels::kActBlock == 0; r += n_group)
+        quantize_part(y, unit.act_row(r), unit.act_col(r), n_group * head_dim);
+}
 
 void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows();
@@ -209,8 +217,8 @@ void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
     for (int64_t r = 0; r < n_rows; ++r) {
         float* out = y.row(unit.act_row(r)) + unit.act_col(r);
         std::memcpy(out, a.run_out + r * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
-        finish_row(out, a.run_sum[r], head_dim);
     }
+    finish_unit(unit, a.run_sum, y);
 }
 
 /// Few tokens: chunks are units too, so that one long sequence uses every thread. Partial results of a round
@@ -231,7 +239,10 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
     };
     // Rows of a unit are consecutive: those of the segments before it, then those of the KV heads before it.
     auto first_row = [&](const AttendUnit& unit) {
-        return unit.segment->row0 * n_head + unit.kv_head * unit.n_rows();
+        int64_t n_tok = 0;
+        for (const Segment* before = segments.data(); before != unit.segment; ++before)
+            n_tok += before->n_tok;
+        return n_tok * n_head + unit.kv_head * unit.n_rows();
     };
     int64_t first_chunk = INT64_MAX, last_chunk = 0;
     for (const Segment& segment : segments) {
@@ -267,8 +278,8 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
                                            outs + at * head_dim, head_dim);
                     }
                 }
-                if (round + n_chunks > last_chunk) finish_row(run, run_sum[row], head_dim);
             }
+            if (round + n_chunks > last_chunk) finish_unit(unit, run_sum + first_row(unit), y);
         });
     }
 }
@@ -295,7 +306,9 @@ void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Se
                          worker);
         });
     }
-    quantize_rows(y, n_tok);
+    if (y.wants_int8 && args.n_head / args.kv.n_head_kv * args.kv.head_dim % kernels::kActBlock != 0)
+        for (const Segment& segment : segments)
+            pool_.run(segment.n_tok, [&](int64_t t, int) { quantize_part(y, segment.row0 + t, 0, y.dim); });
 }
 
 }  // namespace tessera

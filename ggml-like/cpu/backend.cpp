@@ -17,11 +17,9 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(ThreadPool& pool, const k
     if (!vec) return fail(ErrorCode::Internal, "no vector verbs for the instruction set '%s'", kernels.name);
     std::unique_ptr<CpuBackend> backend(new CpuBackend(pool, kernels, *vec, limits));
 
-    const int64_t tok_block = std::min(limits.max_rows, cpu::kTokBlock);
-    const int64_t unit_rows = std::max(cpu::kUnitRows, limits.head_dim);
     const size_t kernel_floats =
         std::max(kernels::kScratchFloats, kernels::kPackedScratchBytes / sizeof(float));
-    const size_t tile_floats = static_cast<size_t>(2 * tok_block * unit_rows);
+    const size_t tile_floats = static_cast<size_t>(2 * cpu::tile_floats(limits.max_rows, limits.head_dim));
     const size_t attention_floats =
         cpu::attention_scratch_floats(limits.n_head, limits.n_head_kv, limits.head_dim);
     const size_t partial_rows = static_cast<size_t>(cpu::kSplitMaxTok * cpu::kSplitRound * limits.n_head);
@@ -79,11 +77,9 @@ void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segm
     }
 }
 
-void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, std::span<const int32_t> rows,
-                      Act& y) {
+void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
     pool_.run(n_tok, [&](int64_t t, int) {
-        const int64_t from = rows.empty() ? t : rows[static_cast<size_t>(t)];
-        vec_.rms_norm(x.row(from), w.data, x.dim, eps, y.row(t));
+        vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
         if (y.wants_int8) quantize_part(y, t, 0, y.dim);
     });
 }
@@ -93,9 +89,24 @@ void CpuBackend::quantize_part(Act& y, int64_t t, int64_t col, int64_t n) {
     kernels_.quantize_act(y.f32 + at, n, {y.q + at, y.d + at / 32, y.s + at / 32, y.sum16 + at / 16});
 }
 
-void CpuBackend::quantize_rows(Act& y, int64_t n_tok) {
-    if (!y.wants_int8) return;
-    pool_.run(n_tok, [&](int64_t t, int) { quantize_part(y, t, 0, y.dim); });
+namespace {
+
+/// Row i of one array becomes row rows[i]. Rows rise, so each is read before it is overwritten.
+template <class T>
+void keep_rows_of(T* array, int64_t width, std::span<const int32_t> rows) {
+    for (size_t i = 0; array && i < rows.size(); ++i)
+        std::memmove(array + static_cast<int64_t>(i) * width, array + rows[i] * width,
+                     static_cast<size_t>(width) * sizeof(T));
+}
+
+}  // namespace
+
+void CpuBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
+    keep_rows_of(a.f32, a.dim, rows);
+    keep_rows_of(a.q, a.dim, rows);
+    keep_rows_of(a.d, a.dim / 32, rows);
+    keep_rows_of(a.s, a.dim / 32, rows);
+    keep_rows_of(a.sum16, a.dim / 16, rows);
 }
 
 }  // namespace tessera

@@ -32,12 +32,12 @@ class CpuBackend final : public Backend {
 
     void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override;
     void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override;
-    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, std::span<const int32_t> rows,
-              Act& y) override;
+    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) override;
     void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
     void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override;
     void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override;
     void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
+    void keep_rows(std::span<const int32_t> rows, Act& a) override;
     void moe_route(const Act& x, int64_t n_tok, const Weight& router, RouterKind kind,
                    MoeRoutes& routes) override;
     void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
@@ -80,10 +80,10 @@ class CpuBackend final : public Backend {
     void weigh_values(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
     void attend_whole(const AttendUnit& unit, Act& y, int worker);
     void attend_split(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y);
-    void finish_row(float* out, float sum, int64_t n);
+    /// Divides a unit's rows, which are in y, by their sums, and quantizes them.
+    void finish_unit(const AttendUnit& unit, const float* sums, Act& y);
     /// Fills the int8 image of part of a row whose floats are done; col and n are multiples of 32.
     void quantize_part(Act& y, int64_t t, int64_t col, int64_t n);
-    void quantize_rows(Act& y, int64_t n_tok);
 
     ThreadPool& pool_;
     const kernels::KernelTable& kernels_;

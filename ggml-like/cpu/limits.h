@@ -11,9 +11,11 @@ namespace tessera::cpu {
 /// Tokens that one unit multiplies before its epilogue: a tile of 256 x 64 f32 is 64 KiB, within L2 next to
 /// the weights' panel, and unpacking the panel (worth about 3 tokens) is shared by 256.
 constexpr int64_t kTokBlock = 256;
-/// Rows of a unit: two threads get 16 units of each of a 1B model's smallest matrices, and 64 rows are 2
-/// groups of the 32-row GEMV.
+/// Rows of a unit of many tokens.
 constexpr int64_t kUnitRows = 64;
+/// With few tokens a unit is a stretch of memory to be streamed, and each start costs: the longer the better,
+/// as long as every thread gets several.
+constexpr int64_t kStreamTok = 8, kStreamRows = 256, kUnitsPerThread = 4;
 
 /// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 64 KiB.
 constexpr int64_t kQueryRows = 64;
@@ -30,6 +32,18 @@ constexpr int64_t kSplitRound = 64;
 
 /// Tokens of an attention unit for G query heads a KV head.
 inline int64_t query_tokens(int64_t n_group) { return std::max<int64_t>(1, kQueryRows / n_group); }
+
+/// Rows of a unit of a matrix: a multiple of kUnitRows, except that a short matrix is one unit.
+inline int64_t unit_rows(int64_t n_rows, int64_t n_tok, int n_threads) {
+    if (n_tok > kStreamTok) return kUnitRows;
+    const int64_t share = n_rows / (kUnitsPerThread * n_threads) / kUnitRows * kUnitRows;
+    return std::clamp(share, kUnitRows, kStreamRows);
+}
+
+/// Floats of one tile of results: many tokens by kUnitRows, or few by kStreamRows; a head is never cut.
+inline int64_t tile_floats(int64_t max_rows, int64_t head_dim) {
+    return std::max(std::min(max_rows, kTokBlock) * std::max(kUnitRows, head_dim), kStreamTok * kStreamRows);
+}
 
 inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }
 

@@ -60,24 +60,28 @@ void CpuBackend::linear_unit(const LinearOut& out, int64_t row0, int64_t n_rows,
 }
 
 void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
+    const auto rows_of = [&](const LinearOut& out) {
+        return cpu::unit_rows(out.w.n_out, n_tok, pool_.n_threads());
+    };
     int64_t n_units = 0;
-    for (const LinearOut& out : outs) n_units += n_blocks(out.w.n_out, cpu::kUnitRows);
+    for (const LinearOut& out : outs) n_units += n_blocks(out.w.n_out, rows_of(out));
     pool_.run(n_units, [&](int64_t unit, int worker) {
         size_t i = 0;
-        for (int64_t n; unit >= (n = n_blocks(outs[i].w.n_out, cpu::kUnitRows)); ++i) unit -= n;
-        const int64_t row0 = unit * cpu::kUnitRows;
-        linear_unit(outs[i], row0, std::min(cpu::kUnitRows, outs[i].w.n_out - row0), x, n_tok, worker);
+        for (int64_t n; unit >= (n = n_blocks(outs[i].w.n_out, rows_of(outs[i]))); ++i) unit -= n;
+        const int64_t n_rows = rows_of(outs[i]), row0 = unit * n_rows;
+        linear_unit(outs[i], row0, std::min(n_rows, outs[i].w.n_out - row0), x, n_tok, worker);
     });
 }
 
 void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) {
     const int64_t head_dim = args.kv.head_dim;
-    const int64_t unit_heads = std::max<int64_t>(1, cpu::kUnitRows / head_dim);
     const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
     const Weight* weights[3] = {&args.wq, &args.wk, &args.wv};
     const Vector* biases[3] = {&args.bq, &args.bk, &args.bv};
     int64_t n_tok = 0;
     for (const Segment& segment : segments) n_tok = std::max(n_tok, segment.row0 + segment.n_tok);
+    const int64_t q_rows = cpu::unit_rows(args.n_head * head_dim, n_tok, pool_.n_threads());
+    const int64_t unit_heads = std::max<int64_t>(1, q_rows / head_dim);
     int64_t n_units = 0;
     for (const int64_t n : n_heads) n_units += n_blocks(n, unit_heads);
 
@@ -103,7 +107,7 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
 void CpuBackend::gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
                             int64_t n_tok, Act& y, int worker) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
-    float* up_tile = gate_tile + std::min(cpu::kTokBlock, limits_.max_rows) * cpu::kUnitRows;
+    float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
     for (const int64_t end = tok0 + n_tok; tok0 < end; tok0 += cpu::kTokBlock) {
         const int64_t n = std::min(cpu::kTokBlock, end - tok0);
         multiply(args.gate, row0, n_rows, x, tok0, n, gate_tile, n_rows, worker);
@@ -120,9 +124,10 @@ void CpuBackend::gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows,
 }
 
 void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
-    pool_.run(n_blocks(args.gate.n_out, cpu::kUnitRows), [&](int64_t unit, int worker) {
-        const int64_t row0 = unit * cpu::kUnitRows;
-        gated_unit(args, row0, std::min(cpu::kUnitRows, args.gate.n_out - row0), x, 0, n_tok, y, worker);
+    const int64_t n_rows = cpu::unit_rows(args.gate.n_out, n_tok, pool_.n_threads());
+    pool_.run(n_blocks(args.gate.n_out, n_rows), [&](int64_t unit, int worker) {
+        const int64_t row0 = unit * n_rows;
+        gated_unit(args, row0, std::min(n_rows, args.gate.n_out - row0), x, 0, n_tok, y, worker);
     });
 }
 

@@ -12,6 +12,10 @@ constexpr const VecTable* kTables[] = {
 #if defined(TSR_HAVE_AVX2)
     &kVecAvx2,
 #endif
+#if defined(TSR_HAVE_NEON)
+    &kVecDotprod,
+    &kVecNeon,
+#endif
     &kVecScalar,
 };
 

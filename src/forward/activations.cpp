@@ -82,6 +82,7 @@ Result<Activations> Activations::create(const Model& model, int64_t max_tok, int
         s.act->s = a.arena.take<float>(n / 32).data();
         s.act->sum16 = a.arena.take<int16_t>(n / 16).data();
     }
+    a.wanted.reserve(static_cast<size_t>(max_out));
     a.routes.n_expert = h.moe.n_expert;
     a.routes.n_used = h.moe.n_used;
     a.routes.expert = a.arena.take<int32_t>(n_routes).data();

@@ -1,6 +1,8 @@
 #pragma once
 // All scratch of the forward pass, sized once from the model and the largest batch. One owner: a session or
 // engine.
+#include <vector>
+
 #include "common/arena.h"
 #include "ggml-like/backend.h"
 #include "src/model/model.h"
@@ -20,6 +22,7 @@ struct Activations {
     Act out;         // [max_out, n_embd]  normed rows for the head
     Act logits;      // [max_out, n_vocab]
     MoeRoutes routes;
+    std::vector<Segment> wanted;  // [max_out] the rows of the last layer that go on
 
     /// max_tok: rows of the largest batch; max_out: rows whose logits may be wanted at once.
     static Result<Activations> create(const Model& model, int64_t max_tok, int64_t max_out);
