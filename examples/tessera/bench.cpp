@@ -9,6 +9,7 @@
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
+#include "examples/tessera/parallel_decode.h"
 #include "examples/tessera/roofline.h"
 
 namespace tessera {
@@ -18,7 +19,7 @@ namespace {
 struct BenchArgs {
     ModelOptions model;
     SessionFlags session;
-    int64_t n_prompt = 512, n_generate = 128, depth = 0, n_samples = 5;
+    int64_t n_prompt = 512, n_generate = 128, depth = 0, n_seq = 1, n_samples = 5;
     bool json = false;
 };
 
@@ -27,11 +28,14 @@ struct Test {
     bool is_prompt;  // all tokens at once, else one at a time
     int64_t n_tok;
     int64_t depth;
+    int64_t n_seq;  // sequences that decode side by side
 
     std::string name() const {
+        const std::string by = n_seq > 1 ? strf("xB%lld", static_cast<long long>(n_seq)) : "";
         const std::string at = depth > 0 ? strf("@d%lld", static_cast<long long>(depth)) : "";
-        return strf("%s%lld", is_prompt ? "pp" : "tg", static_cast<long long>(n_tok)) + at;
+        return strf("%s%lld", is_prompt ? "pp" : "tg", static_cast<long long>(n_tok)) + by + at;
     }
+    int64_t all_tokens() const { return n_tok * n_seq; }
 };
 
 /// What a test moves and computes.
@@ -54,10 +58,11 @@ Work work(const Model& model, const SessionFlags& flags, const Test& test) {
     Work work;
     for (int64_t at = 0; at < test.n_tok; at += n_pass) {
         const auto end = static_cast<double>(test.depth + std::min(at + n_pass, test.n_tok));
-        work.bytes += static_cast<double>(model.bytes_per_token()) + kv_row * end;
+        work.bytes +=
+            static_cast<double>(model.bytes_per_token()) + kv_row * end * static_cast<double>(test.n_seq);
     }
-    const auto n_tok = static_cast<double>(test.n_tok);
-    const double n_keys = n_tok * (static_cast<double>(test.depth) + (n_tok + 1) / 2);
+    const auto n_tok = static_cast<double>(test.all_tokens());
+    const double n_keys = n_tok * (static_cast<double>(test.depth) + static_cast<double>(test.n_tok + 1) / 2);
     const double n_heads = test.is_prompt ? 1 : n_tok;
     work.macs = static_cast<double>(model.macs_per_token()) * n_tok + attention_row * n_keys +
                 static_cast<double>(model.head_macs()) * n_heads;
@@ -79,6 +84,7 @@ class Bench {
   private:
     Result<void> prepare();
     Result<double> time_once(const Test& test);
+    Result<double> time_parallel(const Test& test);
     Result<Outcome> measure(const Test& test);
     Json as_json(const Test& test, const Outcome& outcome) const;
     std::string as_row(const Test& test, const Outcome& outcome) const;
@@ -87,6 +93,7 @@ class Bench {
     const BenchArgs& args_;
     LoadedModel loaded_;
     std::unique_ptr<engine::Session> session_;
+    std::unique_ptr<ParallelDecode> parallel_;  // only with several sequences
     std::unique_ptr<Roofline> roofline_;
     std::vector<int32_t> tokens_;  // fixed, for depth and test
 };
@@ -101,12 +108,28 @@ Result<void> Bench::prepare() {
     Rng rng(1);
     const auto n_vocab = static_cast<uint64_t>(loaded_.model->hparams().n_vocab);
     for (int64_t i = 0; i < n_tok; i++) tokens_.push_back(static_cast<int32_t>(rng.next_u64() % n_vocab));
-    return eval_prompt(*session_, std::span(tokens_).first(static_cast<size_t>(args_.depth)),
-                       args_.session.n_batch);
+    const auto filled = std::span(tokens_).first(static_cast<size_t>(args_.depth));
+    if (args_.n_seq > 1) {
+        TSR_TRY(parallel_, ParallelDecode::create(loaded_.model, *loaded_.pool, options, args_.n_seq));
+        if (!parallel_->fill(filled)) return fail(ErrorCode::Cancelled, "the benchmark was cancelled");
+    }
+    return eval_prompt(*session_, filled, args_.session.n_batch);
+}
+
+/// The same for sequences side by side; each gets the same tokens.
+Result<double> Bench::time_parallel(const Test& test) {
+    parallel_->truncate(test.depth);
+    const auto tokens =
+        std::span(tokens_).subspan(static_cast<size_t>(test.depth), static_cast<size_t>(test.n_tok));
+    const double start = now_seconds();
+    for (const int32_t token : tokens)
+        if (!parallel_->step(token)) return fail(ErrorCode::Cancelled, "the benchmark was cancelled");
+    return now_seconds() - start;
 }
 
 /// Seconds of the test's passes; the session is left at its end.
 Result<double> Bench::time_once(const Test& test) {
+    if (test.n_seq > 1) return time_parallel(test);
     session_->truncate(test.depth);
     const auto tokens =
         std::span(tokens_).subspan(static_cast<size_t>(test.depth), static_cast<size_t>(test.n_tok));
@@ -123,7 +146,7 @@ Result<Outcome> Bench::measure(const Test& test) {
     for (int64_t i = 0; i < args_.n_samples; i++) {
         roofline_->sample();
         TSR_TRY(const double seconds, time_once(test));
-        outcome.samples.push_back(static_cast<double>(test.n_tok) / seconds);
+        outcome.samples.push_back(static_cast<double>(test.all_tokens()) / seconds);
     }
     outcome.best = *std::max_element(outcome.samples.begin(), outcome.samples.end());
     outcome.median = median_of(outcome.samples);
@@ -132,7 +155,7 @@ Result<Outcome> Bench::measure(const Test& test) {
 
 /// Work per second at the median, in 10^9.
 Work rates(const Work& work, const Test& test, const Outcome& outcome) {
-    const double per_second = outcome.median / static_cast<double>(test.n_tok) / 1e9;
+    const double per_second = outcome.median / static_cast<double>(test.all_tokens()) / 1e9;
     return {work.bytes * per_second, work.macs * per_second};
 }
 
@@ -179,8 +202,8 @@ std::string Bench::as_row(const Test& test, const Outcome& outcome) const {
 Result<void> Bench::run() {
     TSR_TRY_VOID(prepare());
     if (!args_.json) TSR_TRY_VOID(console::print(heading()));
-    for (const Test& test :
-         {Test{true, args_.n_prompt, args_.depth}, Test{false, args_.n_generate, args_.depth}}) {
+    for (const Test& test : {Test{true, args_.n_prompt, args_.depth, 1},
+                             Test{false, args_.n_generate, args_.depth, args_.n_seq}}) {
         if (test.n_tok == 0) continue;
         TSR_TRY(const Outcome outcome, measure(test));
         TSR_TRY_VOID(console::print(args_.json ? json_line(as_json(test, outcome)) : as_row(test, outcome)));
@@ -201,6 +224,8 @@ Action declare(Options& options) {
     options.integer("-n,--n-predict", args->n_generate, 0, kMost,
                     "Tokens of the decode test; 0 leaves it out.");
     options.integer("-d,--depth", args->depth, 0, kMost, "Positions that are filled before each test.");
+    options.integer("-b,--sequences", args->n_seq, 1, 256,
+                    "Sequences that the decode test advances side by side, a token each a pass.");
     options.integer("-r,--repetitions", args->n_samples, 1, 1000, "Samples of each test.");
     args->session.declare_batch(options);
     args->session.declare_kv(options);
@@ -219,7 +244,8 @@ const Command kBench = {
     .summary = "measure the speed of a model",
     .help =
         "Measures a prompt of N tokens (ppN) and the decoding of N tokens one by one (tgN), after D\n"
-        "positions (@dD). tokens/s is the median of the samples.\n"
+        "positions (@dD), of B sequences side by side (xB). tokens/s, of all sequences together, is the\n"
+        "median of the samples.\n"
         "  GB/s    weights that a token reads, once a pass, and the keys and values up to its end\n"
         "  GMAC/s  products of the layers for each token, of the head for each row of logits, and two\n"
         "          of attention for each key seen, head by head\n"
@@ -228,6 +254,7 @@ const Command kBench = {
     .examples =
         "  tessera bench model.gguf\n"
         "  tessera bench model.gguf -p 0 -n 32 -d 4096 -t 8\n"
+        "  tessera bench model.gguf -p 0 -n 32 -b 8\n"
         "  tessera bench model.gguf -p 512 -n 128 -r 9 --json > result.jsonl\n",
     .declare = declare};
 

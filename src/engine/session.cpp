@@ -35,6 +35,17 @@ std::string kv_type_names() {
     return names;
 }
 
+Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch) {
+    const Hparams& h = model.hparams();
+    return CpuBackend::create(pool, model.kernels(),
+                              {.max_tok = n_batch,
+                               .max_rows = n_batch * std::max<int64_t>(1, h.moe.n_used),
+                               .n_head = h.n_head,
+                               .n_head_kv = h.n_head_kv,
+                               .head_dim = h.head_dim,
+                               .n_expert = h.moe.n_expert});
+}
+
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, ThreadPool& pool,
                                                  const SessionOptions& options) {
     const Hparams& h = model->hparams();
@@ -50,13 +61,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
     std::unique_ptr<Session> session(new Session());
     session->n_ctx_ = n_ctx;
     session->pool_ = &pool;
-    const CpuBackend::Limits limits{.max_tok = n_batch,
-                                    .max_rows = n_batch * std::max<int64_t>(1, h.moe.n_used),
-                                    .n_head = h.n_head,
-                                    .n_head_kv = h.n_head_kv,
-                                    .head_dim = h.head_dim,
-                                    .n_expert = h.moe.n_expert};
-    TSR_TRY(session->backend_, CpuBackend::create(pool, model->kernels(), limits));
+    TSR_TRY(session->backend_, create_backend(*model, pool, n_batch));
     TSR_TRY(session->activations_, Activations::create(*model, n_batch, std::min(options.max_out, n_batch)));
     const int64_t n_pages = (n_ctx + kKvPage - 1) / kKvPage;
     TSR_TRY(kv::PagePool pages, kv::PagePool::create(kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim,

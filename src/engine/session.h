@@ -26,6 +26,9 @@ struct SessionOptions {
 /// "f32, f16, ...": the types a cache may have, for help and errors.
 std::string kv_type_names();
 
+/// A backend with scratch for passes of this model of up to n_batch tokens.
+Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch);
+
 class Session {
   public:
     /// `pool` outlives the session. Errors: options out of range, or no memory for a named buffer.
