@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Compares the speed of two builds on the same machine: runs `tessera bench` of each in turn, several times, and
+prints the ratio of the medians. Taking turns lets a machine whose speed wanders slow both alike.
+
+  scripts/perf_compare.py BASE HEAD MODEL [--rounds 5] [--tolerance 0.03] [-- BENCH OPTIONS...]
+
+BASE and HEAD are tessera programs, e.g. build/base/examples/tessera/tessera. Exit status 1 when HEAD is slower than
+BASE by more than the tolerance in any test.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+
+
+def bench(program, model, options):
+    """One run's results: test name -> tokens per second."""
+    command = [program, "bench", model, "--json", *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"perf_compare: {' '.join(command)} failed: {done.stderr.strip()}")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    return {result["test"]: result["tokens_per_s"] for result in results}
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("base")
+    arguments.add_argument("head")
+    arguments.add_argument("model")
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--tolerance", type=float, default=0.03)
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    args, bench_options = arguments.parse_args(sys.argv[1:end]), sys.argv[end + 1:]
+
+    speeds = {}  # test -> ([base], [head])
+    for i in range(args.rounds):
+        # Who goes first changes, so that neither always runs on the warmer machine.
+        for which in ((0, 1), (1, 0))[i % 2]:
+            program = (args.base, args.head)[which]
+            for test, speed in bench(program, args.model, bench_options).items():
+                speeds.setdefault(test, ([], []))[which].append(speed)
+
+    slower = False
+    print(f"{'test':16} {'base':>10} {'head':>10} {'ratio':>7}  (medians of {args.rounds}, tokens/s)")
+    for test, (base, head) in speeds.items():
+        ratio = statistics.median(head) / statistics.median(base)
+        worse = ratio < 1 - args.tolerance
+        slower = slower or worse
+        print(f"{test:16} {statistics.median(base):10.2f} {statistics.median(head):10.2f} {ratio:7.3f}"
+              + ("  slower" if worse else ""))
+    return 1 if slower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
