@@ -71,10 +71,12 @@ struct GatedArgs {
     Activation activation = Activation::Silu;
 };
 
-/// q = Wq x, and keys and values into the cache: bias, rotation, store.
+/// q = Wq x, and keys and values into the cache: bias, norm of each q and k head, rotation, store.
 struct QkvArgs {
     Weight wq, wk, wv;
     Vector bq, bk, bv;
+    Vector q_norm, k_norm;  // [head_dim] or empty
+    float norm_eps = 0;
     int64_t n_head = 0;
     RopeKind rope = RopeKind::None;
     int64_t n_rot = 0;

@@ -79,6 +79,7 @@ void CpuBackend::store_values(const KvLayer& kv, const Segment& segment, int64_t
 void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
                            int64_t tok0, int64_t n_tok, std::span<const Segment> segments, Act& q) {
     const int64_t head_dim = args.kv.head_dim;
+    const Vector& norm = part == 0 ? args.q_norm : args.k_norm;
     for (const Segment& segment : segments) {
         const int64_t first = std::max(segment.row0, tok0);
         const int64_t last = std::min(segment.row0 + segment.n_tok, tok0 + n_tok);
@@ -86,6 +87,7 @@ void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* t
         float* rows = tile + (first - tok0) * tile_stride;
         for (int64_t t = first; part < 2 && t < last; ++t) {
             float* row = rows + (t - first) * tile_stride;
+            if (norm) vec_.rms_norm(row, norm.data, head_dim, args.norm_eps, row);
             if (args.rope == RopeKind::Norm) vec_.rope_norm(row, args.angles->row(t), args.n_rot);
             if (args.rope == RopeKind::Neox) vec_.rope_neox(row, args.angles->row(t), args.n_rot);
             if (args.kv.rotates_keys()) rotate_key(row, head_dim);

@@ -8,7 +8,7 @@ namespace tessera {
 
 namespace {
 
-constexpr const ArchSpec* kAll[] = {&arch::kLlama};
+constexpr const ArchSpec* kAll[] = {&arch::kLlama, &arch::kQwen2, &arch::kQwen3, &arch::kQwen3Moe};
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 #pragma once
 // An architecture as data: what its file is called, which tensors it has, and which of the forward pass's
-// switches it sets. One ArchSpec per file of src/arch; everything that differs between models is a field
-// here.
+// switches it sets. The specs are in src/arch, a file for each family; everything that differs between models
+// is a field here.
 #include <span>
 #include <string_view>
 #include <variant>
@@ -12,7 +12,7 @@
 namespace tessera {
 
 /// Symbolic dimensions of tensors, resolved from Hparams.
-enum class Dim : uint8_t { None, Embd, Q, Kv, Ff, FfExpert, Expert, Vocab, RotHalf };
+enum class Dim : uint8_t { None, Embd, Q, Kv, Ff, FfExpert, Expert, Vocab, RotHalf, Head };
 
 /// When a tensor must be there.
 enum class Need : uint8_t { Always, Optional, Dense, Expert };
@@ -37,7 +37,7 @@ struct ArchSpec {
     Activation activation = Activation::Silu;
     RouterKind router = RouterKind::SoftmaxTopK;
     std::span<const ModelTensor> model_tensors;
-    std::span<const LayerTensor> layer_tensors;
+    std::span<const std::span<const LayerTensor>> layer_tensors;  // in groups
 };
 
 /// Every architecture we run.

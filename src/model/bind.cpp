@@ -31,6 +31,8 @@ int64_t Binder::size_of(Dim dim) const {
             return h.n_vocab;
         case Dim::RotHalf:
             return h.rope.n_rot / 2;
+        case Dim::Head:
+            return h.head_dim;
     }
     return 0;
 }
@@ -110,8 +112,9 @@ Result<void> Binder::bind_all() {
     if (!w.output) w.output = w.token_embd;
     w.layers.resize(static_cast<size_t>(model_.hparams_.n_layer));
     for (size_t i = 0; i < w.layers.size(); ++i)
-        for (const LayerTensor& row : arch.layer_tensors)
-            TSR_TRY_VOID(bind(row, strf("blk.%zu.%s", i, std::string(row.name).c_str()), w.layers[i]));
+        for (const std::span<const LayerTensor> group : arch.layer_tensors)
+            for (const LayerTensor& row : group)
+                TSR_TRY_VOID(bind(row, strf("blk.%zu.%s", i, std::string(row.name).c_str()), w.layers[i]));
     for (int64_t i = 0; i < w.rope_freqs.n; ++i)
         if (!(std::abs(w.rope_freqs.data[i]) > 1e-6f) || !std::isfinite(w.rope_freqs.data[i]))
             return fail(ErrorCode::Malformed,

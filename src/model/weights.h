@@ -13,6 +13,7 @@ struct LayerWeights {
     Weight wk, wv;     // [n_head_kv * head_dim, n_embd]
     Weight wo;         // [n_embd, n_head * head_dim]
     Vector bq, bk, bv, bo;
+    Vector q_norm, k_norm;  // [head_dim]
 
     Vector ffn_norm;  // [n_embd]
     Weight gate, up;  // [n_ff, n_embd]

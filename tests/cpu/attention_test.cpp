@@ -83,6 +83,8 @@ class Attention : public testing::Test {
                        .bq = {},
                        .bk = {},
                        .bv = {},
+                       .q_norm = {},
+                       .k_norm = {},
                        .n_head = kHead,
                        .kv = args.kv},
                       segments, q_act);

@@ -85,7 +85,8 @@ TEST_P(Golden, SameBitsForThreadsChunksAndIsa) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Llama, Golden, testing::Values("llama", "llama3", "nemo", "mixtral"),
+INSTANTIATE_TEST_SUITE_P(Models, Golden,
+                         testing::Values("llama", "llama3", "nemo", "mixtral", "qwen2", "qwen3", "qwen3moe"),
                          [](const auto& test) { return std::string(test.param); });
 
 /// Long enough for several KV chunks, split attention and partial pages, on a quantized model.
