@@ -1,5 +1,6 @@
-// Speed of the float products, one line a type: multiply-accumulates a second, weight bytes a second, and the
-// share of the FMA roofline, which is measured next to each. One thread. The list of types is the registry's.
+// Speed of the products, one line a type: multiply-accumulates a second, weight bytes a second, and the share
+// of the roofline, which is measured next to each; and of what surrounds the packed ones. One thread. The
+// lists of types are the registry's and quants/pack/types.inc.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -70,6 +71,21 @@ double roofline_macs_per_second(const kernels::ProbeChain& chain) {
     return best;
 }
 
+/// Calls `body` once a round; the best time in seconds, as other programs may take the core away in any
+/// round.
+template <class Body>
+double best_seconds(benchmark::State& state, const Body& body) {
+    double best = 1e30;
+    for (auto _ : state) {
+        const auto start = std::chrono::steady_clock::now();
+        body();
+        benchmark::ClobberMemory();
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+        best = std::min(best, took.count());
+    }
+    return best;
+}
+
 void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info, Shape shape) {
     const auto row_bytes = static_cast<size_t>(info.row_bytes(kK));
     const size_t w_bytes = row_bytes * static_cast<size_t>(shape.n_rows);
@@ -85,18 +101,143 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const kernels::MatmulFn matmul = isa.table->matmul_f32[static_cast<uint32_t>(info.type)];
 
     const double roofline = roofline_macs_per_second(kernels::probe_table(isa.table->name)->fma);
-    double best = 1e30;  // seconds: other programs may take the core away in any single run
-    for (auto _ : state) {
-        const auto start = std::chrono::steady_clock::now();
-        matmul(args);
-        benchmark::ClobberMemory();
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-        best = std::min(best, took.count());
-    }
+    const double best = best_seconds(state, [&] { matmul(args); });
     const double macs = static_cast<double>(shape.n_tok * shape.n_rows * kK);
     state.counters["best_gmac_per_s"] = macs / best * 1e-9;
     state.counters["weight_gb_per_s"] = static_cast<double>(w_bytes) / best * 1e-9;
     state.counters["of_fma_peak"] = macs / best / roofline;
+}
+
+// ---- packed weights
+
+constexpr int64_t kPackedK = 4096;
+constexpr int64_t kPackedRows = 256;
+constexpr int64_t kGemmTokens[] = {5, 8, 32, 512};
+constexpr int64_t kGemvTokens[] = {1, 4};
+constexpr int64_t kDramBytes = int64_t{300} << 20;
+
+/// One packed type: its row in the registry and its packed matrix.
+struct Packed {
+    const TypeInfo& info;
+    const kernels::PackedKernels& functions;
+    int64_t n_rows;
+    size_t row_bytes = static_cast<size_t>(info.row_bytes(kPackedK));
+    size_t bytes = row_bytes * static_cast<size_t>(n_rows);
+    std::unique_ptr<uint8_t[], Free> w = aligned<uint8_t>(bytes);
+
+    Packed(const kernels::IsaInfo& isa, const TypeInfo& type, int64_t rows)
+        : info(type), functions(isa.table->packed[static_cast<uint32_t>(type.type)]), n_rows(rows) {
+        // The packed bytes of a few groups, over and over.
+        const size_t group_bytes = 8 * row_bytes;
+        const auto file = aligned<uint8_t>(group_bytes);
+        fill_weights(info, group_bytes, file.get());
+        functions.pack(file.get(), row_bytes, 8, kPackedK, w.get());
+        for (size_t at = group_bytes; at < bytes; at += group_bytes) {
+            std::memcpy(w.get() + at, w.get(), group_bytes);
+        }
+    }
+};
+
+/// n_tok quantized tokens.
+struct Tokens {
+    int64_t n_tok;
+    std::vector<int8_t> q = std::vector<int8_t>(static_cast<size_t>(n_tok * kPackedK));
+    std::vector<float> d = std::vector<float>(q.size() / 32), s = d;
+    std::vector<int16_t> sum16 = std::vector<int16_t>(q.size() / 16);
+
+    Tokens(const kernels::IsaInfo& isa, int64_t n) : n_tok(n) {
+        std::vector<float> x(static_cast<size_t>(kPackedK));
+        std::mt19937 rng(2);
+        for (int64_t t = 0; t < n_tok; t++) {
+            for (float& v : x) v = static_cast<float>(rng() % 2001) * 1e-3f - 1.0f;
+            const int64_t at = t * kPackedK;
+            isa.table->quantize_act(
+                x.data(), kPackedK,
+                {q.data() + at, d.data() + at / 32, s.data() + at / 32, sum16.data() + at / 16});
+        }
+    }
+    kernels::ActView view() const {
+        return {q.data(), d.data(), s.data(), sum16.data(), kPackedK, kPackedK / 32};
+    }
+};
+
+void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info, int64_t n_rows,
+                int64_t n_tok) {
+    const Packed packed(isa, info, n_rows);
+    const Tokens tokens(isa, n_tok);
+    const auto y = aligned<float>(static_cast<size_t>(n_rows * n_tok));
+    const auto scratch = aligned<uint8_t>(kernels::kPackedScratchBytes);
+    const kernels::ProbeTable* probe = kernels::probe_table(isa.table->name);
+    const double of_int8 = roofline_macs_per_second(probe->int8);
+    const double of_fma = roofline_macs_per_second(probe->fma);
+    // Units of 256 rows, as the engine's.
+    const double best = best_seconds(state, [&] {
+        for (int64_t row = 0; row < n_rows; row += kPackedRows) {
+            packed.functions.matmul({packed.w.get() + static_cast<size_t>(row) * packed.row_bytes,
+                                     std::min(kPackedRows, n_rows - row), kPackedK, tokens.view(), n_tok,
+                                     y.get() + row, n_rows, scratch.get()});
+        }
+    });
+    const double macs = static_cast<double>(n_tok * n_rows * kPackedK);
+    state.counters["best_gmac_per_s"] = macs / best * 1e-9;
+    state.counters["weight_gb_per_s"] = static_cast<double>(packed.bytes) / best * 1e-9;
+    state.counters["of_int8_peak"] = macs / best / of_int8;
+    state.counters["of_fma_peak"] = macs / best / of_fma;
+}
+
+void run_pack(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info, bool unpack) {
+    const Packed packed(isa, info, kPackedRows);
+    const auto file = aligned<uint8_t>(packed.bytes);
+    fill_weights(info, packed.bytes, file.get());
+    const double best = best_seconds(state, [&] {
+        for (size_t at = 0; at < packed.bytes; at += 8 * packed.row_bytes) {
+            uint8_t *rows = file.get() + at, *group = packed.w.get() + at;
+            if (unpack) {
+                packed.functions.unpack(group, 8, kPackedK, rows, packed.row_bytes);
+            } else {
+                packed.functions.pack(rows, packed.row_bytes, 8, kPackedK, group);
+            }
+        }
+    });
+    state.counters["weight_gb_per_s"] = static_cast<double>(packed.bytes) / best * 1e-9;
+}
+
+void run_quantize_act(benchmark::State& state, const kernels::IsaInfo& isa) {
+    Tokens tokens(isa, 1);
+    const std::vector<float> x(static_cast<size_t>(kPackedK), 0.7f);
+    const double best = best_seconds(state, [&] {
+        isa.table->quantize_act(x.data(), kPackedK,
+                                {tokens.q.data(), tokens.d.data(), tokens.s.data(), tokens.sum16.data()});
+    });
+    state.counters["gvalues_per_s"] = static_cast<double>(kPackedK) / best * 1e-9;
+}
+
+/// "what/isa/type/tok:n", without the parts that are empty or 0.
+std::string row_name(std::string name, const kernels::IsaInfo& isa, std::string_view type, int64_t n_tok) {
+    name += "/" + std::string(isa.name);
+    if (!type.empty()) name += "/" + std::string(type);
+    if (n_tok > 0) name += "/tok:" + std::to_string(n_tok);
+    return name;
+}
+
+template <class Run>
+void add_row(const std::string& name, const Run& run) {
+    benchmark::RegisterBenchmark(name.c_str(), [run](benchmark::State& state) { run(state); });
+}
+
+void register_packed(const kernels::IsaInfo& isa, const TypeInfo& info) {
+    const auto add = [&](const char* what, int64_t n_rows, int64_t n_tok) {
+        add_row(row_name(what, isa, info.name, n_tok), [&isa, &info, n_rows, n_tok](benchmark::State& state) {
+            run_packed(state, isa, info, n_rows, n_tok);
+        });
+    };
+    for (const int64_t n_tok : kGemmTokens) add("packed_gemm", kPackedRows, n_tok);
+    for (const int64_t n_tok : kGemvTokens) add("packed_gemv", kPackedRows, n_tok);
+    add("packed_gemv_dram", kDramBytes / info.row_bytes(kPackedK) / 8 * 8, 1);
+    for (const bool unpack : {false, true}) {
+        add_row(row_name(unpack ? "unpack" : "pack", isa, info.name, 0),
+                [&isa, &info, unpack](benchmark::State& state) { run_pack(state, isa, info, unpack); });
+    }
 }
 
 void register_all() {
@@ -105,13 +246,16 @@ void register_all() {
         for (const Shape shape : kShapes) {
             for (const TypeInfo& info : all_types()) {
                 if (info.role != TypeRole::Weight) continue;
-                const std::string name = "matmul_f32/" + std::string(isa.name) + "/" +
-                                         std::string(info.name) + "/tok:" + std::to_string(shape.n_tok);
-                benchmark::RegisterBenchmark(name.c_str(), [&isa, &info, shape](benchmark::State& state) {
-                    run_matmul(state, isa, info, shape);
-                });
+                add_row(
+                    row_name("matmul_f32", isa, info.name, shape.n_tok),
+                    [&isa, &info, shape](benchmark::State& state) { run_matmul(state, isa, info, shape); });
             }
         }
+        for (const TypeInfo& info : all_types()) {
+            if (isa.table->packed[static_cast<uint32_t>(info.type)].matmul) register_packed(isa, info);
+        }
+        add_row(row_name("quantize_act", isa, "", 0),
+                [&isa](benchmark::State& state) { run_quantize_act(state, isa); });
     }
 }
 

@@ -13,6 +13,10 @@ function(tsr_isa_library name)
         CONTENT "$<JOIN:$<TARGET_OBJECTS:${name}>,\n>\n")
 endfunction()
 
+# gcc 12 warns of uninitialized values in its own header for AVX-512, where they mean "any value".
+set(TSR_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(TSR_X86 ON)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")

@@ -26,8 +26,16 @@ function(tsr_test name)
     target_compile_definitions(${name} PRIVATE TSR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
         TSR_BINARY_DIR="${CMAKE_BINARY_DIR}")
     add_dependencies(tsr_tests ${name})
-    add_test(NAME ${TSR_TEST_PREFIX}${name} COMMAND ${name})
-    set_tests_properties(${TSR_TEST_PREFIX}${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+    # Under an emulator: on each of the processors that the toolchain file names, all with the label `arm`.
+    foreach(cpu IN LISTS TSR_EMULATED_CPUS)
+        set(test ${TSR_TEST_PREFIX}${cpu}.${name})
+        add_test(NAME ${test} COMMAND ${name})
+        set_tests_properties(${test} PROPERTIES LABELS arm TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT QEMU_CPU=${cpu})
+    endforeach()
+    if(NOT TSR_EMULATED_CPUS)
+        add_test(NAME ${TSR_TEST_PREFIX}${name} COMMAND ${name})
+        set_tests_properties(${TSR_TEST_PREFIX}${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+    endif()
 endfunction()
 
 # tsr_script_test(NAME LABEL label COMMAND program arguments...): a CTest entry that is a script. It skips with exit

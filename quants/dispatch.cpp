@@ -11,7 +11,13 @@ namespace tessera::kernels {
 std::span<const IsaInfo> all_isas() {
     static const IsaInfo isas[] = {
 #if defined(TSR_HAVE_AVX2)
+        {"avx512vnni", &kAvx512VnniTable, cpu_features().avx512_vnni, "AVX-512 F, BW, DQ, VL, VNNI"},
+        {"avxvnni", &kAvxVnniTable, cpu_features().avx_vnni, "AVX2, FMA, F16C, AVX-VNNI"},
         {"avx2", &kAvx2Table, cpu_features().avx2, "AVX2, FMA, F16C"},
+#endif
+#if defined(TSR_HAVE_NEON)
+        {"dotprod", &kDotprodTable, cpu_features().dotprod, "Advanced SIMD with dot products"},
+        {"neon", &kNeonTable, cpu_features().neon, "Advanced SIMD"},
 #endif
         {"scalar", &kScalarTable, true, "nothing"},
     };

@@ -9,6 +9,10 @@ set -euo pipefail
 run_packages=(g++ cmake ninja-build pkg-config
               libexpected-dev nlohmann-json3-dev libcli11-dev libsentencepiece-dev)
 test_packages=(libgtest-dev python3 git clang-format)
+# Another processor's kernels are tested under emulation.
+if [[ $(uname -m) == x86_64 ]]; then
+    test_packages+=(g++-aarch64-linux-gnu qemu-user googletest)
+fi
 
 die() {
     printf 'setup: %s\n' "$@" >&2

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test and lint; the last lines are the count of all of them.
 #   scripts/test.sh [--quick] [options of ctest]
-# Without --quick the unit tests run a second time under AddressSanitizer and UndefinedBehaviorSanitizer, and those
-# that start threads under ThreadSanitizer. E.g. scripts/test.sh --quick -L unit
+# Without --quick the unit tests run a second time under AddressSanitizer and UndefinedBehaviorSanitizer, those that
+# start threads under ThreadSanitizer, and those of the kernels for AArch64 under emulation.
+# E.g. scripts/test.sh --quick -L unit
 set -euo pipefail
 
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 quick=0
 case ${1:-} in
     --quick) quick=1; shift ;;
-    -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 
 step() { printf '\n== %s\n' "$*"; }
@@ -39,6 +40,17 @@ if ((!quick)); then
     step "ThreadSanitizer build of the tests that start threads"
     build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread \
         -DTSR_TEST_SELECT='^unit:.*(thread|engine|session|backend)' -DTSR_TEST_PREFIX=tsan.
+    # A processor of the kind runs the same tests in the release build. About 90 seconds of one core.
+    if [[ $(uname -m) != aarch64 ]]; then
+        step "AArch64 build of the kernels' tests"
+        if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null &&
+            [[ -d /usr/src/googletest ]]; then
+            build check-aarch64 tsr_tests --toolchain "$root/cmake/aarch64.cmake" -DTSR_ONLY_KERNELS=ON \
+                -DCMAKE_BUILD_TYPE=Release -DTSR_TEST_SELECT='^unit:(quants_|cpu_vec)' -DTSR_TEST_PREFIX=aarch64.
+        else
+            echo "skipped: aarch64-linux-gnu-g++, qemu-aarch64 or /usr/src/googletest is missing (scripts/setup.sh)"
+        fi
+    fi
 fi
 
 # One run over all builds, so that one count says it all.

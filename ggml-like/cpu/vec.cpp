@@ -10,11 +10,10 @@ namespace {
 
 constexpr const VecTable* kTables[] = {
 #if defined(TSR_HAVE_AVX2)
-    &kVecAvx2,
+    &kVecAvx512Vnni, &kVecAvxVnni, &kVecAvx2,
 #endif
 #if defined(TSR_HAVE_NEON)
-    &kVecDotprod,
-    &kVecNeon,
+    &kVecDotprod,    &kVecNeon,
 #endif
     &kVecScalar,
 };

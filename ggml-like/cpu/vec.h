@@ -60,6 +60,10 @@ struct VecTable {
 
 extern const VecTable kVecScalar;
 extern const VecTable kVecAvx2;
+extern const VecTable kVecAvxVnni;
+extern const VecTable kVecAvx512Vnni;
+extern const VecTable kVecNeon;
+extern const VecTable kVecDotprod;
 
 /// The table with the same name as a kernel table; null when there is none.
 const VecTable* vec_table(const char* isa_name);

@@ -18,9 +18,9 @@ struct TileArgs {
     bool accumulate;
 };
 
-/// y[t, r] (+)= sum_k panel[k, r] * x[t, k] for kTok tokens. With 6 tokens and one panel, or 3 and two, the
-/// accumulators take 12 of AVX2's 16 registers; with fewer tokens, two panels keep enough independent chains
-/// going to cover the latency of fma.
+/// y[t, r] (+)= sum_k panel[k, r] * x[t, k] for kTok tokens. With Isa::kTileTokens and one panel, or half of
+/// that and two, the accumulators fill the registers as far as is good; with fewer tokens, two panels keep
+/// enough independent chains going to cover the latency of fma.
 template <class Isa, int kPanels, int kTok>
 void tile(const TileArgs& a, const float* x, float* y) {
     typename Isa::Wide acc[kPanels * kTok];
@@ -48,15 +48,23 @@ void tile(const TileArgs& a, const float* x, float* y) {
 
 using TileFn = void (*)(const TileArgs& a, const float* x, float* y);
 
-/// All tokens against one panel, in tiles as equal as possible: 7 = 4 + 3 keeps more chains going than 6 + 1.
-template <class Isa>
+/// The tile of n tokens, 1 <= n <= kMost.
+template <class Isa, int kPanels, int kMost>
+TileFn tile_of(int64_t n) {
+    if constexpr (kMost > 1) {
+        if (n < kMost) return tile_of<Isa, kPanels, kMost - 1>(n);
+    }
+    return tile<Isa, kPanels, kMost>;
+}
+
+/// All tokens against kPanels panels, in tiles as equal as possible: 7 = 4 + 3 keeps more chains going than 6
+/// + 1.
+template <class Isa, int kPanels>
 void gemm_tiles(const TileArgs& a, const float* x, int64_t n_tok, float* y) {
-    static_assert(kTileTokens == 6);
-    constexpr TileFn kTiles[] = {nullptr,         tile<Isa, 1, 1>, tile<Isa, 1, 2>, tile<Isa, 1, 3>,
-                                 tile<Isa, 1, 4>, tile<Isa, 1, 5>, tile<Isa, 1, 6>};
-    for (int64_t n_tiles = (n_tok + kTileTokens - 1) / kTileTokens; n_tiles > 0; n_tiles--) {
+    constexpr int kMost = Isa::kTileTokens / kPanels;
+    for (int64_t n_tiles = (n_tok + kMost - 1) / kMost; n_tiles > 0; n_tiles--) {
         const int64_t n = (n_tok + n_tiles - 1) / n_tiles;
-        kTiles[n](a, x, y);
+        tile_of<Isa, kPanels, kMost>(n)(a, x, y);
         x += n * a.x_stride;
         y += n * a.y_stride;
         n_tok -= n;
@@ -66,7 +74,7 @@ void gemm_tiles(const TileArgs& a, const float* x, int64_t n_tok, float* y) {
 template <class Isa>
 void gemm_panel(const float* panel, int64_t panel_stride, int64_t n_k, const float* x, int64_t x_stride,
                 int64_t n_tok, float* y, int64_t y_stride, bool accumulate) {
-    gemm_tiles<Isa>({panel, panel_stride, 0, n_k, x_stride, y_stride, accumulate}, x, n_tok, y);
+    gemm_tiles<Isa, 1>({panel, panel_stride, 0, n_k, x_stride, y_stride, accumulate}, x, n_tok, y);
 }
 
 }  // namespace

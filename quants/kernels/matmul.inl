@@ -24,15 +24,17 @@ constexpr int64_t kGemvRows = kGemvPanels * kPanelRows;
 /// 512 tokens take 89 % of the fma roofline at one, 92 % at two and 93 % at three (Sapphire Rapids, 3 GHz).
 /// That such a panel leaves L1 does not matter, being read at 11 bytes a cycle.
 constexpr int kGemmChunks = 3;
+constexpr int64_t kGemmFloats = kGemmChunks * kPanelFloats;
 
 /// Behind the panels in the scratch: the copy of the last rows.
-constexpr int kTailChunk = 3;
+constexpr int kTailChunk = 6;
 
 template <class Isa>
 struct Matmul {
     static constexpr int kLanes = Isa::kRowLanes;
     static_assert(kPanelRows % kLanes == 0);
-    static_assert(kGemvPanels <= kTailChunk && kGemmChunks <= kTailChunk);
+    static constexpr int kPanels = Isa::kGemmPanels;
+    static_assert(kGemvPanels <= kTailChunk && kPanels * kGemmChunks <= kTailChunk);
     static_assert((kTailChunk + 1) * kPanelFloats <= static_cast<int64_t>(kScratchFloats));
 
     const MatmulArgs& args;
@@ -63,30 +65,44 @@ struct Matmul {
         }
     }
 
-    /// A whole panel's worth of tokens. The last rows go through a tile of their own, so that nothing is
+    /// One panel times all tokens. The last rows go through a tile of their own, so that nothing is
     /// written beyond column n_rows of y.
-    void gemm_rows(int64_t row0, int64_t k0, int64_t n_k) const {
+    void gemm_rows(const float* panel, int64_t row0, int64_t k0, int64_t n_k) const {
         const float* x = args.x + k0;
         float* y = args.y + row0;
         const int64_t n_rows = args.n_rows - row0;
-        const TileArgs tile_args{args.scratch, kPanelRows, 0, n_k, args.x_stride, args.y_stride, k0 > 0};
+        const TileArgs tile_args{panel, kPanelRows, 0, n_k, args.x_stride, args.y_stride, k0 > 0};
         if (n_rows >= kPanelRows) {
-            gemm_tiles<Isa>(tile_args, x, args.n_tok, y);
+            gemm_tiles<Isa, 1>(tile_args, x, args.n_tok, y);
             return;
         }
         const size_t row_bytes = static_cast<size_t>(n_rows) * sizeof(float);
-        alignas(64) float part[kTileTokens * kPanelRows] = {};
+        alignas(64) float part[Isa::kTileTokens * kPanelRows] = {};
         TileArgs part_args = tile_args;
         part_args.y_stride = kPanelRows;
-        for (int64_t t0 = 0; t0 < args.n_tok; t0 += kTileTokens) {
-            const int64_t n_tok = at_most(args.n_tok - t0, kTileTokens);
+        for (int64_t t0 = 0; t0 < args.n_tok; t0 += Isa::kTileTokens) {
+            const int64_t n_tok = at_most(args.n_tok - t0, Isa::kTileTokens);
             for (int64_t t = 0; t < n_tok && k0 > 0; t++) {
                 memcpy(part + t * kPanelRows, y + (t0 + t) * args.y_stride, row_bytes);
             }
-            gemm_tiles<Isa>(part_args, x + t0 * args.x_stride, n_tok, part);
+            gemm_tiles<Isa, 1>(part_args, x + t0 * args.x_stride, n_tok, part);
             for (int64_t t = 0; t < n_tok; t++) {
                 memcpy(y + (t0 + t) * args.y_stride, part + t * kPanelRows, row_bytes);
             }
+        }
+    }
+
+    /// The panels of rows row0 .. end - 1 times all tokens: all of them at once where they are full.
+    void gemm_panels(int64_t row0, int64_t end, int64_t k0, int64_t n_k) const {
+        if (kPanels > 1 && end - row0 == kPanels * kPanelRows) {
+            gemm_tiles<Isa, kPanels>(
+                {args.scratch, kPanelRows, kGemmFloats, n_k, args.x_stride, args.y_stride, k0 > 0},
+                args.x + k0, args.n_tok, args.y + row0);
+            return;
+        }
+        const float* panel = args.scratch;
+        for (int64_t row = row0; row < end; row += kPanelRows, panel += kGemmFloats) {
+            gemm_rows(panel, row, k0, n_k);
         }
     }
 
@@ -107,12 +123,16 @@ struct Matmul {
         constexpr int64_t kStep = kGemmChunks * kPanelK;
         for (int64_t k0 = 0; k0 < args.n_k; k0 += kStep) {
             const int64_t n_k = at_most(args.n_k - k0, kStep);
-            for (int64_t row0 = 0; row0 < args.n_rows; row0 += kPanelRows) {
-                for (int64_t k = 0; k < n_k; k += kPanelK) {
-                    fill_panel(row0, k0 + k, at_most(n_k - k, kPanelK), args.scratch + k * kPanelRows);
+            for (int64_t row0 = 0; row0 < args.n_rows; row0 += kPanels * kPanelRows) {
+                const int64_t end = at_most(args.n_rows, row0 + kPanels * kPanelRows);
+                float* panel = args.scratch;
+                for (int64_t row = row0; row < end; row += kPanelRows, panel += kGemmFloats) {
+                    for (int64_t k = 0; k < n_k; k += kPanelK) {
+                        fill_panel(row, k0 + k, at_most(n_k - k, kPanelK), panel + k * kPanelRows);
+                    }
                 }
-                prefetch(row0 + kPanelRows, kPanelRows, k0, n_k);
-                gemm_rows(row0, k0, n_k);
+                prefetch(end, kPanels * kPanelRows, k0, n_k);
+                gemm_panels(row0, end, k0, n_k);
             }
         }
     }

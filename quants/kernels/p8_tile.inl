@@ -1,16 +1,37 @@
 // The product of packed weights and quantized activations: one body for every type, for decode and for
-// prefill. R vectors of 8 rows times T tokens, k rising in blocks of 32, in the order of docs/numerics.md. A
-// Source hands out operands and scales: Stream straight from packed units (few tokens), Panel from units
-// unpacked once (many tokens). Over the verbs and Unpack of the unit that includes this.
+// prefill. R vectors of 8 or 16 rows times T tokens, k rising in blocks of 32, in the order of
+// docs/numerics.md. A Source hands out operands and scales: Stream straight from packed units (few tokens),
+// Panel from units unpacked once (many tokens). Over the verbs and Unpack of the unit that includes this.
 namespace tessera::kernels {
 namespace {
 
-/// Tokens of one panel tile: 2 x kTile sums of halfwords, two operands, one activation and one product fill
-/// 16 registers.
-constexpr int kTile = 4;
+/// The unit's own vectors of one group, and the verbs that make them, as a Source's V. A unit that has wider
+/// ones brings another struct like this for its panels, and the verbs on vectors for them too.
+struct OwnVectors {
+    using Int = kernels::Int;
+    using Flt = kernels::Flt;
+    using Act = kernels::Act;
+    using Part = kernels::Part;
+    using Sum = kernels::Sum;
+    static constexpr int kGroups = 1;
+    /// Tokens of one panel tile, which has 2 x kTile sums.
+    static constexpr int kTile = kTileSums / 2;
+
+    TSR_INLINE Int load(const void* p) { return kernels::load(p); }
+    TSR_INLINE Flt load_float(const float* p) { return kernels::load_float(p); }
+    TSR_INLINE Int splat4(const void* p) { return kernels::splat4(p); }
+    TSR_INLINE Flt splat_float(const float* p) { return kernels::splat_float(p); }
+    TSR_INLINE Flt no_float() { return kernels::no_float(); }
+    TSR_INLINE Act act_group(const int8_t* q, int g) { return kernels::act_group(q, g); }
+    TSR_INLINE Int splat_scale(int v) { return kernels::splat_scale(v); }
+    /// A scale as `scaled` takes it.
+    TSR_INLINE Int scale(Int scale) { return scale; }
+};
+
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = 4;
-/// k per panel: the panel stays below 160 KiB, in half of a small L2 cache.
+/// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
+/// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
 /// The same where few tokens share it: then it had better stay in the first cache.
 constexpr int kFewTokens = 32, kFewPanelK = 512;
@@ -35,6 +56,7 @@ TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
 template <class F, int R>
 struct Stream {
     using U = Unpack<F>;
+    using V = OwnVectors;
     const uint8_t* unit;  // of the first group
     int64_t group_bytes;
     const uint8_t* end;   // of the first group
@@ -84,16 +106,26 @@ struct Stream {
     TSR_INLINE Flt dmin(const Stream& s, int r) { return load_f16(s.unit + r * s.group_bytes + F::kMinAt); }
 };
 
-/// Units of 2 groups laid out by write_panel: vectors of 32 bytes in the order of their use.
-///     block: operand [kPlanes][8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
+/// Whether what the zero point takes off differs between rows and is known only once a block's sum is.
 template <class F>
+constexpr bool kZeroStored = Unpack<F>::kZeroScaled && !kZeroFirst;
+
+/// Units of the groups of two vectors laid out by write_panel: vectors in the order of their use.
+///     block: operand [kPlanes][8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
+template <class F, class Vectors>
 struct Panel {
     using U = Unpack<F>;
-    static constexpr int kScaleAt = 512 * U::kPlanes;
-    static constexpr int kZeroAt = kScaleAt + 64 * U::kScales;
-    static constexpr int kMinAt = kZeroAt + (U::kZeroScaled ? 64 : 0);
-    static constexpr int kBlockBytes = kMinAt + (F::kMin != MinKind::None ? 64 : 0);
-    static constexpr int kUnitBytes = F::kBlocks * kBlockBytes + 64 + (F::kMin == MinKind::PerHalf ? 64 : 0);
+    using V = Vectors;
+    using Int = typename V::Int;
+    using Flt = typename V::Flt;
+    static constexpr int kGroups = 2 * V::kGroups;
+    static constexpr int kVector = 32 * V::kGroups, kPair = 2 * kVector;  // bytes
+    static constexpr int kScaleAt = 8 * U::kPlanes * kPair;
+    static constexpr int kZeroAt = kScaleAt + U::kScales * kPair;
+    static constexpr int kMinAt = kZeroAt + (kZeroStored<F> ? kPair : 0);
+    static constexpr int kBlockBytes = kMinAt + (F::kMin != MinKind::None ? kPair : 0);
+    static constexpr int kFloatBytes = F::kMin == MinKind::PerHalf ? 2 * kPair : kPair;
+    static constexpr int kUnitBytes = F::kBlocks * kBlockBytes + kFloatBytes;
     const uint8_t* at;
 
     TSR_INLINE const uint8_t* unit_part(const Panel& p) { return F::kSuper ? p.at : p.at + kBlockBytes; }
@@ -108,17 +140,17 @@ struct Panel {
     }
 
     TSR_INLINE Int operand(const Panel& p, int r, int g, int plane) {
-        return load(p.at + 512 * plane + 64 * g + 32 * r);
+        return V::load(p.at + (8 * plane + g) * kPair + kVector * r);
     }
     TSR_INLINE Int scale(const Panel& p, int r, int, int i) {
-        return load(p.at + kScaleAt + 64 * i + 32 * r);
+        return V::load(p.at + kScaleAt + i * kPair + kVector * r);
     }
-    TSR_INLINE Int zero(const Panel& p, int r, int) { return load(p.at + kZeroAt + 32 * r); }
-    TSR_INLINE Int min_halves(const Panel& p, int r, int) { return load(p.at + kMinAt + 32 * r); }
-    TSR_INLINE Flt min(const Panel& p, int r, int) { return floats(p.at + kMinAt + 32 * r); }
-    TSR_INLINE Flt d(const Panel& p, int r) { return floats(unit_part(p) + 32 * r); }
-    TSR_INLINE Flt dmin(const Panel& p, int r) { return floats(unit_part(p) + 64 + 32 * r); }
-    TSR_INLINE Flt floats(const uint8_t* p) { return load_float(reinterpret_cast<const float*>(p)); }
+    TSR_INLINE Int zero(const Panel& p, int r, int) { return V::load(p.at + kZeroAt + kVector * r); }
+    TSR_INLINE Int min_halves(const Panel& p, int r, int) { return V::load(p.at + kMinAt + kVector * r); }
+    TSR_INLINE Flt min(const Panel& p, int r, int) { return floats(p.at + kMinAt + kVector * r); }
+    TSR_INLINE Flt d(const Panel& p, int r) { return floats(unit_part(p) + kVector * r); }
+    TSR_INLINE Flt dmin(const Panel& p, int r) { return floats(unit_part(p) + kPair + kVector * r); }
+    TSR_INLINE Flt floats(const uint8_t* p) { return V::load_float(reinterpret_cast<const float*>(p)); }
 };
 
 /// R neighbouring groups from unit `first` on.
@@ -128,25 +160,25 @@ TSR_INLINE Stream<F, R> open_stream(const uint8_t* group, int64_t group_bytes, i
             (R - 1) * group_bytes,         {},          nullptr};
 }
 
-/// Unpacks n_units of two groups.
-template <class F>
-[[gnu::noinline]] void write_panel(Stream<F, 2> s, int64_t n_units, uint8_t* out) {
-    using U = Unpack<F>;
-    using P = Panel<F>;
-    using S = Stream<F, 2>;
+/// Unpacks n_units.
+template <class P, class S>
+[[gnu::noinline]] void write_panel(S s, int64_t n_units, uint8_t* out) {
+    using U = typename P::U;
+    using F = typename U::Format;
     for (int64_t i = 0; i < n_units; i++) {
         S::open_unit(s);
         for (int b = 0; b < F::kBlocks; b++, out += P::kBlockBytes) {
             S::open_block(s, b);
             TSR_UNROLL
-            for (int r = 0; r < 2; r++) {
+            for (int r = 0; r < P::kGroups; r++) {
                 uint8_t* to = out + 32 * r;
                 TSR_UNROLL
                 for (int i8 = 0; i8 < 8 * U::kPlanes; i8++)
-                    store(to + 64 * i8, S::operand(s, r, i8 % 8, i8 / 8));
+                    store(to + i8 * P::kPair, S::operand(s, r, i8 % 8, i8 / 8));
                 TSR_UNROLL
-                for (int j = 0; j < U::kScales; j++) store(to + P::kScaleAt + 64 * j, S::scale(s, r, b, j));
-                if constexpr (U::kZeroScaled) store(to + P::kZeroAt, S::zero(s, r, b));
+                for (int j = 0; j < U::kScales; j++)
+                    store(to + P::kScaleAt + j * P::kPair, S::scale(s, r, b, j));
+                if constexpr (kZeroStored<F>) store(to + P::kZeroAt, S::zero(s, r, b));
                 if constexpr (F::kMin == MinKind::PerBlock) {
                     store_float(reinterpret_cast<float*>(to + P::kMinAt), S::min(s, r, b));
                 }
@@ -154,10 +186,10 @@ template <class F>
             }
         }
         TSR_UNROLL
-        for (int r = 0; r < 2; r++) {
+        for (int r = 0; r < P::kGroups; r++) {
             store_float(reinterpret_cast<float*>(out + 32 * r), S::d(s, r));
             if constexpr (F::kMin == MinKind::PerHalf) {
-                store_float(reinterpret_cast<float*>(out + 64 + 32 * r), S::dmin(s, r));
+                store_float(reinterpret_cast<float*>(out + P::kPair + 32 * r), S::dmin(s, r));
             }
         }
         out += P::kUnitBytes - F::kBlocks * P::kBlockBytes;
@@ -165,24 +197,44 @@ template <class F>
     }
 }
 
+/// What the sums of a block start from where the zero point goes first: -Zero times the activations' sums of
+/// both halves of the block (2), or of one of them (0, 1).
+template <class V, int Zero>
+TSR_INLINE auto zero_start(const int16_t* sum16, int half) {
+    alignas(4) static constexpr int16_t kZeros[3][2] = {{-Zero, 0}, {0, -Zero}, {-Zero, -Zero}};
+    return first_halves(V::splat4(kZeros[half]), V::splat4(sum16));
+}
+
 /// sum[t][r] = the exact integer sums of one block.
 template <class F, int R, int T, class Source>
 TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_t* sum16, const TileAct& x,
-                           Int (&sum)[T][R]) {
+                           typename Source::V::Sum (&sum)[T][R]) {
     using U = Unpack<F>;
-    constexpr int kLargest = U::kPlanes == 2 ? 15 : largest_operand<F>();
-    static_assert(2 * U::kDepth * kLargest * 127 <= 32767, "the sum of kDepth groups must fit a halfword");
+    using V = typename Source::V;
+    constexpr int kGroups = U::kScales == 2 && U::kPlanes == 1 ? 4 : 8;  // of one scale
+    constexpr int kFit = part_groups(U::kPlanes == 2 ? 15 : largest_operand<F>(F::kZero - U::kZero));
+    constexpr int kDepth = kFit < kGroups ? kFit : kGroups;
     // Both planes in one pass where their sums fit the registers: the codes are then unpacked once.
     constexpr int kTogether = U::kPlanes == 2 && R * T <= 4 ? 2 : 1;
-    constexpr int kPasses = 8 / U::kDepth * U::kPlanes / kTogether;
+    constexpr int kPasses = 8 / kDepth * U::kPlanes / kTogether;
     TSR_UNROLL
     for (int pass = 0; pass < kPasses; pass++) {
-        const int first = U::kPlanes == 2 ? 0 : pass * U::kDepth, plane = U::kPlanes == 2 ? pass : 0;
-        Int part[kTogether][T][R];
+        const int first = U::kPlanes == 2 ? 0 : pass * kDepth, plane = U::kPlanes == 2 ? pass : 0;
+        typename V::Part part[kTogether][T][R];
+        constexpr bool kStarted = kZeroFirst && U::kZero != 0;
+        if constexpr (kStarted) {
+            TSR_UNROLL
+            for (int t = 0; t < T; t++) {
+                const int half = kGroups == 8 ? 2 : first / 4;
+                const auto start = zero_start<V, U::kZero>(sum16 + 2 * t * x.d_stride, half);
+                TSR_UNROLL
+                for (int r = 0; r < R; r++) part[0][t][r] = start;
+            }
+        }
         TSR_UNROLL
-        for (int i = 0; i < U::kDepth; i++) {
+        for (int i = 0; i < kDepth; i++) {
             const int g = U::group(first + i);
-            Int w[kTogether][R];
+            typename V::Int w[kTogether][R];
             TSR_UNROLL
             for (int p = 0; p < kTogether; p++) {
                 TSR_UNROLL
@@ -190,14 +242,15 @@ TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_
             }
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                const Int a = splat4(q + t * x.q_stride + 4 * g);
+                const auto a = V::act_group(q + t * x.q_stride, g);
                 TSR_UNROLL
                 for (int p = 0; p < kTogether; p++) {
                     TSR_UNROLL
                     for (int r = 0; r < R; r++) {
-                        const Int product = dot_bytes(w[p][r], a);
-                        part[p][t][r] = i == 0 ? product : add16(part[p][t][r], product);
-                        pin(part[p][t][r]);
+                        auto& sum_so_far = part[p][t][r];
+                        sum_so_far =
+                            i == 0 && !kStarted ? first_dot(w[p][r], a) : next_dot(sum_so_far, w[p][r], a);
+                        pin(sum_so_far);
                     }
                 }
             }
@@ -207,19 +260,20 @@ TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
                 const int i = U::kPlanes == 2 ? plane + p : U::kScales == 2 ? first / 4 : 0;
-                const Int scale = U::kScales != 0 ? Source::scale(s, r, b, i) : splat_half(i == 0 ? 1 : 16);
+                const auto scale =
+                    V::scale(U::kScales != 0 ? Source::scale(s, r, b, i) : V::splat_scale(i == 0 ? 1 : 16));
                 TSR_UNROLL
                 for (int t = 0; t < T; t++) {
-                    const Int scaled = dot_halves(part[p][t][r], scale);
-                    sum[t][r] = pass + p == 0 ? scaled : add32(sum[t][r], scaled);
+                    sum[t][r] = pass + p == 0 ? scaled(part[p][t][r], scale)
+                                              : add_scaled(sum[t][r], part[p][t][r], scale);
                 }
             }
         }
     }
-    if constexpr (F::kZero != 0) {
+    if constexpr (U::kZero != 0 && !kZeroFirst) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            const Int zero = U::kZeroScaled ? Source::zero(s, r, b) : splat_half(F::kZero);
+            const Int zero = U::kZeroScaled ? Source::zero(s, r, b) : splat_half(U::kZero);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(sum16 + 2 * t * x.d_stride)));
@@ -230,22 +284,23 @@ TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_
 
 /// A unit of float scales: one block.
 template <class F, int R, int T, class Source>
-TSR_INLINE void add_plain(const Source& s, const TileAct& x, Flt (&total)[T][R]) {
-    Int sum[T][R];
+TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
+    using V = typename Source::V;
+    typename V::Sum sum[T][R];
     block_sums<F, R, T>(s, 0, x.q, x.sum16, x, sum);
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
-        const Flt d = Source::d(s, r);
+        const auto d = Source::d(s, r);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const Flt scale = mul(d, splat_float(x.d + t * x.d_stride));
+            const auto scale = mul(d, V::splat_float(x.d + t * x.d_stride));
             total[t][r] = add_product(total[t][r], to_float(sum[t][r]), scale);
         }
         if constexpr (F::kMin == MinKind::PerBlock) {
-            const Flt min = Source::min(s, r, 0);
+            const auto min = Source::min(s, r, 0);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                total[t][r] = add_product(total[t][r], min, splat_float(x.s + t * x.d_stride));
+                total[t][r] = add_product(total[t][r], min, V::splat_float(x.s + t * x.d_stride));
             }
         }
     }
@@ -253,37 +308,39 @@ TSR_INLINE void add_plain(const Source& s, const TileAct& x, Flt (&total)[T][R])
 
 /// A unit of 8 blocks with integer scales.
 template <class F, int R, int T, class Source>
-TSR_INLINE void add_super(Source& s, const TileAct& x, Flt (&total)[T][R]) {
-    Flt product[T][R], low[T][R];
+TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
+    using V = typename Source::V;
+    typename V::Flt product[T][R], low[T][R];
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
-        for (int r = 0; r < R; r++) product[t][r] = low[t][r] = no_float();
+        for (int r = 0; r < R; r++) product[t][r] = low[t][r] = V::no_float();
     }
     for (int b = 0; b < F::kBlocks; b++) {
         Source::open_block(s, b);
-        Int sum[T][R];
+        typename V::Sum sum[T][R];
         block_sums<F, R, T>(s, b, x.q + 32 * b, x.sum16 + 2 * b, x, sum);
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                const Flt scale = splat_float(x.d + t * x.d_stride + b);
+                const auto scale = V::splat_float(x.d + t * x.d_stride + b);
                 product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
             }
             if constexpr (F::kMin == MinKind::PerBlock) {
-                const Flt min = Source::min(s, r, b);
+                const auto min = Source::min(s, r, b);
                 TSR_UNROLL
                 for (int t = 0; t < T; t++) {
-                    total[t][r] = sub_product(total[t][r], min, splat_float(x.s + t * x.d_stride + b));
+                    total[t][r] = sub_product(total[t][r], min, V::splat_float(x.s + t * x.d_stride + b));
                 }
             }
             if constexpr (F::kMin == MinKind::PerHalf) {
-                const Int min = Source::min_halves(s, r, b);
+                const auto min = Source::min_halves(s, r, b);
                 TSR_UNROLL
                 for (int t = 0; t < T; t++) {
-                    const Int lows = dot_halves(min, splat4(x.sum16 + 2 * (t * x.d_stride + b)));
-                    low[t][r] = add_product(low[t][r], to_float(lows), splat_float(x.d + t * x.d_stride + b));
+                    const auto lows = dot_halves(min, V::splat4(x.sum16 + 2 * (t * x.d_stride + b)));
+                    low[t][r] =
+                        add_product(low[t][r], to_float(lows), V::splat_float(x.d + t * x.d_stride + b));
                 }
             }
         }
@@ -291,25 +348,29 @@ TSR_INLINE void add_super(Source& s, const TileAct& x, Flt (&total)[T][R]) {
     }
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
-        const Flt d = Source::d(s, r);
+        const auto d = Source::d(s, r);
         TSR_UNROLL
         for (int t = 0; t < T; t++) total[t][r] = add_product(total[t][r], product[t][r], d);
         if constexpr (F::kMin == MinKind::PerHalf) {
-            const Flt dmin = Source::dmin(s, r);
+            const auto dmin = Source::dmin(s, r);
             TSR_UNROLL
             for (int t = 0; t < T; t++) total[t][r] = sub_product(total[t][r], low[t][r], dmin);
         }
     }
 }
 
-/// y[t][8r..] (+)= the product over n_units. resume: y holds the sum of the units before.
+/// y[t][8 r ...] (+)= the product over n_units. resume: y holds the sum of the units before.
 template <class F, int R, int T, class Source>
 [[gnu::noinline]] void tile(Source s, int64_t n_units, TileAct x, float* y, int64_t y_stride, bool resume) {
-    Flt total[T][R];
+    using V = typename Source::V;
+    constexpr int kRows = kGroupRows * V::kGroups;
+    typename V::Flt total[T][R];
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
-        for (int r = 0; r < R; r++) total[t][r] = resume ? load_float(y + t * y_stride + 8 * r) : no_float();
+        for (int r = 0; r < R; r++) {
+            total[t][r] = resume ? V::load_float(y + t * y_stride + kRows * r) : V::no_float();
+        }
     }
     for (int64_t i = 0; i < n_units; i++) {
         Source::open_unit(s);
@@ -328,7 +389,7 @@ template <class F, int R, int T, class Source>
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
-        for (int r = 0; r < R; r++) store_float(y + t * y_stride + 8 * r, total[t][r]);
+        for (int r = 0; r < R; r++) store_float(y + t * y_stride + kRows * r, total[t][r]);
     }
 }
 
@@ -348,8 +409,8 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row, int64_t token, flo
 /// The rows from `row` on for T tokens, the matrix's last and incomplete group included.
 template <class F, int T>
 void stream_rows(const PackedMatmulArgs& a, int64_t row, int64_t token) {
-    // Four streams keep the memory busy; more sums than 8 would leave the registers.
-    constexpr int kGroups = T <= 2 ? 4 : 2;
+    // Four streams keep the memory busy.
+    constexpr int kGroups = 4 * T <= kTileSums ? 4 : 2 * T <= kTileSums ? 2 : 1;
     float* y = a.y + token * a.y_stride;
     row = stream_groups<F, kGroups, T>(a, row, token, y, a.y_stride);
     row = stream_groups<F, 1, T>(a, row, token, y, a.y_stride);
@@ -384,36 +445,50 @@ void stream_tokens(const PackedMatmulArgs& a, int64_t row) {
     }
 }
 
-/// 16 rows times all tokens, their weights unpacked once.
-template <class F>
+/// Runs the widest tile of at most n tokens, n < Above; returns its width: 8, 4 and below.
+template <int Above, class Run>
+TSR_INLINE int run_part(int n, int64_t token, const Run& run) {
+    constexpr int kWidth = Above > 8 ? 8 : Above > 4 ? 4 : Above - 1;
+    if constexpr (kWidth == 1) {
+        run.template operator()<1>(token);
+        return 1;
+    } else {
+        if (n < kWidth) return run_part<kWidth>(n, token, run);
+        run.template operator()<kWidth>(token);
+        return kWidth;
+    }
+}
+
+/// The rows of two vectors times all tokens, their weights unpacked once.
+template <class F, class V>
 void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     const int64_t n_units = a.n_k / F::kUnitK, group_bytes = n_units * F::kUnitBytes;
     const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK;
     const int64_t chunk = a.n_tok <= kFewTokens ? kFewPanelK / F::kUnitK : kChunk;
-    static_assert(kChunk * Panel<F>::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes));
+    using P = Panel<F, V>;
+    static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += chunk) {
         const int64_t count = n_units - first < chunk ? n_units - first : chunk;
-        write_panel<F>(open_stream<F, 2>(group, group_bytes, first), count, panel);
+        write_panel<P>(open_stream<F, P::kGroups>(group, group_bytes, first), count, panel);
         const auto run = [&]<int T>(int64_t token) {
             const TileAct x = tile_act(a.x, token, first * F::kUnitK);
-            tile<F, 2, T>(Panel<F>{panel}, count, x, a.y + token * a.y_stride + row, a.y_stride, first != 0);
+            tile<F, 2, T>(P{panel}, count, x, a.y + token * a.y_stride + row, a.y_stride, first != 0);
         };
         int64_t token = 0;
-        for (; token + kTile <= a.n_tok; token += kTile) run.template operator()<kTile>(token);
-        const int64_t rest = a.n_tok - token;
-        if (rest == 3) run.template operator()<3>(token);
-        if (rest == 2) run.template operator()<2>(token);
-        if (rest == 1) run.template operator()<1>(token);
+        for (; token + V::kTile <= a.n_tok; token += V::kTile) run.template operator()<V::kTile>(token);
+        for (int n; (n = static_cast<int>(a.n_tok - token)) > 0;) token += run_part<V::kTile>(n, token, run);
     }
 }
 
-template <class F>
+/// V: the vectors of panels.
+template <class F, class V = OwnVectors>
 void packed_matmul(const PackedMatmulArgs& a) {
     int64_t row = 0;
     if (a.n_tok > kStreamTokens) {
-        for (; row + 2 * kGroupRows <= a.n_rows; row += 2 * kGroupRows) panel_rows<F>(a, row);
+        constexpr int kRows = 2 * V::kGroups * kGroupRows;
+        for (; row + kRows <= a.n_rows; row += kRows) panel_rows<F, V>(a, row);
     }
     if (row < a.n_rows) stream_tokens<F>(a, row);
 }

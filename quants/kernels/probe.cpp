@@ -8,7 +8,13 @@ namespace tessera::kernels {
 const ProbeTable* probe_table(const char* isa_name) {
     static constexpr const ProbeTable* kTables[] = {
 #if defined(TSR_HAVE_AVX2)
+        &kAvx512VnniProbe,
+        &kAvxVnniProbe,
         &kAvx2Probe,
+#endif
+#if defined(TSR_HAVE_NEON)
+        &kDotprodProbe,
+        &kNeonProbe,
 #endif
         &kScalarProbe,
     };

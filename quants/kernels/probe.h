@@ -24,6 +24,10 @@ struct ProbeTable {
 
 extern const ProbeTable kScalarProbe;
 extern const ProbeTable kAvx2Probe;
+extern const ProbeTable kAvxVnniProbe;
+extern const ProbeTable kAvx512VnniProbe;
+extern const ProbeTable kNeonProbe;
+extern const ProbeTable kDotprodProbe;
 
 /// The table of this name, or null.
 const ProbeTable* probe_table(const char* isa_name);

@@ -9,10 +9,8 @@
 
 namespace tessera::kernels {
 
-/// Rows of W in one k-major panel: two 8-lane vectors, so that 6 tokens x 2 vectors of accumulators plus two
-/// weight vectors and one broadcast fill the 16 registers of AVX2.
+/// Rows of W in one k-major panel: two 8-lane vectors.
 constexpr int kPanelRows = 16;
-constexpr int kTileTokens = 6;
 /// k handled per panel: 16 x 256 f32 = 16 KiB, which stays in L1 while 512 tokens pass by; also one
 /// superblock.
 constexpr int kPanelK = 256;
@@ -33,7 +31,7 @@ struct MatmulArgs {
     int64_t y_stride;
     float* scratch;  // kScratchFloats, 64-byte aligned, private to the calling thread
 };
-constexpr size_t kScratchFloats = 4 * static_cast<size_t>(kPanelRows) * kPanelK;
+constexpr size_t kScratchFloats = 7 * static_cast<size_t>(kPanelRows) * kPanelK;
 
 using MatmulFn = void (*)(const MatmulArgs&);
 
@@ -54,5 +52,9 @@ struct KernelTable {
 /// undefined.
 extern const KernelTable kScalarTable;
 extern const KernelTable kAvx2Table;
+extern const KernelTable kAvxVnniTable;
+extern const KernelTable kAvx512VnniTable;
+extern const KernelTable kNeonTable;
+extern const KernelTable kDotprodTable;
 
 }  // namespace tessera::kernels

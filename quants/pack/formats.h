@@ -498,11 +498,13 @@ struct IQ4_XS : Facts<quants::BlockIQ4_XS, 4, MinKind::None, 128> {
     }
 };
 
+/// The largest magnitude of an operand from which `less` was taken.
 template <class F>
-constexpr int largest_operand() {
+constexpr int largest_operand(int less) {
     int largest = 0;
     for (int code = 0; code < 1 << F::kBits; code++) {
-        if (F::operand(code) > largest) largest = F::operand(code);
+        const int operand = F::operand(code) - less, size = operand < 0 ? -operand : operand;
+        if (size > largest) largest = size;
     }
     return largest;
 }

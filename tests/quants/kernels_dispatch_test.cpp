@@ -19,6 +19,12 @@ TEST(KernelsDispatch, ScalarIsLastAndAlwaysUsable) {
         if (isa.name == "avx2") {
             EXPECT_EQ(isa.usable, cpu_features().avx2);
         }
+        if (isa.name == "dotprod") {
+            EXPECT_EQ(isa.usable, cpu_features().dotprod);
+        }
+        if (isa.name == "neon") {
+            EXPECT_TRUE(isa.usable);
+        }
     }
 }
 

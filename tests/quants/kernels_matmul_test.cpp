@@ -12,6 +12,7 @@
 
 #include "quants/dispatch.h"
 #include "quants/types.h"
+#include "tests/quants/tables.h"
 #include "tests/support/guarded_buffer.h"
 
 namespace tessera {
@@ -160,17 +161,16 @@ TEST_P(KernelsMatmul, EqualsThePlainLoopBitForBit) {
     Product product;
     for (const int64_t n_k : row_lengths(*GetParam())) {
         const Case c(*GetParam(), n_k, rng);
-        for (const kernels::IsaInfo& isa : kernels::all_isas()) {
-            if (!isa.usable) continue;
-            const bool slow = isa.name == "scalar";  // one path for all shapes
+        for (const kernels::KernelTable* table : test::all_tables()) {
+            const bool slow = table == &test::scalar();  // one path for all shapes
             for (const int n_rows : kRowCounts) {
                 for (const int n_tok : kTokCounts) {
                     if (slow && n_tok != 2 && n_tok != 7) continue;
                     ASSERT_NO_FATAL_FAILURE(
-                        product.run(*isa.table, c, n_rows, n_tok, static_cast<size_t>(n_tok % 4)));
+                        product.run(*table, c, n_rows, n_tok, static_cast<size_t>(n_tok % 4)));
                 }
-                ASSERT_NO_FATAL_FAILURE(product.run(*isa.table, c, n_rows, 1, 0));
-                ASSERT_NO_FATAL_FAILURE(product.run(*isa.table, c, n_rows, 5, 0));
+                ASSERT_NO_FATAL_FAILURE(product.run(*table, c, n_rows, 1, 0));
+                ASSERT_NO_FATAL_FAILURE(product.run(*table, c, n_rows, 5, 0));
             }
         }
     }
@@ -183,15 +183,14 @@ TEST_P(KernelsMatmul, TimesTheIdentityIsTheDecodedWeights) {
     std::vector<float> identity(n_k * n_k), row(n_k), y(n_k * n_rows);
     for (size_t k = 0; k < n_k; k++) identity[k * n_k + k] = 1.0f;
     const Scratch scratch;
-    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
-        if (!isa.usable) continue;
-        isa.table->matmul_f32[static_cast<uint32_t>(c.info.type)]({c.w.data(), c.row_bytes, n_rows, n_k,
-                                                                   identity.data(), n_k, n_k, y.data(),
-                                                                   n_rows, scratch.get()});
+    for (const kernels::KernelTable* table : test::all_tables()) {
+        table->matmul_f32[static_cast<uint32_t>(c.info.type)]({c.w.data(), c.row_bytes, n_rows, n_k,
+                                                               identity.data(), n_k, n_k, y.data(), n_rows,
+                                                               scratch.get()});
         for (size_t r = 0; r < n_rows; r++) {
             c.info.dequantize(c.w.data() + r * c.row_bytes, row.data(), n_k);
             for (size_t k = 0; k < n_k; k++) {
-                ASSERT_EQ(row[k], y[k * n_rows + r]) << isa.name << " row " << r << " k " << k;
+                ASSERT_EQ(row[k], y[k * n_rows + r]) << table->name << " row " << r << " k " << k;
             }
         }
     }
@@ -218,8 +217,7 @@ TEST(KernelsGemmPanel, EqualsThePlainLoopAndContinues) {
     constexpr int64_t kMaxK = 70;
     const auto panel = random_floats(kMaxK * 20, rng), x = random_floats(kMaxTok * kMaxK, rng);
     const auto start = random_floats(kMaxTok * 16, rng);
-    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
-        if (!isa.usable) continue;
+    for (const kernels::KernelTable* table : test::all_tables()) {
         for (const int64_t stride : {16, 20}) {
             for (int n_tok = 0; n_tok <= kMaxTok; n_tok++) {
                 for (const int64_t n_k : {0, 1, 5, 16, 70}) {
@@ -233,10 +231,11 @@ TEST(KernelsGemmPanel, EqualsThePlainLoopAndContinues) {
                             }
                             want[static_cast<size_t>(i)] = acc;
                         }
-                        isa.table->gemm_panel(panel.data(), stride, n_k, x.data(), kMaxK, n_tok, got.data(),
-                                              16, accumulate);
+                        table->gemm_panel(panel.data(), stride, n_k, x.data(), kMaxK, n_tok, got.data(), 16,
+                                          accumulate);
                         ASSERT_EQ(0, std::memcmp(want.data(), got.data(), want.size() * sizeof(float)))
-                            << isa.name << " tok=" << n_tok << " k=" << n_k << " accumulate=" << accumulate;
+                            << table->name << " tok=" << n_tok << " k=" << n_k
+                            << " accumulate=" << accumulate;
                     }
                 }
             }

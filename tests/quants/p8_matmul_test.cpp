@@ -76,7 +76,7 @@ TEST(P8Matmul, TablesAgreeBitForBitInEveryShape) {
 /// Rows longer than a panel go on where they stopped.
 TEST(P8Matmul, LongRowsAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
-        const int64_t n_k = 2 * 4096 + 512, n_rows = 16, n_tok = 6;
+        const int64_t n_k = 2 * 4096 + 512, n_rows = 32, n_tok = 6;
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 21), n_k);
         const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 22);

@@ -9,9 +9,9 @@
 #include <random>
 #include <vector>
 
-#include "quants/dispatch.h"
 #include "quants/pack/formats.h"
 #include "quants/types.h"
+#include "tests/quants/tables.h"
 
 namespace tessera::test {
 
@@ -19,17 +19,6 @@ using kernels::ActRow;
 using kernels::ActView;
 using kernels::KernelTable;
 using kernels::RowUnit;
-
-inline const KernelTable& scalar() { return *kernels::all_isas().back().table; }
-
-/// The tables that this machine can run, the scalar one excepted.
-inline std::vector<const KernelTable*> vector_tables() {
-    std::vector<const KernelTable*> tables;
-    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
-        if (isa.usable && isa.table != &scalar()) tables.push_back(isa.table);
-    }
-    return tables;
-}
 
 /// What the numbers of a block are made of.
 enum class Fill { Random, Largest, Smallest, Extremes, ZeroScale, TinyScale };

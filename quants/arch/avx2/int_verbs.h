@@ -45,6 +45,17 @@ TSR_INLINE Int add16(Int a, Int b) { return _mm256_add_epi16(a, b); }
 TSR_INLINE Int add32(Int a, Int b) { return _mm256_add_epi32(a, b); }
 TSR_INLINE Int sub32(Int a, Int b) { return _mm256_sub_epi32(a, b); }
 TSR_INLINE Int none() { return _mm256_setzero_si256(); }
+/// Moves the field at bit `from` of every byte to bit `to` and clears the rest.
+template <int Bits>
+TSR_INLINE Int field_at(Int v, int from, int to) {
+    const Int mask = splat_byte(((1 << Bits) - 1) << to);
+    return both(from > to ? right16(v, from - to) : from < to ? left16(v, to - from) : v, mask);
+}
+/// Puts that field into `code`, whose bits there are zero.
+template <int Bits>
+TSR_INLINE Int with_field(Int code, Int v, int from, int to) {
+    return either(code, field_at<Bits>(v, from, to));
+}
 
 /// Unsigned bytes of w times signed bytes of a, neighbours added: 2 halfwords a row. |sum| <= 32767 is the
 /// caller's promise.
@@ -75,27 +86,13 @@ TSR_INLINE Int load_u8_halves(const void* p) {
 TSR_INLINE Int load_i8_halves(const void* p) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
 }
-/// One byte a row (8 at p) in the low byte of both halfwords of that row.
-TSR_INLINE Int load_u8_twice(const void* p) {
-    int64_t v;
-    __builtin_memcpy(&v, p, sizeof v);
-    const Int place = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
-                                       4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
-    return _mm256_shuffle_epi8(_mm256_set1_epi64x(v), place);
-}
-/// The same, sign-extended.
+/// One signed byte a row (8 at p) in both halfwords of that row.
 TSR_INLINE Int load_i8_twice(const void* p) {
     int64_t v;
     __builtin_memcpy(&v, p, sizeof v);
     const Int place = _mm256_setr_epi8(-1, 0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3,  //
                                        -1, 4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7);
     return _mm256_srai_epi16(_mm256_shuffle_epi8(_mm256_set1_epi64x(v), place), 8);
-}
-/// Each row's even (0) or odd (1) halfword in both of its halfwords.
-TSR_INLINE Int repeat_half(Int a, int odd) {
-    const Int even_place = _mm256_set1_epi64x(0x0504050401000100);
-    const Int per_lane = _mm256_setr_epi64x(0, 0x0808080808080808, 0, 0x0808080808080808);
-    return _mm256_shuffle_epi8(a, add8(add8(even_place, per_lane), splat_byte(odd ? 2 : 0)));
 }
 /// 8 bytes e at p: the floats 2^(e - 128).
 TSR_INLINE Flt load_e8m0_half(const void* p) {

@@ -16,6 +16,9 @@ struct Avx2Isa {
     // ---- 16 virtual lanes
 
     static constexpr int kWide = 16;
+    /// 6 tokens x 2 registers of sums plus two weight registers and one broadcast fit 16 registers.
+    static constexpr int kTileTokens = 6;
+    static constexpr int kGemmPanels = 1;
     struct Wide {
         __m256 lo, hi;
     };

@@ -1,7 +1,7 @@
 #pragma once
 // What each p8_*.cpp of this folder includes: the verbs, the templates over them, and the definitions of one
 // type's functions. The types are spread over units only to compile side by side.
-#include "quants/arch/avx2/int_verbs.h"
+#include "quants/arch/avx2/dot.h"
 #include "quants/arch/avx2/p8.h"
 #include "quants/pack/formats.h"
 //

@@ -1,9 +1,12 @@
-// The limits of AVX2 with FMA. The empty assembly makes the compiler think that a value changed, so that it
-// neither drops the work nor moves it out of the loop; it costs no instruction.
+// The limits of AVX2 with FMA, and the tables of the instruction sets beyond it, which read as it does. The
+// empty assembly makes the compiler think that a value changed, so that it neither drops the work nor moves
+// it out of the loop; it costs no instruction.
 #include "quants/kernels/probe.h"
 
 #include <immintrin.h>
 
+#include "quants/arch/avx512/probe.h"
+#include "quants/arch/avxvnni/probe.h"
 #include "quants/kernels/inline.h"
 
 namespace tessera::kernels {
@@ -71,5 +74,13 @@ void fma_chain(int64_t n_rounds) {
 
 constinit const ProbeTable kAvx2Probe = {
     .name = "avx2", .read = read, .int8 = {int8_chain, kChains * 32}, .fma = {fma_chain, kChains * 8}};
+constinit const ProbeTable kAvxVnniProbe = {.name = "avxvnni",
+                                            .read = read,
+                                            .int8 = {avxvnni::int8_chain, avxvnni::kInt8MacsPerRound},
+                                            .fma = {fma_chain, kChains * 8}};
+constinit const ProbeTable kAvx512VnniProbe = {.name = "avx512vnni",
+                                               .read = read,
+                                               .int8 = {avx512::int8_chain, avx512::kInt8MacsPerRound},
+                                               .fma = {avx512::fma_chain, avx512::kFmaMacsPerRound}};
 
 }  // namespace tessera::kernels

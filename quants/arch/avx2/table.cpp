@@ -1,9 +1,11 @@
-// The kernel table of AVX2 with FMA and F16C. Only the units of this folder are compiled for it; they include
-// no std headers and define nothing but the table and the packed functions (p8.h) outside their anonymous
-// namespaces. The kernels: quants/kernels/*.inl.
+// The kernel table of AVX2 with FMA and F16C, and the one that differs from it only by packed products made
+// with AVX-VNNI (quants/arch/avxvnni). The units of these folders include no std headers and define nothing
+// but tables and the packed functions (p8.h) outside their anonymous namespaces. The kernels:
+// quants/kernels/*.inl.
 #include "quants/kernels/table.h"
 #include "quants/arch/avx2/isa.h"
 #include "quants/arch/avx2/p8.h"
+#include "quants/arch/avxvnni/p8.h"
 #include "quants/kernels/matmul.inl"
 #include "quants/kernels/unpack.inl"
 
@@ -16,9 +18,9 @@ void matmul(const MatmulArgs& args) {
     Matmul<Avx2Isa>{args, {kBlock, kBlockBytes}, Unpack<Avx2Isa, kId>::run}.run();
 }
 
-constexpr KernelTable make_table() {
+constexpr KernelTable make_table(const char* name) {
     KernelTable table{};
-    table.name = "avx2";
+    table.name = name;
 #define TSR_WEIGHT(id, block, bytes) table.matmul_f32[id] = matmul<id, block, bytes>;
 #include "quants/kernels/weights.def"
 #undef TSR_WEIGHT
@@ -27,8 +29,15 @@ constexpr KernelTable make_table() {
     return table;
 }
 
+constexpr KernelTable make_avxvnni_table() {
+    KernelTable table = make_table("avxvnni");
+    avxvnni::set_products(table);
+    return table;
+}
+
 }  // namespace
 
-constinit const KernelTable kAvx2Table = make_table();
+constinit const KernelTable kAvx2Table = make_table("avx2");
+constinit const KernelTable kAvxVnniTable = make_avxvnni_table();
 
 }  // namespace tessera::kernels

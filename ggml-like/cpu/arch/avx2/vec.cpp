@@ -1,5 +1,5 @@
 // The vector verbs on AVX2 with FMA and F16C. Compiled for that instruction set: no std headers, nothing but
-// the table outside anonymous namespaces. The verbs: ggml-like/cpu/arch/vec.inl.
+// the tables outside anonymous namespaces. The verbs: ggml-like/cpu/arch/vec.inl.
 #include "quants/arch/avx2/isa.h"
 
 #include "ggml-like/cpu/arch/vec.inl"
@@ -7,5 +7,6 @@
 namespace tessera::cpu {
 
 constinit const VecTable kVecAvx2 = Vec<kernels::Avx2Isa>::table("avx2");
+constinit const VecTable kVecAvxVnni = Vec<kernels::Avx2Isa>::table("avxvnni");
 
 }  // namespace tessera::cpu

@@ -1,0 +1,12 @@
+// The vector verbs on NEON: no std headers, nothing but the tables outside anonymous namespaces. The verbs:
+// ggml-like/cpu/arch/vec.inl.
+#include "quants/arch/neon/isa.h"
+
+#include "ggml-like/cpu/arch/vec.inl"
+
+namespace tessera::cpu {
+
+constinit const VecTable kVecNeon = Vec<kernels::NeonIsa>::table("neon");
+constinit const VecTable kVecDotprod = Vec<kernels::NeonIsa>::table("dotprod");
+
+}  // namespace tessera::cpu

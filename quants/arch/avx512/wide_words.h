@@ -1,0 +1,52 @@
+#pragma once
+// Products of bytes in words, for vectors of two groups: as avxvnni/words.h, which has the reasons. Over the
+// verbs of the header that includes this.
+
+namespace tessera::kernels {
+namespace {
+
+/// An integer scale a row, and -kBias times it: one fma takes the bias off a sum and multiplies it.
+struct WideScale {
+    WideFlt by, less;
+};
+
+TSR_INLINE WideInt wide_bias() { return as_bits(splat_wide_float(kBias)); }
+TSR_INLINE WideInt first_dot(WideInt w, WideInt a) { return dot_words(wide_bias(), w, a); }
+TSR_INLINE WideInt next_dot(WideInt sum, WideInt w, WideInt a) { return dot_words(sum, w, a); }
+TSR_INLINE WideInt first_halves(WideInt a, WideInt b) { return dot_halves(wide_bias(), a, b); }
+TSR_INLINE WideFlt to_float(WideFlt sum) { return sum; }
+TSR_INLINE WideFlt scaled(WideInt sum, const WideScale& scale) {
+    return add_product(scale.less, as_float(sum), scale.by);
+}
+TSR_INLINE WideFlt add_scaled(WideFlt sum, WideInt part, const WideScale& scale) {
+    return add_product(sum, sub(as_float(part), splat_wide_float(kBias)), scale.by);
+}
+
+/// The vectors of a panel's tile (OwnVectors in kernels/p8_tile.inl).
+struct WideVectors {
+    using Int = WideInt;
+    using Flt = WideFlt;
+    using Act = WideInt;
+    using Part = WideInt;
+    using Sum = WideFlt;
+    static constexpr int kGroups = 2;
+    static constexpr int kTile = 6;
+
+    TSR_INLINE Int load(const void* p) { return load_wide(p); }
+    TSR_INLINE Flt load_float(const float* p) { return load_wide_float(p); }
+    TSR_INLINE Int splat4(const void* p) {
+        int32_t v;
+        __builtin_memcpy(&v, p, sizeof v);
+        return splat_wide(v);
+    }
+    TSR_INLINE Flt splat_float(const float* p) { return splat_wide_float(*p); }
+    TSR_INLINE Flt no_float() { return splat_wide_float(0.0f); }
+    TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
+    TSR_INLINE Int splat_scale(int v) { return as_bits(splat_wide_float(static_cast<float>(v))); }
+    TSR_INLINE WideScale scale(Int scale) {
+        return {as_float(scale), mul(as_float(scale), splat_wide_float(-kBias))};
+    }
+};
+
+}  // namespace
+}  // namespace tessera::kernels

@@ -1,0 +1,19 @@
+#pragma once
+// Products of bytes with AVX-VNNI: four of a row are added to its word at once.
+#include "quants/arch/avx2/int_verbs.h"
+
+namespace tessera::kernels {
+namespace {
+
+/// Sums of one tile: more would fit the registers, but push out the totals.
+constexpr int kTileSums = 8;
+
+/// sum + unsigned bytes of w times signed bytes of a, a word a row.
+TSR_INLINE Int dot_words(Int sum, Int w, Int a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
+/// sum + signed halfwords of a times those of b.
+TSR_INLINE Int dot_halves(Int sum, Int a, Int b) { return _mm256_dpwssd_avx_epi32(sum, a, b); }
+
+}  // namespace
+}  // namespace tessera::kernels
+
+#include "quants/arch/avxvnni/words.h"

@@ -1,0 +1,43 @@
+// The kernel table of NEON, which every AArch64 processor has, and the one that differs from it only by
+// packed products made of dot product instructions (quants/arch/dotprod). The units of these folders include
+// no std headers and define nothing but tables and the packed functions (p8.h) outside their anonymous
+// namespaces. The kernels: quants/kernels/*.inl.
+#include "quants/kernels/table.h"
+#include "quants/arch/dotprod/p8.h"
+#include "quants/arch/neon/isa.h"
+#include "quants/arch/neon/p8.h"
+#include "quants/kernels/matmul.inl"
+#include "quants/kernels/unpack.inl"
+
+namespace tessera::kernels {
+
+namespace {
+
+template <uint32_t kId, int kBlock, int kBlockBytes>
+void matmul(const MatmulArgs& args) {
+    Matmul<NeonIsa>{args, {kBlock, kBlockBytes}, Unpack<NeonIsa, kId>::run}.run();
+}
+
+constexpr KernelTable make_table(const char* name) {
+    KernelTable table{};
+    table.name = name;
+#define TSR_WEIGHT(id, block, bytes) table.matmul_f32[id] = matmul<id, block, bytes>;
+#include "quants/kernels/weights.def"
+#undef TSR_WEIGHT
+    table.gemm_panel = gemm_panel<NeonIsa>;
+    neon::set_packed(table);
+    return table;
+}
+
+constexpr KernelTable make_dotprod_table() {
+    KernelTable table = make_table("dotprod");
+    dotprod::set_products(table);
+    return table;
+}
+
+}  // namespace
+
+constinit const KernelTable kNeonTable = make_table("neon");
+constinit const KernelTable kDotprodTable = make_dotprod_table();
+
+}  // namespace tessera::kernels

@@ -1,0 +1,70 @@
+#pragma once
+// AVX-VNNI and AVX-512 VNNI on AVX2: the verbs of quants/arch/avxvnni/dot.h and quants/arch/avx512/wide.h by
+// exact widening and pairs of registers, so that the tiles over them are tested wherever AVX2 is.
+#include "quants/arch/avx2/int_verbs.h"
+
+namespace tessera::kernels {
+namespace {
+
+constexpr int kTileSums = 8;
+
+/// Even and odd bytes apart, as halfwords whose products cannot saturate.
+TSR_INLINE Int dot_words(Int sum, Int w, Int a) {
+    const Int even = dot_halves(both(w, splat_half(0xff)), _mm256_srai_epi16(left16(a, 8), 8));
+    const Int odd = dot_halves(right16(w, 8), _mm256_srai_epi16(a, 8));
+    return add32(sum, add32(even, odd));
+}
+TSR_INLINE Int dot_halves(Int sum, Int a, Int b) { return add32(sum, dot_halves(a, b)); }
+
+}  // namespace
+}  // namespace tessera::kernels
+
+#include "quants/arch/avxvnni/words.h"
+
+namespace tessera::kernels {
+namespace {
+
+struct WideInt {
+    Int lo, hi;
+};
+struct WideFlt {
+    Flt lo, hi;
+};
+
+TSR_INLINE void pin(WideInt& v) { asm volatile("" : "+x"(v.lo), "+x"(v.hi)); }
+TSR_INLINE WideInt load_wide(const void* p) { return {load(p), load(static_cast<const uint8_t*>(p) + 32)}; }
+TSR_INLINE WideFlt load_wide_float(const float* p) { return {load_float(p), load_float(p + 8)}; }
+TSR_INLINE void store_float(float* p, WideFlt v) {
+    store_float(p, v.lo);
+    store_float(p + 8, v.hi);
+}
+TSR_INLINE WideInt splat_wide(int32_t v) { return {_mm256_set1_epi32(v), _mm256_set1_epi32(v)}; }
+TSR_INLINE WideFlt splat_wide_float(float v) { return {_mm256_set1_ps(v), _mm256_set1_ps(v)}; }
+TSR_INLINE WideFlt as_float(WideInt a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
+TSR_INLINE WideInt as_bits(WideFlt a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
+
+TSR_INLINE WideInt dot_words(WideInt sum, WideInt w, WideInt a) {
+    return {dot_words(sum.lo, w.lo, a.lo), dot_words(sum.hi, w.hi, a.hi)};
+}
+TSR_INLINE WideInt dot_halves(WideInt sum, WideInt a, WideInt b) {
+    return {dot_halves(sum.lo, a.lo, b.lo), dot_halves(sum.hi, a.hi, b.hi)};
+}
+TSR_INLINE WideInt dot_halves(WideInt a, WideInt b) {
+    return {dot_halves(a.lo, b.lo), dot_halves(a.hi, b.hi)};
+}
+TSR_INLINE WideFlt to_float(WideInt a) { return {to_float(a.lo), to_float(a.hi)}; }
+TSR_INLINE WideFlt sub(WideFlt a, WideFlt b) {
+    return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+TSR_INLINE WideFlt mul(WideFlt a, WideFlt b) { return {mul(a.lo, b.lo), mul(a.hi, b.hi)}; }
+TSR_INLINE WideFlt add_product(WideFlt sum, WideFlt a, WideFlt b) {
+    return {add_product(sum.lo, a.lo, b.lo), add_product(sum.hi, a.hi, b.hi)};
+}
+TSR_INLINE WideFlt sub_product(WideFlt sum, WideFlt a, WideFlt b) {
+    return {sub_product(sum.lo, a.lo, b.lo), sub_product(sum.hi, a.hi, b.hi)};
+}
+
+}  // namespace
+}  // namespace tessera::kernels
+
+#include "quants/arch/avx512/wide_words.h"

@@ -1,0 +1,53 @@
+// The tables of the emulated instruction sets: their own tiles, and what they share with AVX2 from there.
+#include "tests/quants/emulated/tables.h"
+
+#include "quants/arch/avx2/isa.h"
+#include "quants/arch/avx2/p8.h"
+#include "quants/kernels/matmul.inl"
+#include "quants/kernels/unpack.inl"
+#include "tests/quants/emulated/products.h"
+
+namespace tessera::kernels {
+
+namespace {
+
+/// A Wide is a pair of registers on AVX2, so only the shape of the tiles is to be taken over.
+struct EmulatedAvx512Isa : Avx2Isa {
+    static constexpr int kTileTokens = 12;
+    static constexpr int kGemmPanels = 2;
+};
+
+template <uint32_t kId, int kBlock, int kBlockBytes>
+void matmul(const MatmulArgs& args) {
+    Matmul<EmulatedAvx512Isa>{args, {kBlock, kBlockBytes}, Unpack<Avx2Isa, kId>::run}.run();
+}
+
+constexpr KernelTable make_table(const char* name) {
+    KernelTable table{};
+    table.name = name;
+#define TSR_WEIGHT(id, block, bytes) table.matmul_f32[id] = matmul<id, block, bytes>;
+#include "quants/kernels/weights.def"
+#undef TSR_WEIGHT
+    table.gemm_panel = gemm_panel<EmulatedAvx512Isa>;
+    avx2::set_packed(table);
+    return table;
+}
+
+constexpr KernelTable make_avxvnni_table() {
+    KernelTable table = make_table("emulated avxvnni");
+    emulated_avxvnni::set_products(table);
+    return table;
+}
+
+constexpr KernelTable make_avx512_table() {
+    KernelTable table = make_table("emulated avx512vnni");
+    emulated_avx512::set_products(table);
+    return table;
+}
+
+}  // namespace
+
+constinit const KernelTable kEmulatedAvxVnniTable = make_avxvnni_table();
+constinit const KernelTable kEmulatedAvx512VnniTable = make_avx512_table();
+
+}  // namespace tessera::kernels

@@ -1,0 +1,37 @@
+#pragma once
+// The kernel tables that tests compare: those that this machine can run, and the emulated ones.
+#include <vector>
+
+#include "quants/dispatch.h"
+#if defined(TSR_HAVE_EMULATED)
+#include "common/cpu.h"
+#include "tests/quants/emulated/tables.h"
+#endif
+
+namespace tessera::test {
+
+inline const kernels::KernelTable& scalar() { return *kernels::all_isas().back().table; }
+
+/// The scalar table excepted.
+inline std::vector<const kernels::KernelTable*> vector_tables() {
+    std::vector<const kernels::KernelTable*> tables;
+    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
+        if (isa.usable && isa.table != &scalar()) tables.push_back(isa.table);
+    }
+#if defined(TSR_HAVE_EMULATED)
+    if (cpu_features().avx2) {
+        tables.push_back(&kernels::kEmulatedAvxVnniTable);
+        tables.push_back(&kernels::kEmulatedAvx512VnniTable);
+    }
+#endif
+    return tables;
+}
+
+/// The scalar table first.
+inline std::vector<const kernels::KernelTable*> all_tables() {
+    std::vector<const kernels::KernelTable*> tables = vector_tables();
+    tables.insert(tables.begin(), &scalar());
+    return tables;
+}
+
+}  // namespace tessera::test
