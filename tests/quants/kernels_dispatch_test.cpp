@@ -19,6 +19,12 @@ TEST(KernelsDispatch, ScalarIsLastAndAlwaysUsable) {
         if (isa.name == "avx2") {
             EXPECT_EQ(isa.usable, cpu_features().avx2);
         }
+        if (isa.name == "avxvnni") {
+            EXPECT_EQ(isa.usable, cpu_features().avx_vnni);
+        }
+        if (isa.name == "avx512vnni") {
+            EXPECT_EQ(isa.usable, cpu_features().avx512_vnni);
+        }
         if (isa.name == "dotprod") {
             EXPECT_EQ(isa.usable, cpu_features().dotprod);
         }
