@@ -16,7 +16,8 @@ struct NeonIsa {
     // ---- 16 virtual lanes
 
     static constexpr int kWide = 16;
-    /// 6 tokens x 4 registers of sums, 4 weight registers and one broadcast fit 32 registers.
+    /// 5 tokens x 4 registers of sums, 4 weight registers and one broadcast leave spares of 32; a sixth token
+    /// spilled.
     static constexpr int kTileTokens = 5;
     static constexpr int kGemmPanels = 1;
     struct Wide {
