@@ -4,6 +4,6 @@
 
 namespace tessera {
 
-extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack;
+extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack, kPerplexity;
 
 }  // namespace tessera

@@ -5,6 +5,6 @@
 int main(int argc, char** argv) {
     using namespace tessera;
     const Command* const commands[] = {&kRun,    &kTokenize, &kDetokenize, &kInspect, &kPack,
-                                       &kUnpack, &kLogits,   &kBench,      &kInfo};
+                                       &kUnpack, &kLogits,   &kPerplexity, &kBench,   &kInfo};
     return run_program(argc, argv, commands);
 }

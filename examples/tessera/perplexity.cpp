@@ -1,0 +1,280 @@
+// tessera perplexity: how well a model predicts a text, and with a base how far it is from another model.
+// Passes and rows are computed by all threads; sums run over rows in order, so figures do not depend on them.
+#include <algorithm>
+#include <cmath>
+
+#include "common/progress.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/json.h"
+#include "examples/tessera/model_loading.h"
+#include "src/engine/kl_base.h"
+
+namespace tessera {
+
+namespace {
+
+using engine::BaseRow;
+using engine::Divergence;
+using engine::Mean;
+using engine::Windows;
+
+struct PerplexityArgs {
+    ModelOptions model;
+    SessionFlags session{.n_ctx = 512, .n_batch = 128};
+    std::string text_file, base, save_base;
+    int64_t n_windows = 0;
+    bool json = false;
+};
+
+/// What a judged token adds. `base_nll` and the rest only with a base.
+struct Figures {
+    Mean nll, base_nll, log_ratio, kl, same_top, p_delta;
+    std::vector<float> kl_values;
+
+    void add(const Divergence& d, bool with_base) {
+        nll.add(d.nll);
+        if (!with_base) return;
+        base_nll.add(d.base_nll);
+        log_ratio.add(d.nll - d.base_nll);
+        kl.add(d.kl);
+        same_top.add(d.same_top);
+        p_delta.add(std::exp(-d.nll) - std::exp(-d.base_nll));
+        kl_values.push_back(static_cast<float>(d.kl));
+    }
+};
+
+/// exp of a mean, with the error that follows.
+struct Exponential {
+    double value, error;
+    explicit Exponential(const Mean& log) : value(std::exp(log.mean())), error(value * log.error()) {}
+};
+
+class Judge {
+  public:
+    Judge(const LoadedModel& loaded, const Windows& windows, const engine::KlBase* base,
+          engine::KlBaseWriter* writer, int64_t max_rows, bool quiet)
+        : pool_(*loaded.pool),
+          windows_(windows),
+          base_(base),
+          writer_(writer),
+          n_vocab_(static_cast<size_t>(loaded.model->hparams().n_vocab)),
+          rows_(static_cast<size_t>(max_rows)),
+          bar_("judging", static_cast<uint64_t>(windows.n_windows * windows.n_ctx), ProgressBar::Unit::Tokens,
+               !quiet) {
+        if (writer_) steps_.resize(rows_.size() * n_vocab_);
+    }
+
+    Result<void> operator()(int64_t w, int64_t first, int64_t n, const float* logits) {
+        pool_.run(n, [&](int64_t i, int) {
+            rows_[static_cast<size_t>(i)] = judge(w, first + i, logits, static_cast<size_t>(i));
+        });
+        if (pool_.aborted()) return fail(ErrorCode::Cancelled, "perplexity was cancelled");
+        for (int64_t i = 0; i < n; ++i) {
+            const Result<Row>& row = rows_[static_cast<size_t>(i)];
+            if (!row)
+                return fail_in(strf("window %lld, judged token %lld", static_cast<long long>(w),
+                                    static_cast<long long>(first + i)),
+                               row.error());
+            figures_.add(row->divergence, base_ != nullptr);
+            if (writer_) TSR_TRY_VOID(writer_->append(row->rounded));
+        }
+        bar_.update(static_cast<uint64_t>(w * windows_.n_ctx + windows_.n_ctx / 2 + 1 + first + n));
+        return {};
+    }
+
+    const Figures& figures() const { return figures_; }
+
+  private:
+    struct Row {
+        Divergence divergence;
+        BaseRow rounded;
+    };
+
+    Result<Row> judge(int64_t w, int64_t j, const float* logits, size_t i) {
+        const std::span row(logits + i * n_vocab_, n_vocab_);
+        const int32_t target = windows_.targets(w)[static_cast<size_t>(j)];
+        TSR_TRY(const engine::RowNorm norm, engine::row_norm(row));
+        Row out;
+        if (writer_)
+            out.rounded = engine::round_row(row, norm, std::span(steps_).subspan(i * n_vocab_, n_vocab_));
+        if (base_) {
+            TSR_TRY(const BaseRow base_row, base_->row(w, j));
+            out.divergence = engine::compare_row(row, norm, base_row, target);
+        } else {
+            out.divergence.nll = norm.log_sum - static_cast<double>(row[static_cast<size_t>(target)]);
+        }
+        return out;
+    }
+
+    ThreadPool& pool_;
+    const Windows& windows_;
+    const engine::KlBase* base_;
+    engine::KlBaseWriter* writer_;
+    size_t n_vocab_;
+    std::vector<Result<Row>> rows_;
+    std::vector<uint16_t> steps_;  // [max_rows, n_vocab]
+    Figures figures_;
+    ProgressBar bar_;
+};
+
+/// The value below which this share of the sorted values lies.
+double quantile(const std::vector<float>& sorted, double share) {
+    const double at = share * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<size_t>(at);
+    const size_t above = std::min(below + 1, sorted.size() - 1);
+    const double part = at - static_cast<double>(below);
+    return (1 - part) * static_cast<double>(sorted[below]) + part * static_cast<double>(sorted[above]);
+}
+
+struct Report {
+    const Windows& windows;
+    const Figures& figures;
+    std::vector<float> kl;  // sorted; empty without a base
+};
+
+Json as_json(const Report& r) {
+    const Figures& f = r.figures;
+    const Exponential ppl(f.nll);
+    Json out = {{"windows", r.windows.n_windows},
+                {"n_ctx", r.windows.n_ctx},
+                {"judged_tokens", f.nll.n()},
+                {"perplexity", ppl.value},
+                {"error", ppl.error}};
+    if (r.kl.empty()) return out;
+    const Exponential base(f.base_nll), ratio(f.log_ratio);
+    out["base_perplexity"] = base.value;
+    out["ratio"] = ratio.value;
+    out["ratio_error"] = ratio.error;
+    out["kl_mean"] = f.kl.mean();
+    out["kl_error"] = f.kl.error();
+    out["kl_median"] = quantile(r.kl, 0.5);
+    out["kl_99"] = quantile(r.kl, 0.99);
+    out["kl_max"] = static_cast<double>(r.kl.back());
+    out["same_top"] = f.same_top.mean();
+    out["p_delta_mean"] = f.p_delta.mean();
+    out["p_delta_rms"] = std::sqrt(f.p_delta.mean_square());
+    return out;
+}
+
+std::string as_text(const Report& r) {
+    const Figures& f = r.figures;
+    const Exponential ppl(f.nll);
+    std::string out = strf("%-18s %lld of %lld tokens, %lld judged\n", "windows",
+                           static_cast<long long>(r.windows.n_windows),
+                           static_cast<long long>(r.windows.n_ctx), static_cast<long long>(f.nll.n()));
+    out += strf("%-18s %.4f +/- %.4f\n", "perplexity", ppl.value, ppl.error);
+    if (r.kl.empty()) return out;
+    const Exponential base(f.base_nll), ratio(f.log_ratio);
+    out += strf("%-18s %.4f, ratio %.6f +/- %.6f\n", "of the base", base.value, ratio.value, ratio.error);
+    out += strf("%-18s %.6f +/- %.6f, median %.6f, 99 %% %.6f, max %.6f\n", "KL divergence", f.kl.mean(),
+                f.kl.error(), quantile(r.kl, 0.5), quantile(r.kl, 0.99), static_cast<double>(r.kl.back()));
+    out += strf("%-18s %.3f %% +/- %.3f %%\n", "same top token", 100 * f.same_top.mean(),
+                100 * f.same_top.error());
+    out += strf("%-18s mean %+.3f %%, RMS %.3f %%\n", "p(token) - base", 100 * f.p_delta.mean(),
+                100 * std::sqrt(f.p_delta.mean_square()));
+    return out;
+}
+
+/// The text of --file, cut; or that of the base, which must be the same where both are given.
+Result<Windows> choose_windows(const PerplexityArgs& args, const gguf::File& file,
+                               const engine::KlBase* base) {
+    TSR_TRY(const auto tokenizer, load_tokenizer(file));
+    const text::Vocab& vocab = tokenizer->vocab();
+    const auto bos = vocab.add_bos() ? std::optional(vocab.special().bos) : std::nullopt;
+    Windows windows;
+    if (!args.text_file.empty()) {
+        TSR_TRY(const std::string text, console::read_all(args.text_file));
+        TSR_TRY(auto ids, tokenizer->encode(text, {.add_special = true}));
+        const int64_t n_ctx = base ? base->windows().n_ctx : args.session.n_ctx;
+        const int64_t n_windows = base && args.n_windows == 0 ? base->windows().n_windows : args.n_windows;
+        TSR_TRY(windows, engine::cut_windows(std::move(ids), n_ctx, n_windows, bos));
+    }
+    if (!base) return windows;
+    Windows saved = base->windows();
+    saved.bos = bos;
+    if (args.n_windows > 0 && args.n_windows < saved.n_windows) {
+        saved.n_windows = args.n_windows;
+        saved.tokens.resize(static_cast<size_t>(saved.n_windows * saved.n_ctx));
+    }
+    if (!args.text_file.empty() && windows.tokens != saved.tokens)
+        return fail(ErrorCode::InvalidArgument,
+                    "'%s': expected the tokens of the base '%s', found others (another text or another "
+                    "vocabulary)",
+                    args.text_file.c_str(), args.base.c_str());
+    return saved;
+}
+
+Result<void> measure(const PerplexityArgs& args) {
+    std::optional<engine::KlBase> base;
+    if (!args.base.empty()) {
+        TSR_TRY(base, engine::KlBase::open(args.base));
+    }
+    TSR_TRY(gguf::File file, args.model.file.open());
+    TSR_TRY(const Windows windows, choose_windows(args, file, base ? &*base : nullptr));
+    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model));
+    const int64_t n_vocab = loaded.model->hparams().n_vocab;
+    if (base && base->n_vocab() != n_vocab)
+        return fail(ErrorCode::InvalidArgument, "'%s': expected %lld vocabulary entries, found %lld",
+                    args.base.c_str(), static_cast<long long>(n_vocab),
+                    static_cast<long long>(base->n_vocab()));
+
+    engine::SessionOptions options = args.session.session();
+    options.n_ctx = windows.n_ctx;
+    options.n_batch = options.max_out = std::min(options.n_batch, windows.n_ctx);
+    TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
+    std::unique_ptr<engine::KlBaseWriter> writer;
+    if (!args.save_base.empty()) {
+        TSR_TRY(writer, engine::KlBaseWriter::create(args.save_base, windows, n_vocab));
+    }
+    const console::InterruptGuard guard;
+    loaded.pool->set_abort_flag(&guard.flag());
+    Judge judge(loaded, windows, base ? &*base : nullptr, writer.get(), options.max_out,
+                console::verbosity() == console::Verbosity::Quiet);
+    TSR_TRY_VOID(engine::eval_windows(*session, windows, std::ref(judge)));
+    if (writer) TSR_TRY_VOID(writer->finish());
+
+    Report report{windows, judge.figures(), judge.figures().kl_values};
+    std::sort(report.kl.begin(), report.kl.end());
+    return console::print(args.json ? json_line(as_json(report)) : as_text(report));
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<PerplexityArgs>();
+    args->model.declare(options);
+    options.group("Text");
+    options.text("-f,--file", "FILE", args->text_file, "The text; - is standard input.");
+    options.integer("-c,--ctx", args->session.n_ctx, 4, 1 << 20, "Tokens of a window.");
+    options.integer("--windows", args->n_windows, 0, 1 << 30, "At most so many windows; 0: all.");
+    options.group("Comparison");
+    options.text("--save-base", "FILE", args->save_base, "Save this model's predictions as a base.");
+    options.text("--kl-base", "FILE", args->base,
+                 "Compare with the predictions of a base (llama.cpp's files too); its text counts.");
+    args->session.declare_batch(options);
+    args->session.declare_kv(options);
+    options.group("Output");
+    options.flag("--json", args->json, "One JSON object.");
+    options.check([args]() -> Result<void> {
+        if (args->text_file.empty() && args->base.empty())
+            return fail(ErrorCode::InvalidArgument, "expected a text (-f FILE) or a base (--kl-base FILE)");
+        return {};
+    });
+    return [args] { return measure(*args); };
+}
+
+}  // namespace
+
+const Command kPerplexity = {
+    .name = "perplexity",
+    .summary = "measure how well a model predicts a text",
+    .help =
+        "Cuts a text into windows, predicts the second half of each from what is before, and prints the\n"
+        "perplexity: the figure is that of llama.cpp's perplexity tool for the same file and window. With\n"
+        "a base, saved from another model (the unquantized one), also the distance between the two.",
+    .examples =
+        "  tessera perplexity model.gguf -f wiki.test.raw\n"
+        "  tessera perplexity model-f16.gguf -f wiki.test.raw --save-base f16.base\n"
+        "  tessera perplexity model-q4.gguf --kl-base f16.base --json\n",
+    .declare = declare};
+
+}  // namespace tessera
