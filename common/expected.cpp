@@ -32,6 +32,8 @@ const char* error_code_name(ErrorCode code) {
             return "input/output error";
         case ErrorCode::Cancelled:
             return "cancelled";
+        case ErrorCode::Busy:
+            return "busy";
         case ErrorCode::Internal:
             return "internal error";
     }

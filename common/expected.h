@@ -16,6 +16,7 @@ enum class ErrorCode {
     OutOfMemory,      ///< a named buffer did not fit
     Io,               ///< the system refused a read, write or map
     Cancelled,        ///< the caller's abort flag was seen
+    Busy,             ///< a queue is full; the same may succeed later
     Internal,         ///< our own bug
 };
 

@@ -9,12 +9,6 @@ namespace tessera::engine {
 
 namespace {
 
-Result<void> check_range(const char* name, int64_t value, int64_t min, int64_t max) {
-    if (value >= min && value <= max) return {};
-    return fail(ErrorCode::InvalidArgument, "%s: expected %lld to %lld, found %lld", name,
-                static_cast<long long>(min), static_cast<long long>(max), static_cast<long long>(value));
-}
-
 Result<void> check_kv_type(const char* name, Type type, int64_t head_dim) {
     const std::string found(type_info(type).name);
     if (std::find(std::begin(kKvTypes), std::end(kKvTypes), type) == std::end(kKvTypes))
@@ -28,6 +22,25 @@ Result<void> check_kv_type(const char* name, Type type, int64_t head_dim) {
 }
 
 }  // namespace
+
+Result<void> check_range(const char* name, int64_t value, int64_t min, int64_t max) {
+    if (value >= min && value <= max) return {};
+    return fail(ErrorCode::InvalidArgument, "%s: expected %lld to %lld, found %lld", name,
+                static_cast<long long>(min), static_cast<long long>(max), static_cast<long long>(value));
+}
+
+Result<CachePlan> plan_cache(const Model& model, const SessionOptions& options) {
+    const Hparams& h = model.hparams();
+    CachePlan plan;
+    plan.n_ctx = options.n_ctx;
+    if (plan.n_ctx == 0) plan.n_ctx = std::min(h.n_ctx_train, SessionOptions::kDefaultCtx);
+    TSR_TRY_VOID(check_range("context size", plan.n_ctx, 1, int64_t{1} << 24));
+    TSR_TRY_VOID(check_kv_type("K", options.k_type, h.head_dim));
+    TSR_TRY_VOID(check_kv_type("V", options.v_type, h.head_dim));
+    plan.n_pages = (plan.n_ctx + kKvPage - 1) / kKvPage;
+    plan.layout = kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, options.k_type, options.v_type);
+    return plan;
+}
 
 std::string kv_type_names() {
     std::string names;
@@ -48,25 +61,17 @@ Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPoo
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, ThreadPool& pool,
                                                  const SessionOptions& options) {
-    const Hparams& h = model->hparams();
-    int64_t n_ctx = options.n_ctx;
-    if (n_ctx == 0) n_ctx = std::min(h.n_ctx_train, SessionOptions::kDefaultCtx);
-    TSR_TRY_VOID(check_range("context size", n_ctx, 1, int64_t{1} << 24));
+    TSR_TRY(CachePlan plan, plan_cache(*model, options));
     TSR_TRY_VOID(check_range("batch size", options.n_batch, 1, 4096));
     TSR_TRY_VOID(check_range("output rows", options.max_out, 1, options.n_batch));
-    TSR_TRY_VOID(check_kv_type("K", options.k_type, h.head_dim));
-    TSR_TRY_VOID(check_kv_type("V", options.v_type, h.head_dim));
-    const int64_t n_batch = std::min(options.n_batch, n_ctx);
+    const int64_t n_batch = std::min(options.n_batch, plan.n_ctx);
 
     std::unique_ptr<Session> session(new Session());
-    session->n_ctx_ = n_ctx;
+    session->n_ctx_ = plan.n_ctx;
     session->pool_ = &pool;
     TSR_TRY(session->backend_, create_backend(*model, pool, n_batch));
     TSR_TRY(session->activations_, Activations::create(*model, n_batch, std::min(options.max_out, n_batch)));
-    const int64_t n_pages = (n_ctx + kKvPage - 1) / kKvPage;
-    TSR_TRY(kv::PagePool pages, kv::PagePool::create(kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim,
-                                                                        options.k_type, options.v_type),
-                                                     n_pages));
+    TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), plan.n_pages));
     session->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
     session->sequence_ = std::make_unique<kv::Sequence>(*session->pages_);
     session->outputs_.reserve(static_cast<size_t>(n_batch));

@@ -23,6 +23,17 @@ struct SessionOptions {
     static constexpr int64_t kDefaultCtx = 4096;
 };
 
+/// What the cache of one context takes.
+struct CachePlan {
+    int64_t n_ctx = 0, n_pages = 0;
+    kv::Layout layout;
+};
+/// From n_ctx and the cache types of the options. Errors: those out of range, or not fit for the model.
+Result<CachePlan> plan_cache(const Model& model, const SessionOptions& options);
+
+/// An error that names the value and the range, unless min <= value <= max.
+Result<void> check_range(const char* name, int64_t value, int64_t min, int64_t max);
+
 /// "f32, f16, ...": the types a cache may have, for help and errors.
 std::string kv_type_names();
 

@@ -28,15 +28,24 @@ class PagePool {
     int64_t n_pages() const { return n_pages_; }
     int64_t n_free() const { return static_cast<int64_t>(free_.size()); }
 
-    /// A free page, or null when all are taken. Its content is finite floats (zeros or an earlier owner's).
+    /// A free page with one owner, or null when all are taken. Its content is finite floats (zeros or an
+    /// earlier owner's).
     std::byte* take();
+    /// One owner more, or one less; without owners a page is free. Owners of a shared page only read it.
+    void share(std::byte* page) { ++owners_[index(page)]; }
     void give_back(std::byte* page);
+    int32_t n_owners(const std::byte* page) const { return owners_[index(page)]; }
 
   private:
+    size_t index(const std::byte* page) const {
+        return static_cast<size_t>(page - memory_.data()) / layout_.page_bytes;
+    }
+
     Layout layout_;
     Buffer memory_;
     int64_t n_pages_ = 0;
     std::vector<std::byte*> free_;
+    std::vector<int32_t> owners_;  // [n_pages]
 };
 
 }  // namespace tessera::kv

@@ -1,6 +1,7 @@
 #pragma once
 // One timeline of tokens in the cache: a page table that grows and is cut back.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/kv/page_pool.h"
@@ -17,8 +18,14 @@ class Sequence {
 
     int64_t n_tok() const { return n_tok_; }
     std::byte* const* pages() const { return pages_.data(); }
+    std::span<std::byte*> page_table() { return pages_; }
 
-    /// Room for n more tokens; false, with nothing changed, when the pool has too few pages.
+    /// Begins with pages that hold n_tok tokens already, as one more owner of each. The sequence is empty.
+    void adopt(std::span<std::byte* const> pages, int64_t n_tok);
+    /// Free pages that reserve(n) takes.
+    int64_t pages_for(int64_t n) const;
+    /// Room for n more tokens; false, with nothing changed, when the pool has too few pages. A page that the
+    /// tokens go to and that has other owners is replaced by a copy.
     bool reserve(int64_t n);
     /// n tokens within the reserved room are now part of the sequence.
     void advance(int64_t n);
@@ -26,6 +33,8 @@ class Sequence {
     void truncate(int64_t n);
 
   private:
+    bool writes_shared_page() const;
+
     PagePool* pool_;
     std::vector<std::byte*> pages_;
     int64_t n_tok_ = 0;

@@ -1,0 +1,90 @@
+#pragma once
+// One completion on its way: its tokens, its place in the cache, its sampling state and its text.
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "src/engine/request.h"
+#include "src/engine/stop_strings.h"
+#include "src/kv/sequence.h"
+#include "src/sample/chain.h"
+#include "src/text/detokenizer.h"
+
+namespace tessera::engine {
+
+/// A request and what its completions share.
+struct Job {
+    Request request;
+    Listener listener;
+    std::atomic<bool> cancelled{false};
+    double submitted_at = 0;         // seconds of the steady clock
+    uint64_t number = 0;             // in order of submission
+    bool prompt_known = false;       // to the prefix tree; the scheduler's
+    std::atomic<int32_t> n_open{0};  // completions that have not ended
+
+    bool past_deadline(double now) const {
+        return request.deadline_s > 0 && now >= submitted_at + request.deadline_s;
+    }
+};
+
+double steady_seconds();
+
+/// Tokens the model has not seen yet are pending: the whole prompt at first, later one at a time. The sampled
+/// token comes back in through take() and nowhere else.
+class Completion {
+  public:
+    /// Errors: sampling parameters that do not fit the vocabulary.
+    static Result<std::unique_ptr<Completion>> create(std::shared_ptr<Job> job, int32_t index,
+                                                      const text::Tokenizer& tokenizer, kv::PagePool& pages,
+                                                      int64_t n_ctx);
+
+    const Job& job() const { return *job_; }
+    int32_t index() const { return index_; }
+    std::span<const int32_t> tokens() const { return tokens_; }
+    kv::Sequence& sequence() { return sequence_; }
+    std::span<const int32_t> pending() const {
+        return std::span(tokens_).subspan(static_cast<size_t>(sequence_.n_tok()));
+    }
+    bool decoding() const { return usage_.n_generated > 0 && pending().size() == 1; }
+
+    /// Draws from the logits [n_vocab] of its last token. Any thread.
+    void sample(std::span<const float> logits);
+    /// Makes the drawn token part of the text and tells the listener. False when that ended the completion:
+    /// finish() is next.
+    bool take();
+
+    /// Forgets the older half of what is behind n_keep; its keys and values are to be computed anew.
+    void shift();
+    /// What it is about to wait for or begin.
+    void admitted(int64_t n_cached);
+    void preempted() { ++usage_.n_preempted; }
+    void mark_prompt_known() { job_->prompt_known = true; }
+
+    /// Tells the listener of the end. Once.
+    void finish(Finish why, Error error = {});
+    Finish ended_by() const { return ended_by_; }
+
+  private:
+    Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer, kv::PagePool& pages,
+               sample::Chain chain);
+    void rank(std::span<const float> logits);
+    void emit(int32_t id, std::string_view text);
+
+    std::shared_ptr<Job> job_;
+    const text::Vocab* vocab_;
+    int32_t index_;
+    std::vector<int32_t> tokens_;  // prompt and what came after
+    kv::Sequence sequence_;
+    sample::Chain chain_;
+    text::Detokenizer detokenizer_;
+    StopStrings stops_;
+    std::vector<TokenProb> top_;  // of the drawn token
+    float log_p_ = 0;
+    int32_t drawn_ = -1;
+    int64_t n_ctx_ = 0;
+    Usage usage_;
+    double began_at_ = 0, first_token_at_ = 0;
+    Finish ended_by_ = Finish::Failed;
+};
+
+}  // namespace tessera::engine

@@ -1,0 +1,315 @@
+// The order of things: older requests of equal priority come first everywhere, and who comes later gives way
+// when pages run short. The first in rank can always go on, since all others' pages can be taken back, so
+// every request ends. A preempted completion waits in its old place and is computed anew, mostly from the
+// prefix tree. None of this changes a bit of anyone's logits.
+#include "src/engine/scheduler.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tessera::engine {
+
+namespace {
+
+constexpr int32_t kMaxCompletions = 64, kMaxTop = 64;
+constexpr size_t kMaxStops = 64, kMaxStopBytes = 4096;
+
+bool ranks_before(const Completion& a, const Completion& b) {
+    if (a.job().request.priority != b.job().request.priority)
+        return a.job().request.priority > b.job().request.priority;
+    if (a.job().number != b.job().number) return a.job().number < b.job().number;
+    return a.index() < b.index();
+}
+
+void insert_by_rank(std::deque<std::unique_ptr<Completion>>& queue, std::unique_ptr<Completion> one) {
+    const auto at = std::upper_bound(queue.begin(), queue.end(), one,
+                                     [](const auto& a, const auto& b) { return ranks_before(*a, *b); });
+    queue.insert(at, std::move(one));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model> model,
+                                                     std::shared_ptr<const text::Tokenizer> tokenizer,
+                                                     ThreadPool& pool, const EngineOptions& options) {
+    TSR_TRY_VOID(check_range("running completions", options.max_running, 1, 256));
+    TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
+    std::unique_ptr<Scheduler> out(new Scheduler());
+    const SessionOptions one{.n_ctx = options.n_ctx, .k_type = options.k_type, .v_type = options.v_type};
+    TSR_TRY(const CachePlan plan, plan_cache(*model, one));
+    out->n_ctx_ = plan.n_ctx;
+    int64_t n_pages = plan.n_pages * options.max_running;
+    if (options.kv_bytes > 0) {
+        n_pages = static_cast<int64_t>(options.kv_bytes / plan.layout.page_bytes);
+        if (n_pages < plan.n_pages)
+            return fail(ErrorCode::InvalidArgument,
+                        "KV cache: expected at least %zu bytes for one context of %lld, found %llu",
+                        static_cast<size_t>(plan.n_pages) * plan.layout.page_bytes,
+                        static_cast<long long>(plan.n_ctx),
+                        static_cast<unsigned long long>(options.kv_bytes));
+    }
+    out->max_running_ = options.max_running;
+    out->n_batch_ = options.n_batch;
+    TSR_TRY(out->backend_, create_backend(*model, pool, options.n_batch));
+    TSR_TRY(out->activations_, Activations::create(*model, options.n_batch, options.max_running));
+    TSR_TRY(kv::PagePool pages, kv::PagePool::create(plan.layout, n_pages));
+    out->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
+    out->tree_ = std::make_unique<kv::PrefixTree>(*out->pages_);
+    const auto n_running = static_cast<size_t>(options.max_running);
+    out->rows_.reserve(n_running);
+    out->segments_.reserve(n_running);
+    out->outputs_.reserve(n_running);
+    out->drawing_.reserve(n_running);
+    out->tokens_.reserve(static_cast<size_t>(options.n_batch));
+    out->model_ = std::move(model);
+    out->tokenizer_ = std::move(tokenizer);
+    out->pool_ = &pool;
+    return out;
+}
+
+Scheduler::~Scheduler() {
+    for (Queue* queue : {&running_, &waiting_})
+        for (auto& completion : *queue) completion->finish(Finish::Cancelled);
+}
+
+Result<void> Scheduler::check(const Request& request) const {
+    const auto n_prompt = static_cast<int64_t>(request.prompt.size());
+    if (n_prompt == 0)
+        return fail(ErrorCode::InvalidArgument, "prompt: expected at least one token, found none");
+    if (n_prompt > n_ctx_)
+        return fail(ErrorCode::InvalidArgument,
+                    "prompt: %lld tokens do not fit the context of %lld (a longer context: --ctx N)",
+                    static_cast<long long>(n_prompt), static_cast<long long>(n_ctx_));
+    const int64_t n_vocab = model_->hparams().n_vocab;
+    for (const int32_t id : request.prompt) TSR_TRY_VOID(check_range("prompt token", id, 0, n_vocab - 1));
+    TSR_TRY_VOID(check_range("n", request.n, 1, kMaxCompletions));
+    TSR_TRY_VOID(check_range("log probabilities", request.n_top, -1, kMaxTop));
+    TSR_TRY_VOID(check_range("stop strings", static_cast<int64_t>(request.stop.size()), 0, kMaxStops));
+    for (const std::string& stop : request.stop)
+        TSR_TRY_VOID(
+            check_range("bytes of a stop string", static_cast<int64_t>(stop.size()), 1, kMaxStopBytes));
+    return {};
+}
+
+void Scheduler::add(std::shared_ptr<Job> job) {
+    for (int32_t i = 0; i < job->request.n; ++i) {
+        auto completion = Completion::create(job, i, *tokenizer_, *pages_, n_ctx_);
+        if (completion) {
+            insert_by_rank(waiting_, std::move(*completion));
+        } else {
+            Outcome failed;
+            failed.completion = i;
+            failed.error = completion.error();
+            if (job->listener.on_finish) job->listener.on_finish(failed);
+            job->n_open.fetch_sub(1);
+            job->n_open.notify_all();
+        }
+    }
+}
+
+/// Ends what is no longer wanted.
+void Scheduler::reap(Queue& queue, bool are_running) {
+    const double now = steady_seconds();
+    for (size_t i = 0; i < queue.size();) {
+        const Job& job = queue[i]->job();
+        if (!job.cancelled.load() && !job.past_deadline(now)) {
+            ++i;
+            continue;
+        }
+        const Finish why = job.cancelled.load() ? Finish::Cancelled : Finish::Deadline;
+        if (are_running) {
+            retire(i, why);
+        } else {
+            queue[i]->finish(why);
+            queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+    }
+}
+
+/// Shares what is known of its text, and makes room for the rest. False, with nothing changed, when there is
+/// none yet.
+bool Scheduler::admit_one(std::unique_ptr<Completion>& next) {
+    kv::Sequence& sequence = next->sequence();
+    const auto tokens = next->tokens();
+    // The last token is computed in any case: its logits are wanted.
+    const kv::PrefixTree::Match known = tree_->match(tokens.first(tokens.size() - 1));
+    sequence.adopt(known.pages, known.n_tok);
+    const auto n_left = static_cast<int64_t>(next->pending().size());
+    if (!tree_->make_room(sequence.pages_for(n_left))) {
+        sequence.truncate(0);
+        return false;
+    }
+    next->admitted(known.n_tok);
+    stats_.n_cached_tokens += known.n_tok;
+    stats_.n_prompt_tokens += n_left;
+    return true;
+}
+
+void Scheduler::admit() {
+    const auto n_running_of = [this](const std::string& client) {
+        return std::count_if(running_.begin(), running_.end(),
+                             [&](const auto& c) { return c->job().request.client == client; });
+    };
+    while (!waiting_.empty() && static_cast<int64_t>(running_.size()) < max_running_) {
+        // Among the first in priority, who has least running; a sibling comes when the prompt is known.
+        auto best = waiting_.end();
+        int64_t least = 0;
+        for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+            const Job& job = (*at)->job();
+            if (best != waiting_.end() && job.request.priority < (*best)->job().request.priority) break;
+            if ((*at)->index() > 0 && !job.prompt_known) continue;
+            const int64_t n = n_running_of(job.request.client);
+            if (best != waiting_.end() && n >= least) continue;
+            best = at;
+            least = n;
+        }
+        if (best == waiting_.end() || !admit_one(*best)) return;
+        auto admitted = std::move(*best);
+        waiting_.erase(best);
+        insert_by_rank(running_, std::move(admitted));
+    }
+}
+
+/// Its pages stay known as long as there is room, so that it soon catches up.
+void Scheduler::preempt(size_t index) {
+    auto one = std::move(running_[index]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+    kv::Sequence& sequence = one->sequence();
+    tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_table());
+    sequence.truncate(0);
+    one->preempted();
+    ++stats_.n_preemptions;
+    insert_by_rank(waiting_, std::move(one));
+}
+
+/// Free pages for one, at the cost of those behind it in rank.
+bool Scheduler::make_room(Completion& wanting, int64_t n_pages) {
+    while (!tree_->make_room(n_pages)) {
+        if (running_.back().get() == &wanting) return false;
+        preempt(running_.size() - 1);
+    }
+    return true;
+}
+
+void Scheduler::plan() {
+    rows_.clear();
+    const int64_t n_decoding =
+        std::count_if(running_.begin(), running_.end(), [](const auto& c) { return c->decoding(); });
+    int64_t n_prompt = pace_.prompt_tokens(n_decoding, n_batch_);
+    // make_room() takes from the back only, so what is planned stays.
+    for (size_t i = 0; i < running_.size(); ++i) {
+        Completion& one = *running_[i];
+        auto n = static_cast<int64_t>(one.pending().size());
+        if (!one.decoding()) n = std::min(n, n_prompt);
+        if (n == 0) continue;
+        if (!make_room(one, one.sequence().pages_for(n))) {
+            // It is the last in rank: it waits, unless it is alone, and then there is room for a whole
+            // context.
+            preempt(i);
+            break;
+        }
+        TSR_CHECK(one.sequence().reserve(n));
+        if (!one.decoding()) n_prompt -= n;
+        rows_.push_back({&one, n});
+    }
+}
+
+/// False when it was interrupted: then nothing has changed.
+bool Scheduler::compute() {
+    tokens_.clear();
+    segments_.clear();
+    outputs_.clear();
+    drawing_.clear();
+    int64_t n_decoding = 0;
+    for (const Row& row : rows_) {
+        const auto pending = row.completion->pending();
+        const auto row0 = static_cast<int64_t>(tokens_.size());
+        kv::Sequence& sequence = row.completion->sequence();
+        tokens_.insert(tokens_.end(), pending.begin(), pending.begin() + row.n_tok);
+        segments_.push_back({sequence.pages(), row0, row.n_tok, sequence.n_tok()});
+        n_decoding += row.completion->decoding();
+        if (row.n_tok < static_cast<int64_t>(pending.size())) continue;
+        outputs_.push_back(static_cast<int32_t>(row0 + row.n_tok - 1));
+        drawing_.push_back(row.completion);
+    }
+    const auto n_tok = static_cast<int64_t>(tokens_.size());
+    control_->n_tok.store(n_tok);
+    pool_->set_abort_flag(&control_->abort);
+    const double start = steady_seconds();
+    forward(*backend_, *model_, pages_->layout(), {tokens_, segments_, outputs_}, activations_);
+    const double seconds = steady_seconds() - start;
+    pool_->set_abort_flag(nullptr);
+    control_->n_tok.store(0);
+    stats_.forward_s += seconds;
+    if (control_->abort.exchange(false)) {
+        ++stats_.n_aborted_passes;
+        return false;
+    }
+    ++stats_.n_passes;
+    pace_.measured(n_decoding, n_tok - n_decoding, seconds);
+    for (const Row& row : rows_) {
+        kv::Sequence& sequence = row.completion->sequence();
+        const int64_t n_before = sequence.n_tok();
+        sequence.advance(row.n_tok);
+        // A whole page is known to all from now on; so is a prompt, when it has been read.
+        const bool read = row.n_tok > 1 && row.completion->pending().empty();
+        const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
+        if (read || n_whole > n_before)
+            tree_->insert(
+                row.completion->tokens().first(static_cast<size_t>(read ? sequence.n_tok() : n_whole)),
+                sequence.page_table());
+    }
+    return true;
+}
+
+/// The end of one that was running: what it computed stays known.
+void Scheduler::retire(size_t index, Finish why) {
+    auto one = std::move(running_[index]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+    kv::Sequence& sequence = one->sequence();
+    tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_table());
+    sequence.truncate(0);
+    one->finish(why);
+}
+
+void Scheduler::sample_and_take() {
+    const auto n_vocab = static_cast<size_t>(model_->hparams().n_vocab);
+    pool_->run(static_cast<int64_t>(drawing_.size()), [&](int64_t i, int) {
+        drawing_[static_cast<size_t>(i)]->sample({activations_.logits.row(i), n_vocab});
+    });
+    for (Completion* one : drawing_) {
+        one->mark_prompt_known();
+        ++stats_.n_generated_tokens;
+        if (one->take()) continue;
+        const auto at =
+            std::find_if(running_.begin(), running_.end(), [one](const auto& c) { return c.get() == one; });
+        retire(static_cast<size_t>(at - running_.begin()), one->ended_by());
+    }
+}
+
+void Scheduler::step() {
+    const double start = steady_seconds();
+    const double forward_before = stats_.forward_s;
+    reap(waiting_, false);
+    reap(running_, true);
+    admit();
+    plan();
+    if (!rows_.empty() && compute()) sample_and_take();
+    stats_.other_s += steady_seconds() - start - (stats_.forward_s - forward_before);
+}
+
+int64_t Scheduler::n_waiting_jobs() const {
+    return std::count_if(waiting_.begin(), waiting_.end(), [](const auto& c) { return c->index() == 0; });
+}
+
+EngineStats Scheduler::stats() const {
+    EngineStats out = stats_;
+    out.n_running = static_cast<int64_t>(running_.size());
+    out.n_waiting = static_cast<int64_t>(waiting_.size());
+    out.n_pages = pages_->n_pages();
+    out.n_pages_free = pages_->n_free();
+    out.n_pages_cached = tree_->n_pages();
+    return out;
+}
+
+}  // namespace tessera::engine

@@ -1,0 +1,111 @@
+#pragma once
+// Which tokens of which completions one pass computes. Continuous batching: each pass takes one token of
+// every completion that is writing and, beside them, a piece of the prompts that are being read. Owns the
+// cache; all of it runs on one thread, except control() and check().
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "common/threads.h"
+#include "src/engine/completion.h"
+#include "src/engine/pace.h"
+#include "src/engine/session.h"
+#include "src/kv/prefix_tree.h"
+#include "src/text/tokenizer.h"
+
+namespace tessera::engine {
+
+struct EngineOptions {
+    int64_t n_ctx = 0;      ///< positions of one completion; 0 = as SessionOptions
+    uint64_t kv_bytes = 0;  ///< all completions' cache together, at least one n_ctx; 0 = max_running of them
+    int64_t n_batch = 512;  ///< tokens of one pass, 1..4096
+    int64_t max_running = 8;  ///< completions in one pass, 1..256 and at most n_batch
+    int64_t max_queue = 256;  ///< requests that wait
+    Type k_type = Type::F16, v_type = Type::F16;
+};
+
+struct EngineStats {
+    int64_t n_running = 0, n_waiting = 0;
+    int64_t n_pages = 0, n_pages_free = 0, n_pages_cached = 0;  // cached: known to the prefix tree
+    int64_t n_passes = 0, n_aborted_passes = 0, n_preemptions = 0;
+    int64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;
+    double forward_s = 0, other_s = 0;  // inside passes: the model's part, and the rest
+};
+
+/// What other threads may touch while a pass runs.
+struct PassControl {
+    std::atomic<bool> abort{false};
+    std::atomic<int64_t> n_tok{0};  // of the pass that runs
+
+    /// Ends the pass that runs at its next verb, unless it is short: it is then repeated without those who
+    /// are no longer wanted.
+    void interrupt() {
+        if (n_tok.load() > 32) abort.store(true);
+    }
+};
+
+class Scheduler {
+  public:
+    /// `pool` outlives this. Errors: options out of range, no memory for a named buffer.
+    static Result<std::unique_ptr<Scheduler>> create(std::shared_ptr<const Model> model,
+                                                     std::shared_ptr<const text::Tokenizer> tokenizer,
+                                                     ThreadPool& pool, const EngineOptions& options);
+    ~Scheduler();
+
+    /// Whether a request can be served at all. The error names the field.
+    Result<void> check(const Request& request) const;
+    /// A checked request's completions wait from now on.
+    void add(std::shared_ptr<Job> job);
+    /// One pass. Does nothing when idle().
+    void step();
+    bool idle() const { return waiting_.empty() && running_.empty(); }
+    /// Requests none of whose completions has begun.
+    int64_t n_waiting_jobs() const;
+
+    std::shared_ptr<PassControl> control() const { return control_; }
+    EngineStats stats() const;
+    int64_t n_ctx() const { return n_ctx_; }
+    const Model& model() const { return *model_; }
+    /// Forgets all texts that no completion uses.
+    void clear_prefixes() { tree_->clear(); }
+
+  private:
+    using Queue = std::deque<std::unique_ptr<Completion>>;
+
+    Scheduler() = default;
+    void reap(Queue& queue, bool are_running);
+    void admit();
+    bool admit_one(std::unique_ptr<Completion>& next);
+    void plan();
+    bool make_room(Completion& wanting, int64_t n_pages);
+    void preempt(size_t index);
+    bool compute();
+    void sample_and_take();
+    void retire(size_t index, Finish why);
+
+    std::shared_ptr<const Model> model_;
+    std::shared_ptr<const text::Tokenizer> tokenizer_;
+    ThreadPool* pool_ = nullptr;
+    std::unique_ptr<CpuBackend> backend_;
+    std::unique_ptr<kv::PagePool> pages_;
+    std::unique_ptr<kv::PrefixTree> tree_;
+    Activations activations_;
+    std::shared_ptr<PassControl> control_ = std::make_shared<PassControl>();
+
+    Queue waiting_, running_;  // both by rank
+    Pace pace_;
+    int64_t n_ctx_ = 0, n_batch_ = 0, max_running_ = 0;
+    EngineStats stats_;
+
+    // The pass in work.
+    struct Row {
+        Completion* completion;
+        int64_t n_tok;
+    };
+    std::vector<Row> rows_;
+    std::vector<int32_t> tokens_, outputs_;
+    std::vector<Segment> segments_;
+    std::vector<Completion*> drawing_;  // completion of each output row
+};
+
+}  // namespace tessera::engine

@@ -1,0 +1,314 @@
+// Requests to the engine: whatever else it computes, and however, each gets the same tokens; each one ends;
+// and what cannot be served is refused by name.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <thread>
+
+#include "src/engine/engine.h"
+#include "tests/model/support.h"
+
+namespace tessera::engine {
+namespace {
+
+const std::string kModelPath = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
+
+struct Loaded {
+    std::shared_ptr<const Model> model;
+    std::shared_ptr<const text::Tokenizer> tokenizer;
+};
+
+Loaded load(ThreadPool& pool) {
+    Loaded out;
+    auto file = gguf::File::open(kModelPath);
+    out.tokenizer = *text::Tokenizer::load(*file);
+    out.model = *test::load_model(kModelPath, pool);
+    return out;
+}
+
+/// What became of a request.
+struct Got {
+    std::map<int32_t, std::vector<int32_t>> ids;
+    std::map<int32_t, std::string> text;
+    std::map<int32_t, Outcome> outcome;
+    std::vector<std::vector<TokenProb>> top;  // of completion 0
+    std::vector<float> log_p;
+    std::atomic<int> n_delta{0};
+
+    Listener listener() {
+        Listener out;
+        out.on_delta = [this](const Delta& delta) {
+            if (delta.id >= 0) ids[delta.completion].push_back(delta.id);
+            text[delta.completion] += delta.text;
+            if (delta.completion == 0 && delta.id >= 0) {
+                top.emplace_back(delta.top.begin(), delta.top.end());
+                log_p.push_back(delta.log_p);
+            }
+            ++n_delta;
+        };
+        out.on_finish = [this](const Outcome& end) { outcome[end.completion] = end; };
+        return out;
+    }
+};
+
+class Engines : public testing::Test {
+  protected:
+    Engines() : pool_(2), loaded_(load(pool_)) {}
+
+    std::unique_ptr<Engine> engine(const EngineOptions& options, ThreadPool* pool = nullptr) {
+        auto out = Engine::create(loaded_.model, loaded_.tokenizer, pool ? *pool : pool_, options);
+        EXPECT_TRUE(out.has_value()) << (out ? "" : out.error().message);
+        return std::move(*out);
+    }
+
+    Request request(const std::string& prompt, int64_t n, uint64_t seed = 5) {
+        Request out;
+        out.prompt = *loaded_.tokenizer->encode(prompt);
+        out.max_tokens = n;
+        out.ignore_eos = true;
+        EXPECT_TRUE(out.sampling.set("seed", static_cast<double>(seed)).has_value());
+        return out;
+    }
+
+    /// Alone on an engine of its own.
+    std::vector<int32_t> alone(const Request& request, const EngineOptions& options) {
+        Got got;
+        auto one = engine(options);
+        one->submit(request, got.listener())->wait();
+        return got.ids[0];
+    }
+
+    ThreadPool pool_;
+    Loaded loaded_;
+};
+
+std::string story(int n) {
+    std::string out;
+    for (int i = 0; i < n; ++i)
+        out += "The captain looked at the sea and said that day " + std::to_string(i) + ". ";
+    return out;
+}
+
+TEST_F(Engines, SameTokensInAnyCompanyAndAnyBatch) {
+    const Request asked = request("Once upon a time there was a " + story(9), 40);
+    const EngineOptions plain{.n_ctx = 512, .max_running = 1};
+    const std::vector<int32_t> expected = alone(asked, plain);
+    ASSERT_EQ(expected.size(), 40u);
+    ThreadPool single(1);
+    for (ThreadPool* pool : {&pool_, &single})
+        for (const int64_t n_batch : {8, 37, 512}) {
+            auto busy = engine({.n_ctx = 512, .n_batch = n_batch, .max_running = 8}, pool);
+            std::vector<Got> others(7);
+            std::vector<Ticket> tickets;
+            for (size_t i = 0; i < others.size(); ++i)
+                tickets.push_back(*busy->submit(request(story(static_cast<int>(3 * i)) + "And", 60, i),
+                                                others[i].listener()));
+            Got got, again;
+            tickets.push_back(*busy->submit(asked, got.listener()));
+            for (const Ticket& ticket : tickets) ticket.wait();
+            EXPECT_EQ(got.ids[0], expected) << n_batch;
+            // The prompt, and what was written, is known by now.
+            busy->submit(asked, again.listener())->wait();
+            EXPECT_EQ(again.ids[0], expected);
+            EXPECT_GE(again.outcome[0].usage.n_cached, static_cast<int64_t>(asked.prompt.size()) - 1);
+            Request longer = asked;
+            longer.prompt.insert(longer.prompt.end(), expected.begin(), expected.begin() + 20);
+            Got more;
+            busy->submit(longer, more.listener())->wait();
+            EXPECT_GE(more.outcome[0].usage.n_cached, static_cast<int64_t>(longer.prompt.size()) - 1);
+            EXPECT_EQ(more.ids[0], alone(longer, plain));
+        }
+}
+
+TEST_F(Engines, FourTimesTheBudgetIsServedByPreemption) {
+    // Room for little more than one context, eight that want it.
+    const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
+    auto small = engine({.n_ctx = 256, .kv_bytes = 5 * page, .max_running = 8});
+    std::vector<Got> got(8);
+    std::vector<Ticket> tickets;
+    std::vector<Request> asked;
+    for (size_t i = 0; i < got.size(); ++i) {
+        asked.push_back(request(story(static_cast<int>(i)) + "Then", 90, i));
+        if (asked.back().prompt.size() > 160) asked.back().prompt.resize(160);
+        tickets.push_back(*small->submit(asked.back(), got[i].listener()));
+    }
+    for (const Ticket& ticket : tickets) ticket.wait();
+    EXPECT_GT(small->stats().n_preemptions, 0);
+    EXPECT_EQ(small->stats().n_pages, 5);
+    for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(got[i].outcome[0].finish, Finish::Length);
+        EXPECT_EQ(got[i].ids[0], alone(asked[i], {.n_ctx = 256, .max_running = 1})) << i;
+    }
+}
+
+TEST_F(Engines, CompletionsOfOnePromptShareIt) {
+    auto several = engine({.n_ctx = 512, .max_running = 4});
+    Request asked = request(story(10), 20);
+    asked.n = 5;
+    Got got;
+    several->submit(asked, got.listener())->wait();
+    ASSERT_EQ(got.outcome.size(), 5u);
+    const auto n_prompt = static_cast<int64_t>(asked.prompt.size());
+    for (int32_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(got.ids[i].size(), 20u);
+        EXPECT_EQ(got.outcome[i].usage.n_prompt, n_prompt);
+        EXPECT_EQ(got.outcome[i].usage.n_cached, i == 0 ? 0 : n_prompt - 1);
+    }
+    EXPECT_NE(got.ids[0], got.ids[1]);
+    asked.n = 1;
+    EXPECT_EQ(got.ids[0], alone(asked, {.n_ctx = 512}));
+}
+
+TEST_F(Engines, StopStringsEndTheTextBeforeThem) {
+    auto one = engine({.n_ctx = 512});
+    Got whole;
+    one->submit(request("Once upon a time", 60), whole.listener())->wait();
+    const std::string stop = whole.text[0].substr(30, 4);
+    Request asked = request("Once upon a time", 60);
+    asked.stop = {"never in this text", stop};
+    Got got;
+    one->submit(asked, got.listener())->wait();
+    EXPECT_EQ(got.outcome[0].finish, Finish::StopString);
+    EXPECT_EQ(got.outcome[0].stop_index, 1);
+    EXPECT_EQ(got.text[0], whole.text[0].substr(0, whole.text[0].find(stop)));
+}
+
+TEST_F(Engines, LogProbabilitiesAreTheModels) {
+    auto one = engine({.n_ctx = 512});
+    Request asked = request("Once upon a time", 5);
+    asked.n_top = 3;
+    ASSERT_TRUE(asked.sampling.set("temperature", 0.0).has_value());
+    Got got;
+    one->submit(asked, got.listener())->wait();
+    auto session = *Session::create(loaded_.model, pool_, {.n_ctx = 64});
+    ASSERT_TRUE(session->eval(asked.prompt).has_value());
+    ASSERT_EQ(got.top.size(), 5u);
+    for (size_t i = 0; i < 5; ++i) {
+        const std::span<const float> logits = session->logits();
+        double sum = 0;
+        for (const float x : logits) sum += std::exp(static_cast<double>(x));
+        const auto best = std::max_element(logits.begin(), logits.end());
+        ASSERT_EQ(got.top[i].size(), 3u);
+        EXPECT_EQ(got.top[i][0].id, best - logits.begin());
+        EXPECT_EQ(got.top[i][0].id, got.ids[0][i]);
+        EXPECT_NEAR(got.top[i][0].log_p, static_cast<double>(*best) - std::log(sum), 1e-4);
+        EXPECT_EQ(got.log_p[i], got.top[i][0].log_p);
+        EXPECT_GE(got.top[i][1].log_p, got.top[i][2].log_p);
+        ASSERT_TRUE(session->eval(std::span(got.ids[0]).subspan(i, 1)).has_value());
+    }
+}
+
+TEST_F(Engines, AFullContextStopsOrShifts) {
+    auto one = engine({.n_ctx = 64});
+    Request asked = request("Once upon a time", 200);
+    Got stopped;
+    one->submit(asked, stopped.listener())->wait();
+    EXPECT_EQ(stopped.outcome[0].finish, Finish::ContextFull);
+    EXPECT_EQ(stopped.ids[0].size(), 64 - asked.prompt.size() + 1);
+    asked.on_full = ContextPolicy::Shift;
+    asked.n_keep = 2;
+    Got shifted;
+    one->submit(asked, shifted.listener())->wait();
+    EXPECT_EQ(shifted.outcome[0].finish, Finish::Length);
+    EXPECT_EQ(shifted.ids[0].size(), 200u);
+    EXPECT_GT(shifted.outcome[0].usage.n_shifted, 0);
+}
+
+TEST_F(Engines, CancelAndDeadlineEndARequestAtOnce) {
+    auto one = engine({.n_ctx = 4096, .max_running = 2});
+    Request endless = request("Once", -1);
+    endless.on_full = ContextPolicy::Shift;
+    Got got, timed;
+    Ticket ticket = *one->submit(endless, got.listener());
+    while (got.n_delta.load() < 3) std::this_thread::yield();
+    ticket.cancel();
+    ticket.wait();
+    EXPECT_EQ(got.outcome[0].finish, Finish::Cancelled);
+    // A long prompt, far from its first token.
+    Request slow = request(story(150), 1);
+    slow.deadline_s = 0.05;
+    const double start = steady_seconds();
+    one->submit(slow, timed.listener())->wait();
+    EXPECT_LT(steady_seconds() - start, 5);
+    EXPECT_TRUE(timed.outcome[0].finish == Finish::Deadline || timed.outcome[0].finish == Finish::Length);
+    // Others are not hurt.
+    Got fine;
+    one->submit(request("Once", 3), fine.listener())->wait();
+    EXPECT_EQ(fine.outcome[0].finish, Finish::Length);
+}
+
+TEST_F(Engines, AFullQueueIsSaidSo) {
+    auto one = engine({.n_ctx = 128, .max_running = 1, .max_queue = 2});
+    std::vector<Got> got(40);
+    std::vector<Ticket> tickets;
+    int n_busy = 0;
+    for (Got& each : got) {
+        auto taken = one->submit(request("Once", 30), each.listener());
+        if (taken) {
+            tickets.push_back(*taken);
+        } else {
+            EXPECT_EQ(taken.error().code, ErrorCode::Busy);
+            ++n_busy;
+        }
+    }
+    EXPECT_GT(n_busy, 0);
+    for (const Ticket& ticket : tickets) ticket.wait();
+}
+
+TEST_F(Engines, HigherPriorityComesFirst) {
+    auto one = engine({.n_ctx = 128, .max_running = 1});
+    std::vector<Got> got(4);
+    std::vector<Ticket> tickets;
+    for (size_t i = 0; i < 4; ++i) {
+        Request asked = request("Once", 40);
+        asked.priority = i == 3 ? 1 : 0;
+        tickets.push_back(*one->submit(asked, got[i].listener()));
+    }
+    for (const Ticket& ticket : tickets) ticket.wait();
+    EXPECT_LT(got[3].outcome[0].usage.queue_s, got[2].outcome[0].usage.queue_s);
+}
+
+TEST_F(Engines, WhatCannotBeServedIsNamed) {
+    auto one = engine({.n_ctx = 64});
+    const auto refused = [&](auto change, const char* says) {
+        Request asked = request("Once", 3);
+        change(asked);
+        const auto taken = one->submit(asked, {});
+        ASSERT_FALSE(taken.has_value()) << says;
+        EXPECT_NE(taken.error().message.find(says), std::string::npos) << taken.error().message;
+    };
+    refused([](Request& r) { r.prompt.clear(); }, "found none");
+    refused([](Request& r) { r.prompt.assign(65, 1); }, "65 tokens do not fit the context of 64");
+    refused([](Request& r) { r.prompt[0] = -1; }, "prompt token");
+    refused([](Request& r) { r.prompt[0] = 4096; }, "found 4096");
+    refused([](Request& r) { r.n = 0; }, "n: expected 1 to 64");
+    refused([](Request& r) { r.n_top = 65; }, "log probabilities");
+    refused([](Request& r) { r.stop.assign(65, "x"); }, "stop strings");
+    refused([](Request& r) { r.stop = {""}; }, "bytes of a stop string");
+    EXPECT_FALSE(Engine::create(loaded_.model, loaded_.tokenizer, pool_, {.max_running = 0}).has_value());
+    EXPECT_FALSE(Engine::create(loaded_.model, loaded_.tokenizer, pool_, {.n_batch = 4}).has_value());
+    EXPECT_FALSE(Engine::create(loaded_.model, loaded_.tokenizer, pool_, {.kv_bytes = 1}).has_value());
+    Request bad = request("Once", 3);
+    ASSERT_TRUE(bad.sampling.set("logit_bias", "4096+1").has_value());
+    Got got;
+    one->submit(bad, got.listener())->wait();
+    EXPECT_EQ(got.outcome[0].finish, Finish::Failed);
+    EXPECT_NE(got.outcome[0].error.message.find("4096"), std::string::npos);
+}
+
+TEST_F(Engines, AnEngineThatGoesCancelsWhatIsOpen) {
+    std::vector<Got> got(6);
+    {
+        auto one = engine({.n_ctx = 2048, .max_running = 2});
+        for (Got& each : got) {
+            Request endless = request("Once", -1);
+            endless.on_full = ContextPolicy::Shift;
+            ASSERT_TRUE(one->submit(endless, each.listener()).has_value());
+        }
+    }
+    for (Got& each : got) EXPECT_EQ(each.outcome[0].finish, Finish::Cancelled);
+}
+
+}  // namespace
+}  // namespace tessera::engine
