@@ -13,7 +13,7 @@ namespace tessera {
 /// Positions per KV page; attention is computed in chunks of kKvChunk positions at fixed absolute boundaries,
 /// so that results do not depend on how a prompt was cut.
 constexpr int kKvPage = 64;
-constexpr int kKvChunk = 256;
+constexpr int kKvChunk = 512;
 /// Float keys are stored in tiles of 16 positions, k-major, so that scores are a panel product; quantized
 /// keys in packed groups of 8 positions (quants/kernels/p8.h), so that scores are an integer product.
 constexpr int kKvTile = 16;
@@ -25,7 +25,10 @@ constexpr Type kKvTypes[] = {Type::F32, Type::F16, Type::Q8_0, Type::Q4_0};
 /// Where one layer's keys and values lie inside a page.
 ///   K, float:     [n_head_kv, kKvPage / kKvTile, head_dim, kKvTile]
 ///   K, quantized: [n_head_kv, kKvPage / kKvGroup, packed group of kKvGroup rows of head_dim]
-///   V:            [n_head_kv, kKvPage, head_dim], blocks of the type where quantized
+///   V, float:     [n_head_kv, kKvPage, head_dim]
+///   V, quantized: [n_head_kv, { f16 scales [head_dim / 32, kKvPage], codes [kKvPage / 2, head_dim, 2] }], as
+///                 the type's blocks have them; the codes of two positions lie side by
+///                 side, where they have 4 bits in one byte, the even position's in the low half
 struct KvLayer {
     Type k_type = Type::F16, v_type = Type::F16;  // of kKvTypes
     size_t k_offset = 0, v_offset = 0;            // bytes from the page's start
@@ -53,35 +56,47 @@ struct RopeSpec {
     float magnitude = 1;           // on cosine and sine
 };
 
-enum class Activation : uint8_t { Silu };
+/// On the gate of a feed-forward part; the formulas are VecTable's (ggml-like/cpu/vec.h).
+enum class Activation : uint8_t { Silu, Gelu, ClampedSilu };
 
 /// Products that share one input, each with its epilogue.
 struct LinearOut {
     Weight w;
-    Vector bias;       // [n_out] or empty
-    Act* y = nullptr;  // overwritten, or added to when `add`
-    float scale = 1;   // of the addend
-    bool add = false;  // y += scale * (W x + bias)
+    Vector bias;        // [n_out] or empty
+    Act* y = nullptr;   // overwritten, or added to when `add`
+    float scale = 1;    // y = scale * (W x + bias)
+    float softcap = 0;  // then y = softcap * tanh(y / softcap); 0 = off, and never with `add`
+    bool add = false;   // y += scale * (W x + bias)
 };
 
 /// Gate and up products with their activation in one.
 struct GatedArgs {
     Weight gate, up;
-    Vector gate_bias, up_bias;  // [n_ff] or empty; dense layers only
+    Vector gate_bias, up_bias;  // [n_ff], of experts [n_expert, n_ff], or empty
     Activation activation = Activation::Silu;
+    Weight token_gate =
+        {};  // [1, n_embd] floats or empty: y[t] *= sigmoid(token_gate . x[t]); not of experts
 };
 
-/// q = Wq x, and keys and values into the cache: bias, norm of each q and k head, rotation, store.
+/// Queries that grow with their position p: q *= 1 + strength ln(1 + floor(p / period)).
+struct QueryGrowth {
+    double strength = 0;  // 0 = off
+    int64_t period = 1;
+};
+
+/// q = Wq x, and keys and values into the cache: bias, norm of q and k, rotation, growth, store.
 struct QkvArgs {
     Weight wq, wk, wv;
     Vector bq, bk, bv;
-    Vector q_norm, k_norm;  // [head_dim] or empty
+    Vector q_norm, k_norm;  // [head_dim]: each head by itself; all heads' elements: the whole row; or empty
     float norm_eps = 0;
     int64_t n_head = 0;
     RopeKind rope = RopeKind::None;
     int64_t n_rot = 0;
     const Act* angles = nullptr;  // [n_tok, n_rot] (cos, sin) pairs
+    QueryGrowth growth = {};
     KvLayer kv;
+    Act* k_rows = nullptr;  // [n_tok, n_head_kv * head_dim] scratch where norms are over whole rows
 };
 
 struct AttendArgs {
@@ -90,9 +105,19 @@ struct AttendArgs {
     float scale = 1;     // on q.k
     float softcap = 0;   // 0 = off
     int64_t window = 0;  // keys with p - k < window are seen; 0 = all
+    Vector sinks = {};   // [n_head] or empty: a logit of each head that takes its share of the softmax and
+                         // gives no value (arXiv 2309.17453)
 };
 
-enum class RouterKind : uint8_t { SoftmaxTopK };
+/// Weights of the experts with the largest logits: their softmax among themselves, or their share of the
+/// softmax over all.
+enum class RouterKind : uint8_t { SoftmaxOfChosen, ShareOfAll };
+
+struct RouterArgs {
+    Weight w;     // [n_expert, n_embd]
+    Vector bias;  // [n_expert] or empty
+    RouterKind kind = RouterKind::SoftmaxOfChosen;
+};
 
 /// Which experts each token takes: filled by moe_route, read by moe_gated and moe_down.
 struct MoeRoutes {
@@ -117,6 +142,12 @@ class Backend {
     /// y[t] = rms_norm(x[t]) * w.
     virtual void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) = 0;
 
+    /// x[t] += rms_norm(part[t]) * w; `part` is used up.
+    virtual void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) = 0;
+
+    /// y[t] = x[t], for the architectures that have no norm before a part.
+    virtual void copy(const Act& x, int64_t n_tok, Act& y) = 0;
+
     virtual void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) = 0;
 
     virtual void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) = 0;
@@ -130,16 +161,15 @@ class Backend {
     /// y = activation(Wg x) * (Wu x).
     virtual void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) = 0;
 
-    /// routes from logits = W x.
-    virtual void moe_route(const Act& x, int64_t n_tok, const Weight& router, RouterKind kind,
-                           MoeRoutes& routes) = 0;
+    /// routes from logits = W x + bias.
+    virtual void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) = 0;
     /// gathered = x in expert order; y[row] = activation(Wg_e x) * (Wu_e x), rows in expert order.
     virtual void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
                            Act& gathered, Act& y) = 0;
-    /// out[t] += scale * sum_j weight[t, j] * (Wd_e y[slot(t, j)]), j rising; `rows` is scratch in expert
-    /// order.
+    /// out[t] += scale * sum_j weight[t, j] * (Wd_e y[slot(t, j)] + bias_e), j rising; bias [n_expert,
+    /// n_embd] or empty; `rows` is scratch in expert order.
     virtual void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                          float scale, Act& rows, Act& out) = 0;
+                          const Vector& bias, float scale, Act& rows, Act& out) = 0;
 };
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/cpu.h"
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
@@ -21,7 +22,7 @@ constexpr size_t kNameChars = 400;
 
 struct InspectArgs {
     FileOptions file;
-    bool json = false, keys = false, tensors = false;
+    bool json = false, keys = false, tensors = false, check = false;
 };
 
 struct TypeCount {
@@ -187,6 +188,11 @@ std::string tensors_text(const gguf::File& file) {
 
 Result<void> inspect(const InspectArgs& args) {
     TSR_TRY(const gguf::File file, args.file.open());
+    if (args.check) {
+        TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
+        ThreadPool pool(default_thread_count());
+        TSR_TRY_VOID(check_file(file, pool, *isa->table));
+    }
     const bool keys = args.keys || !args.tensors, tensors = args.tensors || !args.keys;
     if (args.json) return console::print(json_line(file_json(file, keys, tensors)));
     std::string out = summary_text(file);
@@ -198,6 +204,8 @@ Result<void> inspect(const InspectArgs& args) {
 Action declare(Options& options) {
     auto args = std::make_shared<InspectArgs>();
     args->file.declare(options, "FILE");
+    options.flag("--check", args->check,
+                 "Look for weights that are infinite or NaN too, which reads the whole file.");
     options.group("Output");
     options.flag("--keys", args->keys, "Of keys and tensors, list the keys only.");
     options.flag("--tensors", args->tensors, "Of keys and tensors, list the tensors only.");

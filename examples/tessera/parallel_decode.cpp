@@ -13,6 +13,7 @@ Result<std::unique_ptr<ParallelDecode>> ParallelDecode::create(std::shared_ptr<c
     std::unique_ptr<ParallelDecode> all(new ParallelDecode());
     const Hparams& h = model->hparams();
     all->n_batch_ = std::max(options.n_batch, n_seq);
+    all->n_ctx_ = options.n_ctx;
     TSR_TRY(all->backend_, engine::create_backend(*model, pool, all->n_batch_));
     TSR_TRY(all->activations_, Activations::create(*model, all->n_batch_, n_seq));
     const int64_t n_pages = n_seq * ((options.n_ctx + kKvPage - 1) / kKvPage);
@@ -37,7 +38,7 @@ bool ParallelDecode::fill(std::span<const int32_t> tokens) {
             const auto n = static_cast<int64_t>(part.size());
             TSR_CHECK(sequence->reserve(n));
             const Segment segment{sequence->pages(), 0, n, sequence->n_tok()};
-            forward(*backend_, *model_, pages_->layout(), {part, {&segment, 1}, {}}, activations_);
+            forward(*backend_, *model_, pages_->layout(), {part, {&segment, 1}, {}, n_ctx_}, activations_);
             if (pool_->aborted()) return false;
             sequence->advance(n);
         }
@@ -52,7 +53,7 @@ bool ParallelDecode::step(int32_t token) {
         segments_.push_back(
             {sequence->pages(), static_cast<int64_t>(segments_.size()), 1, sequence->n_tok()});
     }
-    forward(*backend_, *model_, pages_->layout(), {tokens_, segments_, outputs_}, activations_);
+    forward(*backend_, *model_, pages_->layout(), {tokens_, segments_, outputs_, n_ctx_}, activations_);
     if (pool_->aborted()) return false;
     for (auto& sequence : sequences_) sequence->advance(1);
     return true;

@@ -34,7 +34,7 @@ class ParallelDecode {
     Activations activations_;
     std::vector<Segment> segments_;
     std::vector<int32_t> tokens_, outputs_;  // [n_seq]
-    int64_t n_batch_ = 0;
+    int64_t n_batch_ = 0, n_ctx_ = 0;
 };
 
 }  // namespace tessera

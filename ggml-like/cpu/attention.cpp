@@ -4,6 +4,8 @@
 // token depends on its position and the cache alone. The causal limit and the window are position arithmetic;
 // no mask exists.
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstring>
 
 #include "ggml-like/cpu/backend.h"
@@ -12,6 +14,31 @@
 namespace tessera {
 
 namespace {
+
+constexpr int64_t kChunkPages = kKvChunk / kKvPage;
+
+/// Asks for memory that is read next: a page is too short for the processor to see it coming.
+void fetch(const std::byte* p, size_t n) {
+    for (size_t at = 0; at < n; at += 64) __builtin_prefetch(p + at);
+}
+
+bool any_not_finite(const uint16_t* halves, int64_t n) {
+    int found = 0;
+    for (int64_t i = 0; i < n; ++i) found |= (halves[i] & 0x7c00) == 0x7c00;
+    return found != 0;
+}
+
+bool is_float(Type type) { return type == Type::F32 || type == Type::F16; }
+
+/// One row's result of a chunk joins those before it; a sum of 0 stands for none.
+void join_chunk(const cpu::VecTable& vec, int64_t head_dim, float max, float sum, const float* out,
+                float& run_max, float& run_sum, float* run) {
+    if (sum == 0) return;
+    if (run_sum != 0) return vec.softmax_merge(&run_max, &run_sum, run, max, sum, out, head_dim);
+    std::memcpy(run, out, static_cast<size_t>(head_dim) * sizeof(float));
+    run_max = max;
+    run_sum = sum;
+}
 
 /// One worker's attention scratch, cut into its arrays.
 struct AttentionScratch {
@@ -29,6 +56,11 @@ struct AttentionScratch {
     float* d;        // [rows, head_dim / 32]
     float* s;        // [rows, head_dim / 32]
     int16_t* sum16;  // [rows, head_dim / 16]
+    // For quantized values.
+    int16_t* weights;     // [rows, kKvChunk] of one block
+    float* weight_tops;   // [rows]
+    float* value_scales;  // [head_dim / 32 + 1, kKvChunk]
+    int8_t* codes;        // [kKvChunk / 2, head_dim, 2]
 
     AttentionScratch(float* at, int64_t rows, int64_t head_dim) {
         auto take = [&at](int64_t n) {
@@ -49,6 +81,10 @@ struct AttentionScratch {
         d = take(rows * (head_dim / 32));
         s = take(rows * (head_dim / 32));
         sum16 = reinterpret_cast<int16_t*>(take(rows * (head_dim / 32)));
+        weights = reinterpret_cast<int16_t*>(take(rows * kKvChunk / 2));
+        weight_tops = take(rows);
+        value_scales = take((head_dim / 32 + 1) * kKvChunk);
+        codes = reinterpret_cast<int8_t*>(take(kKvChunk * head_dim / 4));
     }
 };
 
@@ -59,7 +95,8 @@ struct CpuBackend::AttendUnit {
     const Segment* segment;
     const Act* q;
     int64_t kv_head;
-    int64_t tok0, n_tok;  // within the segment
+    int64_t tok0, n_tok;    // within the segment
+    int64_t fetch_end = 0;  // the worker goes on to the chunks up to this position
 
     int64_t n_group() const { return args->n_head / args->kv.n_head_kv; }
     int64_t n_rows() const { return n_tok * n_group(); }
@@ -71,28 +108,53 @@ struct CpuBackend::AttendUnit {
     }
     int64_t first_chunk() const { return first_key(first_pos()) / kKvChunk; }
     int64_t last_chunk() const { return last_pos() / kKvChunk; }
+    /// This head's keys or values in the page of a position.
+    const std::byte* keys(int64_t pos) const { return at(pos, args->kv.k_offset, args->kv.k_type); }
+    const std::byte* values(int64_t pos) const { return at(pos, args->kv.v_offset, args->kv.v_type); }
+    void fetch_keys(int64_t pos) const {
+        if (pos < fetch_end) fetch(keys(pos), head_bytes(args->kv.k_type));
+    }
+    void fetch_values(int64_t pos) const { fetch(values(pos), head_bytes(args->kv.v_type)); }
+    size_t head_bytes(Type type) const {
+        return static_cast<size_t>(kKvPage * type_info(type).row_bytes(args->kv.head_dim));
+    }
+    const std::byte* at(int64_t pos, size_t offset, Type type) const {
+        return segment->pages[pos / kKvPage] + offset + static_cast<size_t>(kv_head) * head_bytes(type);
+    }
     /// Row of the activation for query row r, and the column where its head starts.
     int64_t act_row(int64_t r) const { return segment->row0 + tok0 + r / n_group(); }
     int64_t act_col(int64_t r) const { return (kv_head * n_group() + r % n_group()) * args->kv.head_dim; }
 };
 
-/// Scores of the keys [begin, end) of one chunk by the integer product: the queries are quantized as any
-/// activation is, and a page's keys of one head are a packed matrix.
+/// The unit's queries, as rows; for quantized keys as any activation is quantized, too.
+void CpuBackend::gather_queries(const AttendUnit& unit, int worker) {
+    const KvLayer& kv = unit.args->kv;
+    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_scales = head_dim / 32;
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    for (int64_t r = 0; r < n_rows; ++r) {
+        const float* query = unit.q->row(unit.act_row(r)) + unit.act_col(r);
+        if (is_float(kv.k_type))
+            std::memcpy(a.queries + r * head_dim, query, static_cast<size_t>(head_dim) * sizeof(float));
+        else
+            kernels_.quantize_act(
+                query, head_dim,
+                {a.q + r * head_dim, a.d + r * n_scales, a.s + r * n_scales, a.sum16 + r * 2 * n_scales});
+    }
+}
+
+/// Scores of the keys [begin, end) of one chunk by the integer product: a page's keys of one head are a
+/// packed matrix.
 void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t end, int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_scales = head_dim / 32;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
-    for (int64_t r = 0; r < n_rows; ++r)
-        kernels_.quantize_act(
-            a.queries + r * head_dim, head_dim,
-            {a.q + r * head_dim, a.d + r * n_scales, a.s + r * n_scales, a.sum16 + r * 2 * n_scales});
     const size_t row_bytes = static_cast<size_t>(type_info(kv.k_type).row_bytes(head_dim));
     const int64_t base = begin / kKvChunk * kKvChunk;
     for (int64_t pos = begin; pos < end; pos = (pos / kKvPage + 1) * kKvPage) {
         const int64_t n = std::min((pos / kKvPage + 1) * kKvPage, end) - pos;
         kernels::PackedMatmulArgs args{};
-        args.w = unit.segment->pages[pos / kKvPage] + kv.k_offset +
-                 static_cast<size_t>(unit.kv_head * kKvPage + pos % kKvPage) * row_bytes;
+        unit.fetch_values(pos);
+        args.w = unit.keys(pos) + static_cast<size_t>(pos % kKvPage) * row_bytes;
         args.n_rows = (n + kKvGroup - 1) / kKvGroup * kKvGroup;
         args.n_k = head_dim;
         args.x = {a.q, a.d, a.s, a.sum16, head_dim, n_scales};
@@ -111,8 +173,9 @@ void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end,
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     const int64_t base = begin / kKvChunk * kKvChunk;
     for (int64_t pos = begin; pos < end; pos += kKvTile) {
-        const int64_t tile = unit.kv_head * (kKvPage / kKvTile) + pos % kKvPage / kKvTile;
-        const std::byte* page = unit.segment->pages[pos / kKvPage] + kv.k_offset;
+        if (pos == begin || pos % kKvPage == 0) unit.fetch_values(pos);
+        const int64_t tile = pos % kKvPage / kKvTile;
+        const std::byte* page = unit.keys(pos);
         const float* keys = a.page;
         if (kv.k_type == Type::F32)
             keys = reinterpret_cast<const float*>(page) + tile * n_tile;
@@ -124,31 +187,95 @@ void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end,
 }
 
 /// chunk_out = scores times the values of [begin, end), positions rising.
-void CpuBackend::weigh_values(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out,
-                              int worker) {
+void CpuBackend::weigh_float(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out,
+                             int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
-    const size_t row_bytes = static_cast<size_t>(type_info(kv.v_type).row_bytes(head_dim));
     const int64_t base = begin / kKvChunk * kKvChunk;
     for (int64_t pos = begin; pos < end;) {
         const int64_t page_end = std::min((pos / kKvPage + 1) * kKvPage, end);
-        const int64_t n = page_end - pos;
-        const std::byte* rows = unit.segment->pages[pos / kKvPage] + kv.v_offset +
-                                static_cast<size_t>(unit.kv_head * kKvPage + pos % kKvPage) * row_bytes;
+        const int64_t n = page_end - pos, first = pos % kKvPage * head_dim;
+        unit.fetch_keys(pos + kKvChunk);
+        const std::byte* page = unit.values(pos);
         const float* values = a.page;
         if (kv.v_type == Type::F32)
-            values = reinterpret_cast<const float*>(rows);
-        else if (kv.v_type == Type::F16)
-            vec_.f16_to_f32(reinterpret_cast<const uint16_t*>(rows), a.page, n * head_dim);
-        else if (kv.v_type == Type::Q8_0)
-            vec_.q8_0_to_f32(rows, a.page, n * head_dim);
+            values = reinterpret_cast<const float*>(page) + first;
         else
-            vec_.q4_0_to_f32(rows, a.page, n * head_dim);
+            vec_.f16_to_f32(reinterpret_cast<const uint16_t*>(page) + first, a.page, n * head_dim);
         for (int64_t d = 0; d < head_dim; d += kernels::kPanelRows)
             kernels_.gemm_panel(values + d, head_dim, n, a.scores + (pos - base), kKvChunk, n_rows,
                                 chunk_out + d, head_dim, pos != begin);
         pos = page_end;
+    }
+}
+
+/// The same from quantized values: each row's weights take the values' scales in and become int16, block by
+/// block of 32 elements; the sum over the chunk is then an exact integer.
+void CpuBackend::weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_sum,
+                                 float* chunk_out, int worker) {
+    const KvLayer& kv = unit.args->kv;
+    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_blocks = head_dim / kernels::kActBlock;
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const int64_t base = begin / kKvChunk * kKvChunk;
+    const uint16_t* scales[kChunkPages];
+    const int8_t* codes[kChunkPages];
+    int64_t n_pairs[kChunkPages], n_parts = 0;
+    for (int64_t pos = begin; pos < end; pos = (pos / kKvPage + 1) * kKvPage, ++n_parts) {
+        const std::byte* page = unit.values(pos);
+        const int64_t first = pos % kKvPage;
+        scales[n_parts] = reinterpret_cast<const uint16_t*>(page) + first;
+        const std::byte* at = page + n_blocks * kKvPage * 2;
+        n_pairs[n_parts] = (std::min(kKvPage - first, end - pos) + 1) / 2;
+        codes[n_parts] = reinterpret_cast<const int8_t*>(at) + first * head_dim;
+        if (kv.v_type == Type::Q4_0) {
+            int8_t* bytes = a.codes + (pos - base) * head_dim;
+            vec_.nibble_pairs_to_int8(reinterpret_cast<const uint8_t*>(at) + first / 2 * head_dim, bytes,
+                                      n_pairs[n_parts] * head_dim);
+            codes[n_parts] = bytes;
+        }
+    }
+    const int64_t n = (end - begin + kKvTile - 1) / kKvTile * kKvTile;
+    float* largest = a.value_scales + n_blocks * kKvChunk;  // of each position
+    std::fill(largest, largest + n, 0.0f);
+    bool damaged = false;
+    for (int64_t b = 0; b < n_blocks; ++b) {
+        float* d = a.value_scales + b * kKvChunk;
+        for (int64_t part = 0, at = 0; part < n_parts; at += 2 * n_pairs[part++]) {
+            const int64_t n_part = part + 1 < n_parts ? 2 * n_pairs[part] : n - at;
+            vec_.f16_to_f32(scales[part] + b * kKvPage, d + at, n_part);
+            damaged |= any_not_finite(scales[part] + b * kKvPage, n_part);
+        }
+        for (int64_t i = 0; i < n; ++i) largest[i] = std::max(largest[i], std::fabs(d[i]));
+    }
+    const float* weights = a.scores + (begin - base);  // rows kKvChunk apart
+    // What is no number shows in the rows that see it, and in no other.
+    for (int64_t i = 0; damaged && i < n_blocks * kKvChunk; ++i) {
+        if (i % kKvChunk >= n || std::isfinite(a.value_scales[i])) continue;
+        a.value_scales[i] = largest[i % kKvChunk] = 0;
+        for (int64_t r = 0; r < n_rows; ++r)
+            if (weights[r * kKvChunk + i % kKvChunk] > 0) chunk_sum[r] = NAN;
+    }
+    for (int64_t r = 0; r < n_rows; ++r)
+        a.weight_tops[r] = vec_.largest_product(weights + r * kKvChunk, largest, n);
+    for (int64_t b = 0; b < n_blocks; ++b) {
+        for (int64_t r = 0; r < n_rows; ++r)
+            vec_.products_to_int16(weights + r * kKvChunk, a.value_scales + b * kKvChunk, n, a.weight_tops[r],
+                                   a.weights + r * kKvChunk);
+        for (int64_t part = b; part < n_parts; part += n_blocks)
+            unit.fetch_keys((begin / kKvPage + part) * kKvPage + kKvChunk);
+        const int64_t element = b * kernels::kActBlock;
+        const int8_t* block[kChunkPages];
+        for (int64_t part = 0; part < n_parts; ++part) block[part] = codes[part] + 2 * element;
+        vec_.weigh_block({.q = a.weights,
+                          .q_stride = kKvChunk,
+                          .top = a.weight_tops,
+                          .codes = block,
+                          .n_pairs = n_pairs,
+                          .n_parts = n_parts,
+                          .head_dim = head_dim,
+                          .n_rows = n_rows,
+                          .out = chunk_out + element});
     }
 }
 
@@ -157,14 +284,10 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
                               float* chunk_out, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows(), n_group = unit.n_group();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
-    for (int64_t r = 0; r < n_rows; ++r)
-        std::memcpy(a.queries + r * head_dim, unit.q->row(unit.act_row(r)) + unit.act_col(r),
-                    static_cast<size_t>(head_dim) * sizeof(float));
-
     const int64_t base = chunk * kKvChunk;
     const int64_t begin = std::max(base, unit.first_key(unit.first_pos()) / kKvTile * kKvTile);
     const int64_t end = std::min(base + kKvChunk, unit.last_pos() + 1);
-    if (unit.args->kv.k_type == Type::F32 || unit.args->kv.k_type == Type::F16)
+    if (is_float(unit.args->kv.k_type))
         score_float(unit, begin, end, worker);
     else
         score_quantized(unit, begin, end, worker);
@@ -181,13 +304,25 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
             chunk_sum[r] = 0;
         }
     }
-    weigh_values(unit, begin, end, chunk_out, worker);
+    if (is_float(unit.args->kv.v_type))
+        weigh_float(unit, begin, end, chunk_out, worker);
+    else
+        weigh_quantized(unit, begin, end, chunk_sum, chunk_out, worker);
 }
 
-void CpuBackend::finish_unit(const AttendUnit& unit, const float* sums, Act& y) {
+void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, Act& y) {
     const int64_t head_dim = unit.args->kv.head_dim, n_group = unit.n_group();
-    for (int64_t r = 0; r < unit.n_rows(); ++r)
-        vec_.scale(y.row(unit.act_row(r)) + unit.act_col(r), 1.0f / sums[r], head_dim);
+    for (int64_t r = 0; r < unit.n_rows(); ++r) {
+        float by = 1.0f / sums[r];
+        if (unit.args->sinks) {
+            const float sink = unit.args->sinks.data[unit.kv_head * n_group + r % n_group];
+            const float top = std::max(maxima[r], sink);
+            float parts[] = {maxima[r] - top, sink - top};
+            vec_.exp(parts, parts, 2);
+            by = parts[0] / std::fma(sums[r], parts[0], parts[1]);
+        }
+        vec_.scale(y.row(unit.act_row(r)) + unit.act_col(r), by, head_dim);
+    }
     if (!y.wants_int8) return;
     // The heads of a group are neighbours; int8 blocks that lie across groups wait for the whole row.
     for (int64_t r = 0; r < unit.n_rows() && n_group * head_dim % kernels::kActBlock == 0; r += n_group)
@@ -197,28 +332,19 @@ void CpuBackend::finish_unit(const AttendUnit& unit, const float* sums, Act& y) 
 void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    gather_queries(unit, worker);
     std::fill(a.run_sum, a.run_sum + n_rows, 0.0f);
     for (int64_t chunk = unit.first_chunk(); chunk <= unit.last_chunk(); ++chunk) {
         attend_chunk(unit, chunk, a.chunk_max, a.chunk_sum, a.chunk_out, worker);
-        for (int64_t r = 0; r < n_rows; ++r) {
-            if (a.chunk_sum[r] == 0) continue;
-            float* run = a.run_out + r * head_dim;
-            const float* out = a.chunk_out + r * head_dim;
-            if (a.run_sum[r] == 0) {
-                std::memcpy(run, out, static_cast<size_t>(head_dim) * sizeof(float));
-                a.run_max[r] = a.chunk_max[r];
-                a.run_sum[r] = a.chunk_sum[r];
-            } else {
-                vec_.softmax_merge(&a.run_max[r], &a.run_sum[r], run, a.chunk_max[r], a.chunk_sum[r], out,
-                                   head_dim);
-            }
-        }
+        for (int64_t r = 0; r < n_rows; ++r)
+            join_chunk(vec_, head_dim, a.chunk_max[r], a.chunk_sum[r], a.chunk_out + r * head_dim,
+                       a.run_max[r], a.run_sum[r], a.run_out + r * head_dim);
     }
     for (int64_t r = 0; r < n_rows; ++r) {
         float* out = y.row(unit.act_row(r)) + unit.act_col(r);
         std::memcpy(out, a.run_out + r * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
     }
-    finish_unit(unit, a.run_sum, y);
+    finish_unit(unit, a.run_max, a.run_sum, y);
 }
 
 /// Few tokens: chunks are units too, so that one long sequence uses every thread. Partial results of a round
@@ -250,36 +376,39 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
         first_chunk = std::min(first_chunk, unit.first_chunk());
         last_chunk = std::max(last_chunk, unit.last_chunk());
     }
+    const auto join = [&](const AttendUnit& unit, int64_t n_chunks) {
+        for (int64_t r = 0; r < unit.n_rows(); ++r) {
+            float* run = y.row(unit.act_row(r)) + unit.act_col(r);
+            const int64_t row = first_row(unit) + r;
+            for (int64_t at = row; at < n_chunks * rows_all; at += rows_all)
+                join_chunk(vec_, head_dim, maxima[at], sums[at], outs + at * head_dim, run_max[row],
+                           run_sum[row], run);
+        }
+    };
     for (int64_t round = first_chunk; round <= last_chunk; round += cpu::kSplitRound) {
         const int64_t n_chunks = std::min(cpu::kSplitRound, last_chunk + 1 - round);
-        pool_.run(n_units * n_chunks, [&](int64_t i, int worker) {
-            const AttendUnit unit = unit_at(i % n_units);
-            const int64_t chunk = round + i / n_units;
-            const int64_t at = i / n_units * rows_all + first_row(unit);
-            if (chunk < unit.first_chunk() || chunk > unit.last_chunk())
-                std::fill(sums + at, sums + at + unit.n_rows(), 0.0f);
-            else
-                attend_chunk(unit, chunk, maxima + at, sums + at, outs + at * head_dim, worker);
-        });
-        pool_.run(n_units, [&](int64_t i, int) {
-            const AttendUnit unit = unit_at(i);
-            for (int64_t r = 0; r < unit.n_rows(); ++r) {
-                float* run = y.row(unit.act_row(r)) + unit.act_col(r);
-                const int64_t row = first_row(unit) + r;
-                for (int64_t c = 0; c < n_chunks; ++c) {
-                    const int64_t at = c * rows_all + row;
-                    if (sums[at] == 0) continue;
-                    if (run_sum[row] == 0) {
-                        std::memcpy(run, outs + at * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
-                        run_max[row] = maxima[at];
-                        run_sum[row] = sums[at];
-                    } else {
-                        vec_.softmax_merge(&run_max[row], &run_sum[row], run, maxima[at], sums[at],
-                                           outs + at * head_dim, head_dim);
-                    }
-                }
+        const int64_t n_wanted = cpu::kUnitsPerThread * pool_.n_threads();
+        const int64_t n_run = std::clamp<int64_t>(n_units * n_chunks / n_wanted, 1, cpu::kSplitRun);
+        const int64_t n_runs = (n_chunks + n_run - 1) / n_run;
+        std::atomic<int32_t> n_done[cpu::kSplitMaxTok * cpu::kMaxHeads] = {};
+        pool_.run(n_units * n_runs, [&](int64_t i, int worker) {
+            AttendUnit unit = unit_at(i / n_runs);
+            const int64_t begin = round + i % n_runs * n_run;
+            const int64_t end = std::min(begin + n_run, round + n_chunks);
+            unit.fetch_end = std::min(end * kKvChunk, unit.last_pos() + 1);
+            gather_queries(unit, worker);
+            for (int64_t chunk = begin; chunk < end; ++chunk) {
+                const int64_t at = (chunk - round) * rows_all + first_row(unit);
+                if (chunk < unit.first_chunk() || chunk > unit.last_chunk())
+                    std::fill(sums + at, sums + at + unit.n_rows(), 0.0f);
+                else
+                    attend_chunk(unit, chunk, maxima + at, sums + at, outs + at * head_dim, worker);
             }
-            if (round + n_chunks > last_chunk) finish_unit(unit, run_sum + first_row(unit), y);
+            // Who comes last joins them, which saves a phase.
+            if (n_done[i / n_runs].fetch_add(1, std::memory_order_acq_rel) + 1 < n_runs) return;
+            join(unit, n_chunks);
+            if (round + n_chunks > last_chunk)
+                finish_unit(unit, run_max + first_row(unit), run_sum + first_row(unit), y);
         });
     }
 }
@@ -302,8 +431,9 @@ void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Se
             const Segment* segment = segments.data();
             for (int64_t n; at >= (n = (segment->n_tok + block - 1) / block); ++segment) at -= n;
             const int64_t tok0 = at * block;
-            attend_whole({&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0)}, y,
-                         worker);
+            AttendUnit unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0)};
+            unit.fetch_end = unit.last_pos() + 1;
+            attend_whole(unit, y, worker);
         });
     }
     if (y.wants_int8 && args.n_head / args.kv.n_head_kv * args.kv.head_dim % kernels::kActBlock != 0)

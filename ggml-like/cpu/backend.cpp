@@ -65,7 +65,7 @@ void CpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, flo
 void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) {
     const int64_t half = rope.n_rot / 2;
     for (const Segment& segment : segments) {
-        pool_.run(segment.n_tok, [&](int64_t i, int) {
+        cpu::run_rows(pool_, segment.n_tok, 16 * half, [&](int64_t i, int) {
             float* out = angles.row(segment.row0 + i);
             const double pos = static_cast<double>(segment.pos0 + i);
             for (int64_t j = 0; j < half; ++j) {
@@ -78,8 +78,22 @@ void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segm
 }
 
 void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
-    pool_.run(n_tok, [&](int64_t t, int) {
+    cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
+        if (y.wants_int8) quantize_part(y, t, 0, y.dim);
+    });
+}
+
+void CpuBackend::add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) {
+    cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
+        vec_.rms_norm(part.row(t), w.data, part.dim, eps, part.row(t));
+        vec_.add(x.row(t), part.row(t), x.dim);
+    });
+}
+
+void CpuBackend::copy(const Act& x, int64_t n_tok, Act& y) {
+    cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
+        std::memcpy(y.row(t), x.row(t), static_cast<size_t>(x.dim) * sizeof(float));
         if (y.wants_int8) quantize_part(y, t, 0, y.dim);
     });
 }

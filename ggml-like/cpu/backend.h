@@ -33,17 +33,18 @@ class CpuBackend final : public Backend {
     void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override;
     void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override;
     void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) override;
+    void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override;
+    void copy(const Act& x, int64_t n_tok, Act& y) override;
     void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
     void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override;
     void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override;
     void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
     void keep_rows(std::span<const int32_t> rows, Act& a) override;
-    void moe_route(const Act& x, int64_t n_tok, const Weight& router, RouterKind kind,
-                   MoeRoutes& routes) override;
+    void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
     void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
                    Act& y) override;
-    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down, float scale,
-                  Act& rows, Act& out) override;
+    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                  const Vector& bias, float scale, Act& rows, Act& out) override;
 
   private:
     struct Scratch {
@@ -61,8 +62,12 @@ class CpuBackend final : public Backend {
                   float* tile, int64_t tile_stride, int worker);
     void linear_unit(const LinearOut& out, int64_t row0, int64_t n_rows, const Act& x, int64_t n_tok,
                      int worker);
+    /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again: one row more among its many.
+    void token_gate(const Weight& w, const Act& x, int64_t tok0, int64_t n_tok, float* gates, int worker);
     void gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
                     int64_t n_tok, Act& y, int worker);
+    /// The products q and k as rows, and norms over whole rows: what store_qkv does with heads comes after.
+    void qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q);
     /// Rotates one head of n_tok tokens in `tile` and puts it where it belongs: queries into q, keys and
     /// values (part 1 and 2) into the segments' pages.
     void store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
@@ -73,15 +78,18 @@ class CpuBackend final : public Backend {
     void store_values(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
                       const float* rows, int64_t stride);
     struct AttendUnit;
+    void gather_queries(const AttendUnit& unit, int worker);
     void attend_chunk(const AttendUnit& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
                       float* chunk_out, int worker);
     void score_quantized(const AttendUnit& unit, int64_t begin, int64_t end, int worker);
     void score_float(const AttendUnit& unit, int64_t begin, int64_t end, int worker);
-    void weigh_values(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
+    void weigh_float(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
+    void weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_sum,
+                         float* chunk_out, int worker);
     void attend_whole(const AttendUnit& unit, Act& y, int worker);
     void attend_split(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y);
-    /// Divides a unit's rows, which are in y, by their sums, and quantizes them.
-    void finish_unit(const AttendUnit& unit, const float* sums, Act& y);
+    /// Divides a unit's rows, which are in y, by their sums (and the sink's share), and quantizes them.
+    void finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, Act& y);
     /// Fills the int8 image of part of a row whose floats are done; col and n are multiples of 32.
     void quantize_part(Act& y, int64_t t, int64_t col, int64_t n);
 

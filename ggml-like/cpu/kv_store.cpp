@@ -5,14 +5,21 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/exact_math.h"
 #include "ggml-like/cpu/backend.h"
 #include "ggml-like/cpu/limits.h"
+#include "quants/blocks.h"
 
 namespace tessera {
 
 namespace {
 
 bool is_float(Type type) { return type == Type::F32 || type == Type::F16; }
+
+/// Of a query `periods` whole periods from the start (QueryGrowth).
+float query_growth(double strength, int64_t periods) {
+    return static_cast<float>(1 + strength * exact_log(static_cast<double>(1 + periods)));
+}
 
 }  // namespace
 
@@ -40,7 +47,7 @@ void CpuBackend::store_keys(const KvLayer& kv, const Segment& segment, int64_t h
             std::memset(plain, 0, group_bytes);
             if (pos > first) packed.unpack(group, static_cast<int>(pos - first), head_dim, plain, row_bytes);
             for (; pos < last; ++pos, rows += stride)
-                type.quantize(rows, nullptr, plain + static_cast<size_t>(pos - first) * row_bytes, head_dim);
+                type.store(rows, plain + static_cast<size_t>(pos - first) * row_bytes, head_dim);
             packed.pack(plain, row_bytes, kKvGroup, head_dim, group);
         }
         return;
@@ -62,17 +69,62 @@ void CpuBackend::store_keys(const KvLayer& kv, const Segment& segment, int64_t h
     }
 }
 
+namespace {
+
+/// One head's quantized values of a page.
+struct ValuePage {
+    uint8_t* scales;  // [head_dim / 32, kKvPage] halves
+    uint8_t* codes;   // [kKvPage / 2, head_dim, 2] of 8 or 4 bits
+
+    ValuePage(std::byte* at, int64_t head_dim)
+        : scales(reinterpret_cast<uint8_t*>(at)), codes(scales + head_dim / 32 * kKvPage * 2) {}
+
+    void put_scale(int64_t pos, int64_t block, const uint8_t* d) {
+        std::memcpy(scales + 2 * (block * kKvPage + pos), d, 2);
+    }
+    void put(int64_t pos, int64_t head_dim, int64_t block, const quants::BlockQ8_0& b) {
+        put_scale(pos, block, b.d);
+        uint8_t* to = codes + pos / 2 * 2 * head_dim + 64 * block + pos % 2;
+        for (int e = 0; e < b.kWeights; ++e) to[2 * e] = static_cast<uint8_t>(b.qs[e]);
+    }
+    void put(int64_t pos, int64_t head_dim, int64_t block, const quants::BlockQ4_0& b) {
+        put_scale(pos, block, b.d);
+        uint8_t* to = codes + pos / 2 * head_dim + 32 * block;
+        const int shift = pos % 2 == 0 ? 0 : 4;
+        for (int e = 0; e < b.kWeights; ++e) {
+            const int code = b.qs[e % 16] >> e / 16 * 4 & 15;
+            to[e] = static_cast<uint8_t>((to[e] & 0xf0 >> shift) | code << shift);
+        }
+    }
+};
+
+template <class Block>
+void put_values(const TypeInfo& type, ValuePage page, int64_t pos, int64_t head_dim, const float* row) {
+    for (int64_t i = 0; i < head_dim / Block::kWeights; ++i) {
+        Block block;
+        type.store(row + Block::kWeights * i, reinterpret_cast<std::byte*>(&block), Block::kWeights);
+        page.put(pos, head_dim, i, block);
+    }
+}
+
+}  // namespace
+
 void CpuBackend::store_values(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
                               const float* rows, int64_t stride) {
     const TypeInfo& type = type_info(kv.v_type);
     const auto row_bytes = static_cast<size_t>(type.row_bytes(kv.head_dim));
     for (int64_t i = 0; i < n; ++i, ++pos, rows += stride) {
-        std::byte* to = segment.pages[pos / kKvPage] + kv.v_offset +
-                        static_cast<size_t>(head * kKvPage + pos % kKvPage) * row_bytes;
-        if (kv.v_type == Type::F16)
-            vec_.f32_to_f16(rows, reinterpret_cast<uint16_t*>(to), kv.head_dim);
+        const int64_t at = pos % kKvPage;
+        std::byte* page =
+            segment.pages[pos / kKvPage] + kv.v_offset + static_cast<size_t>(head * kKvPage) * row_bytes;
+        if (kv.v_type == Type::Q8_0)
+            put_values<quants::BlockQ8_0>(type, {page, kv.head_dim}, at, kv.head_dim, rows);
+        else if (kv.v_type == Type::Q4_0)
+            put_values<quants::BlockQ4_0>(type, {page, kv.head_dim}, at, kv.head_dim, rows);
+        else if (kv.v_type == Type::F16)
+            vec_.f32_to_f16(rows, reinterpret_cast<uint16_t*>(page) + at * kv.head_dim, kv.head_dim);
         else
-            type.quantize(rows, nullptr, to, kv.head_dim);
+            std::memcpy(page + static_cast<size_t>(at) * row_bytes, rows, row_bytes);
     }
 }
 
@@ -87,15 +139,20 @@ void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* t
         float* rows = tile + (first - tok0) * tile_stride;
         for (int64_t t = first; part < 2 && t < last; ++t) {
             float* row = rows + (t - first) * tile_stride;
-            if (norm) vec_.rms_norm(row, norm.data, head_dim, args.norm_eps, row);
+            if (norm.n == head_dim) vec_.rms_norm(row, norm.data, head_dim, args.norm_eps, row);
             if (args.rope == RopeKind::Norm) vec_.rope_norm(row, args.angles->row(t), args.n_rot);
             if (args.rope == RopeKind::Neox) vec_.rope_neox(row, args.angles->row(t), args.n_rot);
+            const int64_t periods = (segment.pos0 + t - segment.row0) / args.growth.period;
+            if (part == 0 && args.growth.strength > 0 && periods > 0)
+                vec_.scale(row, query_growth(args.growth.strength, periods), head_dim);
             if (args.kv.rotates_keys()) rotate_key(row, head_dim);
         }
         const int64_t pos = segment.pos0 + (first - segment.row0), n = last - first;
         if (part == 1) store_keys(args.kv, segment, head, pos, n, rows, tile_stride);
         if (part == 2) store_values(args.kv, segment, head, pos, n, rows, tile_stride);
-        for (int64_t t = first; part == 0 && t < last; ++t)
+        // Rows that were normed whole are in q already.
+        const bool in_place = rows == q.row(first) + head * head_dim;
+        for (int64_t t = first; part == 0 && !in_place && t < last; ++t)
             std::memcpy(q.row(t) + head * head_dim, rows + (t - first) * tile_stride,
                         static_cast<size_t>(head_dim) * sizeof(float));
     }

@@ -29,6 +29,19 @@ constexpr int64_t kMaxHeadDim = 512;
 constexpr size_t kMaxKvGroupBytes = kKvGroup * kMaxHeadDim / 32 * 34;
 /// Chunks in one round of split attention; bounds the partial results.
 constexpr int64_t kSplitRound = 64;
+/// Chunks of one unit of split attention at most.
+constexpr int64_t kSplitRun = 8;
+
+/// Rows of less work than this many elements of a norm (about 2 us) are not worth another thread.
+constexpr int64_t kAloneElements = 8192;
+
+/// fn(row, worker) for n rows of about `elements` elements' work each: one phase, or where that would cost
+/// more than it saves the caller's own loop.
+template <class Pool, class Fn>
+void run_rows(Pool& pool, int64_t n, int64_t elements, Fn&& fn) {
+    if (n * elements > kAloneElements) return pool.run(n, fn);
+    for (int64_t row = 0; row < n; ++row) fn(row, 0);
+}
 
 /// Tokens of an attention unit for G query heads a KV head.
 inline int64_t query_tokens(int64_t n_group) { return std::max<int64_t>(1, kQueryRows / n_group); }
@@ -47,14 +60,15 @@ inline int64_t tile_floats(int64_t max_rows, int64_t head_dim) {
 
 inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
-/// Floats of one worker's attention scratch: gathered queries, scores, one chunk's output and the running
-/// output with their maxima and sums, and one f32 page of K or V.
+/// Floats of one worker's attention scratch (AttentionScratch in attention.cpp).
 inline size_t attention_scratch_floats(int64_t n_head, int64_t n_head_kv, int64_t head_dim) {
     const int64_t n_group = n_head / n_head_kv;
     const int64_t rows = query_tokens(n_group) * n_group;
     const int64_t int8_image = rows * head_dim / 4 + 3 * rows * ((head_dim + 31) / 32) + 16 * 4;
+    const int64_t int16_weights =
+        rows * (kKvChunk / 2 + 1) + kKvChunk * head_dim / 4 + (head_dim / 32 + 1) * kKvChunk + 16 * 4;
     return static_cast<size_t>(rows * (3 * head_dim + kKvChunk + 4) + kKvPage * head_dim + 16 * 9 +
-                               int8_image);
+                               int8_image + int16_weights);
 }
 
 }  // namespace tessera::cpu

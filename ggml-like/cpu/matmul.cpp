@@ -53,8 +53,14 @@ void CpuBackend::linear_unit(const LinearOut& out, int64_t row0, int64_t n_rows,
         }
         multiply(out.w, row0, n_rows, x, tok0, n, tile, stride, worker);
         for (int64_t t = 0; t < n; ++t) {
-            if (out.bias) vec_.add(tile + t * stride, out.bias.data + row0, n_rows);
-            if (out.add) vec_.add_scaled(out.y->row(tok0 + t) + row0, tile + t * stride, out.scale, n_rows);
+            float* row = tile + t * stride;
+            if (out.bias) vec_.add(row, out.bias.data + row0, n_rows);
+            if (out.add) {
+                vec_.add_scaled(out.y->row(tok0 + t) + row0, row, out.scale, n_rows);
+                continue;
+            }
+            if (out.scale != 1.0f) vec_.scale(row, out.scale, n_rows);
+            if (out.softcap > 0) vec_.softcap(row, out.softcap, n_rows);
         }
     }
 }
@@ -73,6 +79,19 @@ void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> 
     });
 }
 
+void CpuBackend::qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q) {
+    const LinearOut rows[] = {{.w = args.wq, .bias = args.bq, .y = &q},
+                              {.w = args.wk, .bias = args.bk, .y = args.k_rows}};
+    linear(x, n_tok, rows);
+    pool_.run(n_tok, [&](int64_t t, int) {
+        const auto norm = [&](float* row, const Vector& w) {
+            if (w.n > args.kv.head_dim) vec_.rms_norm(row, w.data, w.n, args.norm_eps, row);
+        };
+        norm(q.row(t), args.q_norm);
+        norm(args.k_rows->row(t), args.k_norm);
+    });
+}
+
 void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) {
     const int64_t head_dim = args.kv.head_dim;
     const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
@@ -80,6 +99,8 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
     const Vector* biases[3] = {&args.bq, &args.bk, &args.bv};
     int64_t n_tok = 0;
     for (const Segment& segment : segments) n_tok = std::max(n_tok, segment.row0 + segment.n_tok);
+    const bool whole_rows = args.q_norm.n > head_dim || args.k_norm.n > head_dim;
+    if (whole_rows) qk_rows(x, args, n_tok, q);
     const int64_t q_rows = cpu::unit_rows(args.n_head * head_dim, n_tok, pool_.n_threads());
     const int64_t unit_heads = std::max<int64_t>(1, q_rows / head_dim);
     int64_t n_units = 0;
@@ -94,6 +115,12 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
         float* tile = scratch_[static_cast<size_t>(worker)].tile;
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
+            if (whole_rows && part < 2) {
+                const Act& rows = part == 0 ? q : *args.k_rows;
+                for (int64_t h = head0; h < head0 + heads; ++h)
+                    store_qkv(args, part, h, rows.row(tok0) + h * head_dim, rows.dim, tok0, n, segments, q);
+                continue;
+            }
             multiply(*weights[part], head0 * head_dim, n_rows, x, tok0, n, tile, n_rows, worker);
             if (*biases[part])
                 for (int64_t t = 0; t < n; ++t)
@@ -104,6 +131,14 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
     });
 }
 
+void CpuBackend::token_gate(const Weight& w, const Act& x, int64_t tok0, int64_t n_tok, float* gates,
+                            int worker) {
+    multiply(w, 0, 1, x, tok0, n_tok, gates, 1, worker);
+    vec_.scale(gates, -1, n_tok);
+    vec_.exp(gates, gates, n_tok);
+    for (int64_t t = 0; t < n_tok; ++t) gates[t] = 1 / (1 + gates[t]);
+}
+
 void CpuBackend::gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
                             int64_t n_tok, Act& y, int worker) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
@@ -112,12 +147,26 @@ void CpuBackend::gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows,
         const int64_t n = std::min(cpu::kTokBlock, end - tok0);
         multiply(args.gate, row0, n_rows, x, tok0, n, gate_tile, n_rows, worker);
         multiply(args.up, row0, n_rows, x, tok0, n, up_tile, n_rows, worker);
+        float token_gates[cpu::kTokBlock];
+        if (args.token_gate) token_gate(args.token_gate, x, tok0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
             float* gate = gate_tile + t * n_rows;
             float* up = up_tile + t * n_rows;
+            float* out = y.row(tok0 + t) + row0;
             if (args.gate_bias) vec_.add(gate, args.gate_bias.data + row0, n_rows);
             if (args.up_bias) vec_.add(up, args.up_bias.data + row0, n_rows);
-            vec_.silu_mul(gate, up, y.row(tok0 + t) + row0, n_rows);
+            switch (args.activation) {
+                case Activation::Silu:
+                    vec_.silu_mul(gate, up, out, n_rows);
+                    break;
+                case Activation::Gelu:
+                    vec_.gelu_mul(gate, up, out, n_rows);
+                    break;
+                case Activation::ClampedSilu:
+                    vec_.clamped_silu_mul(gate, up, out, n_rows);
+                    break;
+            }
+            if (args.token_gate) vec_.scale(out, token_gates[t], n_rows);
             if (y.wants_int8) quantize_part(y, tok0 + t, row0, n_rows);
         }
     }

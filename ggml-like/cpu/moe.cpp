@@ -13,9 +13,9 @@ using cpu::n_blocks;
 
 namespace {
 
-/// The n_used largest logits of one token by falling value, ties to the lower expert; weights are their
-/// softmax.
-void route_token(const cpu::VecTable& vec, const float* logits, int64_t n_expert, int64_t n_used,
+/// The n_used largest logits of one token by falling value, ties to the lower expert, and their weights. Uses
+/// up the logits.
+void route_token(const cpu::VecTable& vec, RouterKind kind, float* logits, int64_t n_expert, int64_t n_used,
                  int32_t* expert, float* weight) {
     for (int64_t j = 0; j < n_used; ++j) {
         int64_t best = -1;
@@ -26,10 +26,22 @@ void route_token(const cpu::VecTable& vec, const float* logits, int64_t n_expert
         expert[j] = static_cast<int32_t>(best);
         weight[j] = logits[best] - logits[expert[0]];
     }
+    const float top = logits[expert[0]];
     vec.exp(weight, weight, n_used);
     float sum = 0;
-    for (int64_t j = 0; j < n_used; ++j) sum += weight[j];
+    if (kind == RouterKind::SoftmaxOfChosen) {
+        for (int64_t j = 0; j < n_used; ++j) sum += weight[j];
+    } else {
+        for (int64_t e = 0; e < n_expert; ++e) logits[e] -= top;
+        vec.exp(logits, logits, n_expert);
+        for (int64_t e = 0; e < n_expert; ++e) sum += logits[e];
+    }
     for (int64_t j = 0; j < n_used; ++j) weight[j] /= sum;
+}
+
+/// Values of expert e, where there are any.
+Vector of_expert(const Vector& all, int64_t e, int64_t n) {
+    return all ? Vector{all.data + e * n, n} : Vector{};
 }
 
 /// Slots in expert order: a counting sort of the (token, choice) pairs, stable in tokens.
@@ -63,16 +75,19 @@ void copy_row(const Act& from, int64_t t, const Act& to, int64_t row) {
 
 }  // namespace
 
-void CpuBackend::moe_route(const Act& x, int64_t n_tok, const Weight& router, RouterKind, MoeRoutes& routes) {
+void CpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
     constexpr int64_t kBlock = 16;
     pool_.run(n_blocks(n_tok, kBlock), [&](int64_t unit, int worker) {
         const int64_t tok0 = unit * kBlock, n = std::min(kBlock, n_tok - tok0);
         float* logits = router_logits_ + tok0 * routes.n_expert;
-        multiply(router, 0, routes.n_expert, x, tok0, n, logits, routes.n_expert, worker);
-        for (int64_t t = 0; t < n; ++t)
-            route_token(vec_, logits + t * routes.n_expert, routes.n_expert, routes.n_used,
+        multiply(args.w, 0, routes.n_expert, x, tok0, n, logits, routes.n_expert, worker);
+        for (int64_t t = 0; t < n; ++t) {
+            float* row = logits + t * routes.n_expert;
+            if (args.bias) vec_.add(row, args.bias.data, routes.n_expert);
+            route_token(vec_, args.kind, row, routes.n_expert, routes.n_used,
                         routes.expert + (tok0 + t) * routes.n_used,
                         routes.weight + (tok0 + t) * routes.n_used);
+        }
     });
     if (pool_.aborted()) return;  // routes of skipped units are undefined
     sort_by_expert(n_tok, routes);
@@ -88,14 +103,18 @@ void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
         const int64_t e = unit / blocks, row0 = unit % blocks * cpu::kUnitRows;
         const int64_t first = routes.first[e], n = routes.first[e + 1] - first;
         if (n == 0) return;
-        const GatedArgs expert{args.gate.expert(e), args.up.expert(e), {}, {}, args.activation};
+        const GatedArgs expert{.gate = args.gate.expert(e),
+                               .up = args.up.expert(e),
+                               .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
+                               .up_bias = of_expert(args.up_bias, e, args.up.n_out),
+                               .activation = args.activation};
         gated_unit(expert, row0, std::min(cpu::kUnitRows, args.gate.n_out - row0), gathered, first, n, y,
                    worker);
     });
 }
 
 void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                          float scale, Act& rows, Act& out) {
+                          const Vector& bias, float scale, Act& rows, Act& out) {
     if (pool_.aborted()) return;
     const int64_t blocks = n_blocks(down.n_out, cpu::kUnitRows);
     pool_.run(routes.n_expert * blocks, [&](int64_t unit, int worker) {
@@ -104,6 +123,8 @@ void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, 
         for (int64_t at = routes.first[e]; at < routes.first[e + 1]; at += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, routes.first[e + 1] - at);
             multiply(down.expert(e), row0, n_rows, y, at, n, rows.row(at) + row0, rows.dim, worker);
+            for (int64_t i = at; bias && i < at + n; ++i)
+                vec_.add(rows.row(i) + row0, bias.data + e * down.n_out + row0, n_rows);
         }
     });
     pool_.run(n_tok, [&](int64_t t, int) {

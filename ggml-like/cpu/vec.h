@@ -8,6 +8,23 @@
 
 namespace tessera::cpu {
 
+/// Quantized values times int16 weights, for the 32 elements of a block:
+/// out[r, e] = float(sum_i q[r, i] * v[i, e]) * (top[r] * (1 / 32767)). At most 512 positions: the sum is
+/// exact.
+struct WeighArgs {
+    const int16_t* q;  // [n_rows, positions], rows q_stride apart
+    int64_t q_stride;
+    const float* top;  // [n_rows] what 32767 stands for
+    // The positions in parts, each n_pairs[part] pairs of positions: codes[part][(pair * head_dim + e) * 2 +
+    // position % 2].
+    const int8_t* const* codes;
+    const int64_t* n_pairs;
+    int64_t n_parts;
+    int64_t head_dim;
+    int64_t n_rows;
+    float* out;  // rows head_dim apart
+};
+
 struct VecTable {
     const char* name;
 
@@ -24,6 +41,12 @@ struct VecTable {
 
     /// out[i] = silu(gate[i]) * up[i], silu(g) = g / (1 + exp(-g)). out may be gate or up.
     void (*silu_mul)(const float* gate, const float* up, float* out, int64_t n);
+    /// The same with gelu(g) = g / (1 + exp(-2 z)), z = sqrt(2 / pi) (g + 0.044715 g^3), the tanh form.
+    void (*gelu_mul)(const float* gate, const float* up, float* out, int64_t n);
+    /// out[i] = g / (1 + exp(-1.702 g)) * (u + 1), g = min(gate[i], 7), u = up[i] held within +-7 (gpt-oss).
+    void (*clamped_silu_mul)(const float* gate, const float* up, float* out, int64_t n);
+    /// x[i] = cap * tanh(x[i] / cap), cap > 0.
+    void (*softcap)(float* x, float cap, int64_t n);
 
     /// Rotates the first n_rot elements of one head. cs: [n_rot / 2, 2] cosine and sine, already times the
     /// magnitude. a' = fma(a, c, -(b * s)), b' = fma(a, s, b * c). Adjacent pairs (2i, 2i + 1):
@@ -31,9 +54,10 @@ struct VecTable {
     /// Split halves (i, i + n_rot / 2):
     void (*rope_neox)(float* x, const float* cs, int64_t n_rot);
 
-    /// One chunk of attention scores in place: for lo <= i < hi, z = s[i] * scale (then cap * tanh(z / cap)
-    /// when cap > 0), m = max z, s[i] = exp(z - m); outside [lo, hi) up to n, s[i] = 0. *max_out = m,
-    /// *sum_out = sum_i s[i] in 16 lanes over [0, n). n % 16 == 0, lo < hi.
+    /// One chunk of attention scores in place, scale > 0: for lo <= i < hi, s[i] = 2^fma(s[i], c, -(max s *
+    /// c)), c = scale * log2(e), so exp of what the scaled score lies below the largest; outside [lo, hi) up
+    /// to n, s[i] = 0. With cap > 0 the scores are first replaced by cap * tanh(s * scale / cap), and scale
+    /// by 1. *max_out = max s * scale, *sum_out = sum_i s[i] in 16 lanes over [0, n). n % 16 == 0, lo < hi.
     void (*softmax_chunk)(float* s, int64_t lo, int64_t hi, int64_t n, float scale, float cap, float* max_out,
                           float* sum_out);
     /// Joins chunk results (m, l, o[n]) into the running (M, L, O[n]): new_m = max(M, m), a = exp(M - new_m),
@@ -49,13 +73,18 @@ struct VecTable {
     void (*f32_to_f16)(const float* x, uint16_t* y, int64_t n);
     void (*f16_to_f32)(const uint16_t* x, float* y, int64_t n);
 
-    /// Blocks of Q8_0 and Q4_0 (quants/blocks.h) to floats: y[i] = d * q[i]. n % 32 == 0, any alignment.
-    void (*q8_0_to_f32)(const void* blocks, float* y, int64_t n);
-    void (*q4_0_to_f32)(const void* blocks, float* y, int64_t n);
-
     /// The orthonormal Walsh-Hadamard transform of x [n], n a power of two >= 16, in place: log2(n) rounds of
     /// (a, b) -> (a + b, a - b) over pairs at distance 1, 2, 4, ..., then one multiplication by `scale`.
     void (*hadamard)(float* x, int64_t n, float scale);
+
+    /// The largest a[i] * b[i] and 0; a NaN is never the largest. n % 16 == 0.
+    float (*largest_product)(const float* a, const float* b, int64_t n);
+    /// q[i] = rint((a[i] * b[i]) * (32767 / top)), ties to even; all 0 where top < 2^-100. |a[i] * b[i]| <=
+    /// top; what a NaN gives is undefined. n % 16 == 0.
+    void (*products_to_int16)(const float* a, const float* b, int64_t n, float top, int16_t* q);
+    /// n bytes to 2 n codes: the low nibble less 8, then the high one.
+    void (*nibble_pairs_to_int8)(const uint8_t* nibbles, int8_t* codes, int64_t n);
+    void (*weigh_block)(const WeighArgs& args);
 };
 
 extern const VecTable kVecScalar;

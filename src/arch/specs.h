@@ -4,7 +4,12 @@
 
 namespace tessera::arch {
 
-extern const ArchSpec kLlama;
-extern const ArchSpec kQwen2, kQwen3, kQwen3Moe;
+extern const ArchSpec kLlama, kMistral3, kSmolLm3;
+extern const ArchSpec kQwen2, kQwen2Moe, kQwen3, kQwen3Moe;
+extern const ArchSpec kGemma, kGemma2, kGemma3;
+extern const ArchSpec kPhi3;
+extern const ArchSpec kOlmo2;
+extern const ArchSpec kGranite, kGraniteMoe;
+extern const ArchSpec kGptOss;
 
 }  // namespace tessera::arch

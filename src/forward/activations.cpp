@@ -37,18 +37,27 @@ Result<Activations> Activations::create(const Model& model, int64_t max_tok, int
     a.attn = {.name = "attn", .dim = h.q_dim()};
     a.ff = {.name = "ff", .dim = h.n_ff};
     a.angles = {.name = "angles", .dim = h.rope.n_rot};
+    a.local_angles = {.name = "local_angles", .dim = h.local_rope.n_rot};
+    a.shared_ff = {.name = "shared_ff", .dim = h.moe.n_ff_shared};
+    a.k_rows = {.name = "k_rows"};
+    a.part = {.name = "part"};
     a.gathered = {.name = "gathered", .dim = h.n_embd};
     a.expert_ff = {.name = "expert_ff", .dim = h.moe.n_ff};
     a.expert_out = {.name = "expert_out", .dim = h.n_embd};
     a.out = {.name = "out", .dim = h.n_embd};
     a.logits = {.name = "logits", .dim = h.n_vocab};
-    for (Act* act : {&a.h, &a.attn, &a.ff, &a.gathered, &a.expert_ff, &a.out}) act->wants_f32 = false;
+    for (Act* act : {&a.h, &a.attn, &a.ff, &a.gathered, &a.expert_ff, &a.shared_ff, &a.out})
+        act->wants_f32 = false;
     for (const LayerWeights& w : model.weights().layers) {
-        mark(a.h, {&w.wq, &w.wk, &w.wv, &w.gate, &w.up, &w.router, &w.gate_exps, &w.up_exps});
+        mark(a.h, {&w.wq, &w.wk, &w.wv, &w.gate, &w.up, &w.router, &w.gate_exps, &w.up_exps, &w.gate_shared,
+                   &w.up_shared, &w.token_gate});
         mark(a.attn, {&w.wo});
         mark(a.ff, {&w.down});
         mark(a.gathered, {&w.gate_exps, &w.up_exps});
         mark(a.expert_ff, {&w.down_exps});
+        mark(a.shared_ff, {&w.down_shared});
+        if (w.q_norm.n > h.head_dim || w.k_norm.n > h.head_dim) a.k_rows.dim = h.kv_dim();
+        if (w.attn_post_norm || w.ffn_post_norm) a.part.dim = h.n_embd;
     }
     mark(a.out, {&model.weights().output});
 
@@ -57,7 +66,11 @@ Result<Activations> Activations::create(const Model& model, int64_t max_tok, int
                           {&a.q, max_tok},
                           {&a.attn, max_tok},
                           {&a.ff, max_tok},
+                          {&a.k_rows, max_tok},
+                          {&a.part, max_tok},
                           {&a.angles, max_tok},
+                          {&a.local_angles, max_tok},
+                          {&a.shared_ff, max_tok},
                           {&a.gathered, expert_rows},
                           {&a.expert_ff, expert_rows},
                           {&a.expert_out, expert_rows},

@@ -10,17 +10,21 @@
 namespace tessera {
 
 struct Activations {
-    Act x;           // [max_tok, n_embd]  the residual stream
-    Act h;           // [max_tok, n_embd]  normed input of a part
-    Act q;           // [max_tok, n_head * head_dim]
-    Act attn;        // [max_tok, n_head * head_dim]
-    Act ff;          // [max_tok, n_ff]
-    Act angles;      // [max_tok, n_rot]
-    Act gathered;    // [max_tok * n_used, n_embd]       experts: inputs in expert order
-    Act expert_ff;   // [max_tok * n_used, n_ff_expert]
-    Act expert_out;  // [max_tok * n_used, n_embd]
-    Act out;         // [max_out, n_embd]  normed rows for the head
-    Act logits;      // [max_out, n_vocab]
+    Act x;             // [max_tok, n_embd]  the residual stream
+    Act h;             // [max_tok, n_embd]  normed input of a part
+    Act q;             // [max_tok, n_head * head_dim]
+    Act attn;          // [max_tok, n_head * head_dim]
+    Act ff;            // [max_tok, n_ff]
+    Act k_rows;        // [max_tok, n_head_kv * head_dim] keys where norms are over whole rows
+    Act part;          // [max_tok, n_embd]  what a part adds, where it is normed first
+    Act angles;        // [max_tok, n_rot]
+    Act local_angles;  // [max_tok, n_rot]  of LayerRope::Local
+    Act shared_ff;     // [max_tok, n_ff_shared]
+    Act gathered;      // [max_tok * n_used, n_embd]       experts: inputs in expert order
+    Act expert_ff;     // [max_tok * n_used, n_ff_expert]
+    Act expert_out;    // [max_tok * n_used, n_embd]
+    Act out;           // [max_out, n_embd]  normed rows for the head
+    Act logits;        // [max_out, n_vocab]
     MoeRoutes routes;
     std::vector<Segment> wanted;  // [max_out] the rows of the last layer that go on
 

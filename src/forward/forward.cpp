@@ -6,11 +6,31 @@ namespace tessera {
 
 namespace {
 
-/// Keys and values of all tokens into the cache, and their queries: q <- rope(Wq norm(x))
-void qkv_block(Backend& be, const Model& m, const LayerWeights& w, const KvLayer& kv, const Batch& b,
-               Activations& a) {
+/// h <- norm(x), or x as it is where the architecture has no norm before a part.
+void part_input(Backend& be, const Model& m, const Vector& norm, int64_t n_tok, Activations& a) {
+    if (norm)
+        be.norm(a.x, norm, m.hparams().norm_eps, n_tok, a.h);
+    else
+        be.copy(a.x, n_tok, a.h);
+}
+
+/// x <- x + scale (W y + bias), or x + norm(W y + bias) where the architecture has a norm behind a part.
+void add_part(Backend& be, const Model& m, const Act& y, const Weight& w, const Vector& bias,
+              const Vector& post_norm, int64_t n_tok, Activations& a) {
+    LinearOut out{.w = w, .bias = bias, .y = &a.x, .scale = m.hparams().residual_scale, .add = true};
+    if (!post_norm) return be.linear(y, n_tok, {&out, 1});
+    out.y = &a.part;
+    out.add = false;
+    be.linear(y, n_tok, {&out, 1});
+    be.add_norm(a.part, post_norm, m.hparams().norm_eps, n_tok, a.x);
+}
+
+/// Keys and values of all tokens into the cache, and their queries: q <- rope(Wq norm(x)).
+void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv, const Batch& b, Activations& a) {
     const Hparams& h = m.hparams();
-    be.norm(a.x, w.attn_norm, h.norm_eps, static_cast<int64_t>(b.tokens.size()), a.h);
+    const LayerWeights& w = m.weights().layers[layer];
+    const LayerRope rope = h.layers[layer].rope;
+    part_input(be, m, w.attn_norm, static_cast<int64_t>(b.tokens.size()), a);
     be.qkv(a.h,
            {.wq = w.wq,
             .wk = w.wk,
@@ -22,34 +42,36 @@ void qkv_block(Backend& be, const Model& m, const LayerWeights& w, const KvLayer
             .k_norm = w.k_norm,
             .norm_eps = h.norm_eps,
             .n_head = h.n_head,
-            .rope = m.arch().rope,
+            .rope = rope == LayerRope::None ? RopeKind::None : m.arch().rope,
             .n_rot = h.rope.n_rot,
-            .angles = &a.angles,
-            .kv = kv},
+            .angles = rope == LayerRope::Local ? &a.local_angles : &a.angles,
+            .growth = h.growth,
+            .kv = kv,
+            .k_rows = &a.k_rows},
            b.segments, a.q);
-}
-
-/// x <- x + Wo attention(q), for the first n_tok rows
-void output_block(Backend& be, const LayerWeights& w, int64_t n_tok, Activations& a) {
-    const LinearOut out[] = {{.w = w.wo, .bias = w.bo, .y = &a.x, .add = true}};
-    be.linear(a.attn, n_tok, out);
 }
 
 /// x <- x + Wdown (act(Wgate norm(x)) * (Wup norm(x)))
 void ffn_block(Backend& be, const Model& m, const LayerWeights& w, int64_t n_tok, Activations& a) {
-    be.norm(a.x, w.ffn_norm, m.hparams().norm_eps, n_tok, a.h);
+    part_input(be, m, w.ffn_norm, n_tok, a);
     be.gated(a.h, n_tok, {w.gate, w.up, w.gate_bias, w.up_bias, m.arch().activation}, a.ff);
-    const LinearOut out[] = {{.w = w.down, .bias = w.down_bias, .y = &a.x, .add = true}};
-    be.linear(a.ff, n_tok, out);
+    add_part(be, m, a.ff, w.down, w.down_bias, w.ffn_post_norm, n_tok, a);
 }
 
-/// The same with experts: each token takes the n_used that its router prefers.
+/// The same with experts: each token takes the n_used that its router prefers, and the shared one if there is
+/// one.
 void moe_block(Backend& be, const Model& m, const LayerWeights& w, int64_t n_tok, Activations& a) {
-    be.norm(a.x, w.ffn_norm, m.hparams().norm_eps, n_tok, a.h);
-    be.moe_route(a.h, n_tok, w.router, m.arch().router, a.routes);
-    be.moe_gated(a.h, n_tok, a.routes, {w.gate_exps, w.up_exps, {}, {}, m.arch().activation}, a.gathered,
-                 a.expert_ff);
-    be.moe_down(a.expert_ff, n_tok, a.routes, w.down_exps, 1.0f, a.expert_out, a.x);
+    const Hparams& h = m.hparams();
+    const Activation activation = m.arch().activation;
+    part_input(be, m, w.ffn_norm, n_tok, a);
+    be.moe_route(a.h, n_tok, {w.router, w.router_bias, m.arch().router}, a.routes);
+    be.moe_gated(a.h, n_tok, a.routes, {w.gate_exps, w.up_exps, w.gate_exps_bias, w.up_exps_bias, activation},
+                 a.gathered, a.expert_ff);
+    be.moe_down(a.expert_ff, n_tok, a.routes, w.down_exps, w.down_exps_bias,
+                h.residual_scale * h.moe.weight_scale, a.expert_out, a.x);
+    if (!w.up_shared) return;
+    be.gated(a.h, n_tok, {w.gate_shared, w.up_shared, {}, {}, activation, w.token_gate}, a.shared_ff);
+    add_part(be, m, a.shared_ff, w.down_shared, {}, {}, n_tok, a);
 }
 
 /// The rows whose logits are wanted, as segments of one token each.
@@ -66,15 +88,22 @@ std::span<const Segment> wanted_segments(const Batch& b, Activations& a) {
 }  // namespace
 
 void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, Activations& a) {
+    const Hparams& h = m.hparams();
     const Weights& w = m.weights();
     int64_t n_tok = static_cast<int64_t>(b.tokens.size());
     const int64_t n_out = static_cast<int64_t>(b.outputs.size());
-    be.embed(w.token_embd, b.tokens, 1.0f, a.x);
-    be.rope_angles(m.rope(), b.segments, a.angles);
+    be.embed(w.token_embd, b.tokens, h.embd_scale, a.x);
+    be.rope_angles(m.rope(b.n_ctx), b.segments, a.angles);
+    if (h.local_rope.n_rot > 0) be.rope_angles(m.local_rope(), b.segments, a.local_angles);
     for (size_t i = 0; i < w.layers.size(); ++i) {
-        const AttendArgs attend{
-            .kv = kv.layers[i], .n_head = m.hparams().n_head, .scale = m.hparams().attn_scale};
-        qkv_block(be, m, w.layers[i], kv.layers[i], b, a);
+        const LayerWeights& layer = w.layers[i];
+        const AttendArgs attend{.kv = kv.layers[i],
+                                .n_head = h.n_head,
+                                .scale = h.attn_scale,
+                                .softcap = h.attn_softcap,
+                                .window = h.layers[i].window,
+                                .sinks = layer.sinks};
+        qkv_block(be, m, i, kv.layers[i], b, a);
         if (i + 1 < w.layers.size() || n_out == n_tok) {
             be.attend(a.q, attend, b.segments, a.attn);
         } else {
@@ -85,14 +114,15 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
             be.keep_rows(b.outputs, a.x);
             n_tok = n_out;
         }
-        output_block(be, w.layers[i], n_tok, a);
-        if (w.layers[i].router)
-            moe_block(be, m, w.layers[i], n_tok, a);
+        add_part(be, m, a.attn, layer.wo, layer.bo, layer.attn_post_norm, n_tok, a);
+        if (layer.router)
+            moe_block(be, m, layer, n_tok, a);
         else
-            ffn_block(be, m, w.layers[i], n_tok, a);
+            ffn_block(be, m, layer, n_tok, a);
     }
-    be.norm(a.x, w.output_norm, m.hparams().norm_eps, n_out, a.out);
-    const LinearOut logits[] = {{.w = w.output, .bias = {}, .y = &a.logits}};
+    be.norm(a.x, w.output_norm, h.norm_eps, n_out, a.out);
+    const LinearOut logits[] = {
+        {.w = w.output, .bias = {}, .y = &a.logits, .scale = h.logit_scale, .softcap = h.final_softcap}};
     be.linear(a.out, n_out, logits);
 }
 

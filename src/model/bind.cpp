@@ -25,6 +25,8 @@ int64_t Binder::size_of(Dim dim) const {
             return h.n_ff;
         case Dim::FfExpert:
             return h.moe.n_ff;
+        case Dim::FfShared:
+            return h.moe.n_ff_shared;
         case Dim::Expert:
             return h.moe.n_expert;
         case Dim::Vocab:
@@ -33,23 +35,23 @@ int64_t Binder::size_of(Dim dim) const {
             return h.rope.n_rot / 2;
         case Dim::Head:
             return h.head_dim;
+        case Dim::Heads:
+            return h.n_head;
     }
     return 0;
 }
 
-Result<void> Binder::check_shape(const gguf::TensorInfo& tensor, const Dim (&dims)[3]) const {
-    int n_dims = 0;
-    std::string expected = "[";
-    bool same = true;
-    for (const Dim dim : dims) {
-        if (dim == Dim::None) break;
-        expected += strf("%s%lld", n_dims ? ", " : "", static_cast<long long>(size_of(dim)));
-        same = same && n_dims < tensor.n_dims && tensor.shape[n_dims] == size_of(dim);
-        ++n_dims;
-    }
-    if (same && n_dims == tensor.n_dims) return {};
-    return fail(ErrorCode::Malformed, "tensor '%s': expected shape %s], found %s",
-                printable(tensor.name).c_str(), expected.c_str(), tensor.shape_string().c_str());
+Result<void> Binder::check_shape(const gguf::TensorInfo& tensor, std::span<const int64_t> expected) const {
+    // Leading ones say nothing.
+    int first = 0;
+    while (tensor.n_dims - first > static_cast<int>(expected.size()) && tensor.shape[first] == 1) ++first;
+    const std::span<const int64_t> found(tensor.shape + first, static_cast<size_t>(tensor.n_dims - first));
+    if (std::equal(expected.begin(), expected.end(), found.begin(), found.end())) return {};
+    std::string text;
+    for (const int64_t n : expected)
+        text += strf("%s%lld", text.empty() ? "" : ", ", static_cast<long long>(n));
+    return fail(ErrorCode::Malformed, "tensor '%s': expected shape [%s], found %s",
+                printable(tensor.name).c_str(), text.c_str(), tensor.shape_string().c_str());
 }
 
 Result<void> Binder::bind_weight(const gguf::TensorInfo& tensor, Weight& weight) {
@@ -66,7 +68,7 @@ Result<void> Binder::bind_weight(const gguf::TensorInfo& tensor, Weight& weight)
     weight.type = tensor.type;
     weight.layout = tensor.layout;
     weight.n_in = tensor.n_cols();
-    weight.n_out = tensor.shape[tensor.n_dims - 2];
+    weight.n_out = tensor.n_dims > 1 ? tensor.shape[tensor.n_dims - 2] : 1;
     weight.n_expert = tensor.n_dims == 3 ? tensor.shape[0] : 0;
     weight.data = tensor.data.data();
     weight.row_bytes = static_cast<size_t>(info.row_bytes(weight.n_in));
@@ -85,22 +87,110 @@ Result<void> Binder::bind_vector(const gguf::TensorInfo& tensor, Vector& vector)
     return {};
 }
 
+namespace {
+
+bool is_bound(const LayerWeights& layer, const LayerMember& at) {
+    return std::visit([&](auto member) { return static_cast<bool>(layer.*member); }, at);
+}
+/// The model's own tensors are never fused.
+bool is_bound(const Weights&, const std::variant<Weight Weights::*, Vector Weights::*>&) { return false; }
+
+}  // namespace
+
 template <class Owner, class Row>
 Result<void> Binder::bind(const Row& row, const std::string& name, Owner& owner) {
-    const bool is_moe = model_.hparams_.moe.n_expert > 0;
+    const MoeHparams& moe = model_.hparams_.moe;
+    const char* arch = model_.hparams_.arch.c_str();
     const gguf::TensorInfo* tensor = model_.file_.find_tensor(name);
-    const bool wanted = row.need == Need::Always || (row.need == Need::Dense && !is_moe) ||
-                        (row.need == Need::Expert && is_moe);
+    if (is_bound(owner, row.at)) {
+        if (!tensor) return {};
+        return fail(ErrorCode::Malformed,
+                    "tensor '%s': expected either it or the fused tensor that holds it, found both",
+                    name.c_str());
+    }
+    const bool wanted = row.need == Need::Always || (row.need == Need::Dense && moe.n_expert == 0) ||
+                        (row.need == Need::Expert && moe.n_expert > 0) ||
+                        (row.need == Need::Shared && moe.n_ff_shared > 0);
     if (!tensor && !wanted) return {};
-    if (row.need == Need::Expert && !is_moe)
-        return fail(ErrorCode::Malformed, "tensor '%s': found, but key '%s.expert_count' is 0 or absent",
-                    name.c_str(), model_.hparams_.arch.c_str());
+    if (!wanted && (row.need == Need::Expert || row.need == Need::Shared))
+        return fail(ErrorCode::Malformed,
+                    "tensor '%s': expected none, as key '%s.%s' is 0 or absent, found one", name.c_str(),
+                    arch, row.need == Need::Expert ? "expert_count" : "expert_shared_feed_forward_length");
     if (!tensor)
         return fail(ErrorCode::Malformed, "tensor '%s': expected by architecture '%s', not in the file",
-                    name.c_str(), model_.hparams_.arch.c_str());
-    TSR_TRY_VOID(check_shape(*tensor, row.shape));
+                    name.c_str(), arch);
+    std::vector<int64_t> expected;
+    for (const Dim dim : row.shape)
+        if (dim != Dim::None) expected.push_back(size_of(dim));
+    TSR_TRY_VOID(check_shape(*tensor, expected));
     if (auto* weight = std::get_if<0>(&row.at)) return bind_weight(*tensor, owner.*(*weight));
     return bind_vector(*tensor, owner.*std::get<1>(row.at));
+}
+
+Result<void> Binder::bind_fused(const FusedTensor& fused, const std::string& name, LayerWeights& layer) {
+    const gguf::TensorInfo* tensor = model_.file_.find_tensor(name);
+    if (!tensor) return {};
+    int64_t n_rows = 0;
+    for (const FusedTensor::Part& part : fused.parts) n_rows += size_of(part.rows);
+    std::vector<int64_t> expected;
+    if (fused.stack != Dim::None) expected.push_back(size_of(fused.stack));
+    expected.push_back(n_rows);
+    if (fused.n_in != Dim::None) expected.push_back(size_of(fused.n_in));
+    TSR_TRY_VOID(check_shape(*tensor, expected));
+    Weight whole;
+    Vector values;
+    TSR_TRY_VOID(fused.n_in != Dim::None ? bind_weight(*tensor, whole) : bind_vector(*tensor, values));
+    int64_t row = 0;
+    for (const FusedTensor::Part& part : fused.parts) {
+        if (part.rows == Dim::None) break;
+        if (row % kernels::kGroupRows != 0)
+            return fail(ErrorCode::Unsupported,
+                        "tensor '%s': expected parts of a multiple of %d rows, found one that starts at %lld",
+                        name.c_str(), kernels::kGroupRows, static_cast<long long>(row));
+        const int64_t n = size_of(part.rows);
+        if (auto* weight = std::get_if<0>(&part.at)) {
+            layer.*(*weight) = whole;
+            (layer.*(*weight)).n_out = n;
+            (layer.*(*weight)).data = whole.row(row);
+        } else {
+            layer.*std::get<1>(part.at) = {values.data + row, n};
+        }
+        row += n;
+    }
+    return {};
+}
+
+Result<void> Binder::bind_layer(size_t i) {
+    const ArchSpec& arch = *model_.arch_;
+    LayerWeights& layer = model_.weights_.layers[i];
+    const auto name = [i](std::string_view tensor) {
+        return strf("blk.%zu.%s", i, std::string(tensor).c_str());
+    };
+    for (const FusedTensor& fused : arch.fused_tensors)
+        TSR_TRY_VOID(bind_fused(fused, name(fused.name), layer));
+    for (const std::span<const LayerTensor> group : arch.layer_tensors)
+        for (const LayerTensor& row : group) TSR_TRY_VOID(bind(row, name(row.name), layer));
+    return {};
+}
+
+Result<void> Binder::check_divisors(const Vector& divisors, const char* name) const {
+    for (int64_t i = 0; i < divisors.n; ++i)
+        if (!(std::abs(divisors.data[i]) > 1e-6f) || !std::isfinite(divisors.data[i]))
+            return fail(ErrorCode::Malformed, "tensor '%s': expected finite divisors, found %g at %lld", name,
+                        static_cast<double>(divisors.data[i]), static_cast<long long>(i));
+    return {};
+}
+
+Result<void> Binder::check_rope_factors() const {
+    const Weights& w = model_.weights_;
+    TSR_TRY_VOID(check_divisors(w.rope_freqs, "rope_freqs.weight"));
+    TSR_TRY_VOID(check_divisors(w.rope_short, "rope_factors_short.weight"));
+    TSR_TRY_VOID(check_divisors(w.rope_long, "rope_factors_long.weight"));
+    const bool wanted = model_.hparams_.rope.scaling == RopeScaling::LongRope;
+    if (static_cast<bool>(w.rope_short) == static_cast<bool>(w.rope_long) && (w.rope_long || !wanted))
+        return {};
+    return fail(ErrorCode::Malformed, "tensor '%s': expected for the scaling longrope, not in the file",
+                w.rope_long ? "rope_factors_short.weight" : "rope_factors_long.weight");
 }
 
 Result<void> Binder::bind_all() {
@@ -111,16 +201,8 @@ Result<void> Binder::bind_all() {
     for (const ModelTensor& row : arch.model_tensors) TSR_TRY_VOID(bind(row, std::string(row.name), w));
     if (!w.output) w.output = w.token_embd;
     w.layers.resize(static_cast<size_t>(model_.hparams_.n_layer));
-    for (size_t i = 0; i < w.layers.size(); ++i)
-        for (const std::span<const LayerTensor> group : arch.layer_tensors)
-            for (const LayerTensor& row : group)
-                TSR_TRY_VOID(bind(row, strf("blk.%zu.%s", i, std::string(row.name).c_str()), w.layers[i]));
-    for (int64_t i = 0; i < w.rope_freqs.n; ++i)
-        if (!(std::abs(w.rope_freqs.data[i]) > 1e-6f) || !std::isfinite(w.rope_freqs.data[i]))
-            return fail(ErrorCode::Malformed,
-                        "tensor 'rope_freqs.weight': expected finite divisors, found %g at %lld",
-                        static_cast<double>(w.rope_freqs.data[i]), static_cast<long long>(i));
-    return {};
+    for (size_t i = 0; i < w.layers.size(); ++i) TSR_TRY_VOID(bind_layer(i));
+    return check_rope_factors();
 }
 
 }  // namespace tessera

@@ -14,10 +14,14 @@ class Binder {
   private:
     template <class Owner, class Row>
     Result<void> bind(const Row& row, const std::string& name, Owner& owner);
+    Result<void> bind_layer(size_t i);
+    Result<void> bind_fused(const FusedTensor& fused, const std::string& name, LayerWeights& layer);
     Result<void> bind_weight(const gguf::TensorInfo& tensor, Weight& weight);
     Result<void> bind_vector(const gguf::TensorInfo& tensor, Vector& vector);
+    Result<void> check_divisors(const Vector& divisors, const char* name) const;
+    Result<void> check_rope_factors() const;
     int64_t size_of(Dim dim) const;
-    Result<void> check_shape(const gguf::TensorInfo& tensor, const Dim (&dims)[3]) const;
+    Result<void> check_shape(const gguf::TensorInfo& tensor, std::span<const int64_t> expected) const;
 
     Model& model_;
 };

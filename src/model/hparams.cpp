@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/exact_math.h"
+#include "common/strings.h"
 #include "src/model/arch_spec.h"
-#include "src/model/exact_math.h"
 
 namespace tessera {
 
@@ -54,6 +55,32 @@ class Keys {
     Result<std::string_view> text_or(const char* suffix, std::string_view fallback) const {
         return file_.get_string_or(prefix_ + suffix, fallback);
     }
+    Result<bool> boolean_or(const char* suffix, bool fallback) const {
+        return file_.get_bool_or(prefix_ + suffix, fallback);
+    }
+    /// Which layers have a window: a truth value a layer, or a number n: of every n layers the last has none,
+    /// and with 0 all have one.
+    Result<std::vector<bool>> windowed(const char* suffix, int64_t n_layer, int64_t fallback_period) const {
+        const std::string key = prefix_ + suffix;
+        const gguf::Value* value = file_.find(key);
+        std::vector<bool> layers(static_cast<size_t>(n_layer));
+        if (!value || !value->is_array()) {
+            TSR_TRY(const int64_t period, file_.get_int_or(key, fallback_period, 0, 1024));
+            for (int64_t i = 0; i < n_layer; ++i)
+                layers[static_cast<size_t>(i)] = period == 0 || i % period < period - 1;
+            return layers;
+        }
+        for (int64_t i = 0; i < n_layer; ++i) {
+            const auto n = static_cast<int64_t>(value->size());
+            const auto entry = n == n_layer ? value->at(static_cast<uint64_t>(i)).as_int() : std::nullopt;
+            if (!entry || *entry < 0 || *entry > 1)
+                return fail(ErrorCode::Malformed,
+                            "key '%s': expected %lld truth values, one a layer, found %s", key.c_str(),
+                            static_cast<long long>(n_layer), value->to_string().c_str());
+            layers[static_cast<size_t>(i)] = *entry != 0;
+        }
+        return layers;
+    }
     std::string name(const char* suffix) const { return prefix_ + suffix; }
 
   private:
@@ -69,6 +96,12 @@ Result<void> load_heads(const Keys& keys, Hparams& h) {
                     keys.name("attention.head_count_kv").c_str(), static_cast<long long>(h.n_head),
                     static_cast<long long>(h.n_head_kv));
     const int64_t derived = h.n_embd / h.n_head;
+    if (h.n_embd % h.n_head != 0 && !keys.has("attention.key_length"))
+        return fail(
+            ErrorCode::Malformed,
+            "key '%s': expected a divisor of embedding_length %lld (there is no key_length), found %lld",
+            keys.name("attention.head_count").c_str(), static_cast<long long>(h.n_embd),
+            static_cast<long long>(h.n_head));
     TSR_TRY(h.head_dim, keys.integer_or("attention.key_length", derived, 1, kMaxHeadDim));
     TSR_TRY(const int64_t value_length, keys.integer_or("attention.value_length", derived, 1, kMaxHeadDim));
     if (value_length != h.head_dim)
@@ -83,7 +116,32 @@ Result<void> load_heads(const Keys& keys, Hparams& h) {
                     static_cast<long long>(kMaxHeadDim));
     const double scale = 1.0 / std::sqrt(static_cast<double>(h.head_dim));
     TSR_TRY(const double attn_scale, keys.real_or("attention.scale", 0, 0, 1e4));
+    h.has_attn_scale = attn_scale > 0;
     h.attn_scale = static_cast<float>(attn_scale > 0 ? attn_scale : scale);
+    return {};
+}
+
+/// Factors and caps. A zero in the file stands for none, as with its absence.
+Result<void> load_scales(const Keys& keys, const ArchSpec& spec, Hparams& h) {
+    const auto cap = [&](const char* suffix, float fallback, float& value) -> Result<void> {
+        TSR_TRY(const double found, keys.real_or(suffix, static_cast<double>(fallback), 0, 1e6));
+        value = static_cast<float>(found);
+        return {};
+    };
+    TSR_TRY_VOID(cap("attn_logit_softcapping", spec.attn_softcap, h.attn_softcap));
+    TSR_TRY_VOID(cap("final_logit_softcapping", spec.final_softcap, h.final_softcap));
+    if (spec.widens_embeddings) h.embd_scale = std::sqrt(static_cast<float>(h.n_embd));
+    if (!spec.has_multipliers) return {};
+    const auto factor = [&](const char* suffix) -> Result<double> {
+        TSR_TRY(const double found, keys.real_or(suffix, 1, 0, 1e6));
+        return found > 0 ? found : 1.0;
+    };
+    TSR_TRY(const double embd_scale, factor("embedding_scale"));
+    TSR_TRY(const double residual_scale, factor("residual_scale"));
+    TSR_TRY(const double logit_divisor, factor("logit_scale"));
+    h.embd_scale = static_cast<float>(embd_scale);
+    h.residual_scale = static_cast<float>(residual_scale);
+    h.logit_scale = static_cast<float>(1 / logit_divisor);
     return {};
 }
 
@@ -108,23 +166,55 @@ Result<void> load_rope(const Keys& keys, Hparams& h) {
         rope.scaling = RopeScaling::Linear;
     else if (type == "yarn")
         rope.scaling = RopeScaling::Yarn;
+    else if (type == "longrope")
+        rope.scaling = RopeScaling::LongRope;
     else
-        return fail(ErrorCode::Unsupported, "key '%s': expected none, linear or yarn, found '%.*s'",
-                    keys.name("rope.scaling.type").c_str(),
-                    static_cast<int>(std::min<size_t>(type.size(), 40)), type.data());
+        return fail(ErrorCode::Unsupported, "key '%s': expected none, linear, yarn or longrope, found '%s'",
+                    keys.name("rope.scaling.type").c_str(), printable(type, 40).c_str());
     TSR_TRY(rope.original_ctx,
             keys.integer_or("rope.scaling.original_context_length", h.n_ctx_train, 1, int64_t{1} << 31));
     TSR_TRY(rope.attn_factor, keys.real_or("rope.scaling.attn_factor", 1, 1e-3, 1e3));
     TSR_TRY(rope.beta_fast, keys.real_or("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6));
     TSR_TRY(rope.beta_slow, keys.real_or("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6));
+    TSR_TRY(rope.log_multiplier, keys.real_or("rope.scaling.yarn_log_multiplier", 0, 0, 100));
+    TSR_TRY(h.growth.strength, keys.real_or("attention.temperature_scale", 0, 0, 100));
+    h.growth.period = rope.original_ctx;
+    return {};
+}
+
+/// What differs from layer to layer: windows, and which rotary angles.
+Result<void> load_layers(const Keys& keys, const ArchSpec& spec, Hparams& h) {
+    h.layers.resize(static_cast<size_t>(h.n_layer));
+    TSR_TRY(const bool rotates, keys.boolean_or("rope.scaling.finetuned", true));
+    for (int64_t i = 0; i < h.n_layer; ++i)
+        if ((spec.has_multipliers && !rotates) ||
+            (spec.no_rope_period > 0 && (i + 1) % spec.no_rope_period == 0))
+            h.layers[static_cast<size_t>(i)].rope = LayerRope::None;
+    if (spec.window_period == 0) return {};
+    TSR_TRY(const int64_t window,
+            keys.integer_or("attention.sliding_window", spec.default_window, 0, int64_t{1} << 31));
+    if (window == 0) return {};
+    TSR_TRY(const std::vector<bool> windowed,
+            keys.windowed("attention.sliding_window_pattern", h.n_layer, spec.window_period));
+    for (size_t i = 0; i < windowed.size(); ++i) {
+        if (!windowed[i]) continue;
+        h.layers[i].window = window;
+        if (spec.plain_local_rope) h.layers[i].rope = LayerRope::Local;
+    }
+    if (!spec.plain_local_rope) return {};
+    h.local_rope.n_rot = h.rope.n_rot;
+    const double base = spec.local_rope_base > 0 ? spec.local_rope_base : h.rope.base;
+    TSR_TRY(h.local_rope.base, keys.real_or("rope.freq_base_swa", base, 1e-3, 1e12));
     return {};
 }
 
 Result<void> load_moe(const Keys& keys, Hparams& h) {
-    TSR_TRY(h.moe.n_expert, keys.integer_or("expert_count", 0, 0, 1024));
     if (h.moe.n_expert == 0) return {};
     TSR_TRY(h.moe.n_used, keys.integer("expert_used_count", 1, h.moe.n_expert));
     TSR_TRY(h.moe.n_ff, keys.integer_or("expert_feed_forward_length", h.n_ff, 1, kMaxFf));
+    TSR_TRY(h.moe.n_ff_shared, keys.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxFf));
+    TSR_TRY(const double scale, keys.real_or("expert_weights_scale", 1, 0, 1e4));
+    if (scale > 0) h.moe.weight_scale = static_cast<float>(scale);
     return {};
 }
 
@@ -139,21 +229,29 @@ Result<Hparams> Hparams::load(const gguf::File& file, const ArchSpec& spec) {
     TSR_TRY(h.n_layer, keys.integer("block_count", 1, std::max<int64_t>(1, n_tensors)));
     TSR_TRY(h.n_embd, keys.integer("embedding_length", 1, kMaxEmbd));
     TSR_TRY(h.n_ctx_train, keys.integer("context_length", 1, int64_t{1} << 31));
-    TSR_TRY(h.n_ff, keys.integer("feed_forward_length", 1, kMaxFf));
+    TSR_TRY(h.moe.n_expert, keys.integer_or("expert_count", 0, 0, 1024));
+    // Models of experts alone need not say how wide a dense layer would be.
+    const bool is_dense = h.moe.n_expert == 0 || !keys.has("expert_feed_forward_length");
+    if (is_dense || keys.has("feed_forward_length")) {
+        TSR_TRY(h.n_ff, keys.integer("feed_forward_length", is_dense ? 1 : 0, kMaxFf));
+    }
     TSR_TRY(const double eps, keys.real_or("attention.layer_norm_rms_epsilon", 1e-5, 0, 1));
     h.norm_eps = static_cast<float>(eps);
     TSR_TRY_VOID(load_heads(keys, h));
+    TSR_TRY_VOID(load_scales(keys, spec, h));
     TSR_TRY_VOID(load_rope(keys, h));
+    TSR_TRY_VOID(load_layers(keys, spec, h));
     TSR_TRY_VOID(load_moe(keys, h));
+    if (spec.finish) spec.finish(h);
     return h;
 }
 
-std::vector<double> rope_frequencies(const RopeHparams& rope, const float* factors, float* magnitude) {
+Frequencies rope_frequencies(const RopeHparams& rope, const float* factors) {
     const double n_rot = static_cast<double>(rope.n_rot);
     const double log_base = exact_log(rope.base);
     double low = 0, high = 0, stretch = 1;
     double scale = rope.attn_factor;
-    if (rope.scaling != RopeScaling::None) stretch = 1.0 / rope.factor;
+    if (rope.scaling == RopeScaling::Linear || rope.scaling == RopeScaling::Yarn) stretch = 1.0 / rope.factor;
     if (rope.scaling == RopeScaling::Yarn) {
         // The pair that turns `beta` times within the original context.
         constexpr double kTwoPi = 6.283185307179586;
@@ -163,7 +261,8 @@ std::vector<double> rope_frequencies(const RopeHparams& rope, const float* facto
         };
         low = std::max(0.0, std::floor(pair_of(rope.beta_fast)));
         high = std::min(n_rot - 1, std::ceil(pair_of(rope.beta_slow)));
-        scale *= 1.0 + 0.1 * exact_log(rope.factor);
+        const double stretched = 0.1 * exact_log(rope.factor);
+        if (stretched > 0) scale *= (1 + stretched) / (1 + rope.log_multiplier * stretched);
     }
     std::vector<double> freq(static_cast<size_t>(rope.n_rot / 2));
     for (size_t i = 0; i < freq.size(); ++i) {
@@ -175,8 +274,7 @@ std::vector<double> rope_frequencies(const RopeHparams& rope, const float* facto
             keep = 1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0);
         freq[i] = extrapolated * stretch * (1 - keep) + extrapolated * keep;
     }
-    *magnitude = static_cast<float>(scale);
-    return freq;
+    return {std::move(freq), static_cast<float>(scale)};
 }
 
 }  // namespace tessera

@@ -6,28 +6,40 @@
 #include <vector>
 
 #include "common/expected.h"
+#include "ggml-like/backend.h"
 #include "ggml-like/gguf/file.h"
 
 namespace tessera {
 
 struct ArchSpec;
 
-enum class RopeScaling : uint8_t { None, Linear, Yarn };
+enum class RopeScaling : uint8_t { None, Linear, Yarn, LongRope };
 
 struct RopeHparams {
     int64_t n_rot = 0;  // rotated elements of a head, even
     double base = 10000;
     RopeScaling scaling = RopeScaling::None;
     double factor = 1;         // context stretched by this much
-    int64_t original_ctx = 0;  // context before stretching (YaRN)
+    int64_t original_ctx = 0;  // context before stretching (YaRN, LongRoPE)
     double attn_factor = 1;    // on the magnitude
     double beta_fast = 32, beta_slow = 1;
+    double log_multiplier = 0;  // YaRN: > 0 divides the magnitude by that of this share of the logarithm
 };
 
 struct MoeHparams {
     int64_t n_expert = 0;  // 0 = dense
     int64_t n_used = 0;
-    int64_t n_ff = 0;  // of one expert
+    int64_t n_ff = 0;         // of one expert
+    int64_t n_ff_shared = 0;  // of the expert that every token takes; 0 = none
+    float weight_scale = 1;   // on the chosen experts' weights
+};
+
+/// Which rotary angles a layer's queries and keys take.
+enum class LayerRope : uint8_t { None, Global, Local };
+
+struct LayerHparams {
+    int64_t window = 0;  // keys that a query sees; 0 = all
+    LayerRope rope = LayerRope::Global;
 };
 
 struct Hparams {
@@ -37,9 +49,16 @@ struct Hparams {
     int64_t n_ctx_train = 0;
     int64_t n_vocab = 0;  // rows of the embedding table
     float norm_eps = 0;
-    float attn_scale = 0;  // on q.k
+    float attn_scale = 0;                       // on q.k
+    bool has_attn_scale = false;                // the file says so itself
+    float attn_softcap = 0, final_softcap = 0;  // 0 = off
+    float embd_scale = 1, residual_scale = 1;   // on embeddings; on what a part adds to the stream
+    float logit_scale = 1;                      // on logits
+    QueryGrowth growth;
     RopeHparams rope;
+    RopeHparams local_rope;  // n_rot = 0: no layer has it
     MoeHparams moe;
+    std::vector<LayerHparams> layers;  // [n_layer]
 
     int64_t q_dim() const { return n_head * head_dim; }
     int64_t kv_dim() const { return n_head_kv * head_dim; }
@@ -48,9 +67,15 @@ struct Hparams {
     static Result<Hparams> load(const gguf::File& file, const ArchSpec& spec);
 };
 
-/// Radians per position of each rotated pair: base^(-2i/n_rot) / factors[i], stretched by the scaling.
-/// `factors` [n_rot / 2] are the divisors of the rope_freqs tensor, or empty. *magnitude multiplies cosine
-/// and sine. Sources: RoFormer (arXiv 2104.09864), YaRN (arXiv 2309.00071) section 3.
-std::vector<double> rope_frequencies(const RopeHparams& rope, const float* factors, float* magnitude);
+/// What rotary angles are made of.
+struct Frequencies {
+    std::vector<double> freq;  // [n_rot / 2] radians per position
+    float magnitude = 1;       // on cosine and sine
+};
+
+/// base^(-2i/n_rot) / factors[i], stretched by the scaling. `factors` [n_rot / 2] are the divisors of a
+/// rope_freqs or rope_factors tensor, or null. Sources: RoFormer (arXiv 2104.09864), YaRN (arXiv 2309.00071)
+/// section 3, LongRoPE (arXiv 2402.13753).
+Frequencies rope_frequencies(const RopeHparams& rope, const float* factors);
 
 }  // namespace tessera

@@ -25,8 +25,11 @@ Result<std::shared_ptr<const Model>> Model::load(gguf::File file, ThreadPool& po
         TSR_TRY(model->hparams_, Hparams::load(model->file_, *model->arch_));
         TSR_TRY_VOID(Binder(*model).bind_all());
         model->count();
-        model->rope_freq_ =
-            rope_frequencies(model->hparams_.rope, model->weights_.rope_freqs.data, &model->rope_magnitude_);
+        const Hparams& h = model->hparams_;
+        const Weights& w = model->weights_;
+        model->rope_ = rope_frequencies(h.rope, w.rope_short ? w.rope_short.data : w.rope_freqs.data);
+        if (w.rope_long) model->long_rope_ = rope_frequencies(h.rope, w.rope_long.data);
+        model->local_rope_ = rope_frequencies(h.local_rope, nullptr);
         if (options.pack) TSR_TRY_VOID(Packer(*model, pool).pack_all(options.progress));
         return {};
     };
@@ -38,9 +41,17 @@ Result<std::shared_ptr<const Model>> Model::load(gguf::File file, ThreadPool& po
     return model;
 }
 
-RopeSpec Model::rope() const {
-    return {arch_->rope, hparams_.rope.n_rot, rope_freq_.data(), rope_magnitude_};
+RopeSpec Model::spec_of(const Frequencies& frequencies) const {
+    return {arch_->rope, 2 * static_cast<int64_t>(frequencies.freq.size()), frequencies.freq.data(),
+            frequencies.magnitude};
 }
+
+RopeSpec Model::rope(int64_t n_ctx) const {
+    const bool is_long = weights_.rope_long && n_ctx > hparams_.rope.original_ctx;
+    return spec_of(is_long ? long_rope_ : rope_);
+}
+
+RopeSpec Model::local_rope() const { return spec_of(local_rope_); }
 
 void Model::count() {
     std::map<Type, uint64_t> bytes_of_type;
@@ -53,9 +64,8 @@ void Model::count() {
         macs_per_token_ += w.n_out * w.n_in * n_read;
     };
     for (const LayerWeights& w : weights_.layers) {
-        for (const Weight* one : {&w.wq, &w.wk, &w.wv, &w.wo, &w.gate, &w.up, &w.down, &w.router})
-            add(*one, 1);
-        for (const Weight* one : {&w.gate_exps, &w.up_exps, &w.down_exps}) add(*one, hparams_.moe.n_used);
+        for (Weight LayerWeights::*const matrix : kLayerMatrices)
+            add(w.*matrix, (w.*matrix).n_expert > 0 ? hparams_.moe.n_used : 1);
     }
     const int64_t layer_macs = macs_per_token_;
     add(weights_.output, 1);

@@ -38,8 +38,11 @@ class Model {
     /// Kernels that the packed layout belongs to.
     const kernels::KernelTable& kernels() const { return *kernels_; }
 
-    /// Rotary angles per position and their magnitude.
-    RopeSpec rope() const;
+    /// Rotary angles per position and their magnitude, in sequences of up to n_ctx positions (models with two
+    /// sets of divisors choose by it, for all passes of a sequence alike).
+    RopeSpec rope(int64_t n_ctx) const;
+    /// The same in layers of LayerRope::Local; n_rot is 0 where the model has none.
+    RopeSpec local_rope() const;
 
     int64_t n_params() const { return n_params_; }
     /// Bytes of weights that one decoded token reads.
@@ -58,6 +61,7 @@ class Model {
     friend class Packer;
     explicit Model(gguf::File file) : file_(std::move(file)) {}
     void count();
+    RopeSpec spec_of(const Frequencies& frequencies) const;
 
     gguf::File file_;
     const ArchSpec* arch_ = nullptr;
@@ -66,8 +70,7 @@ class Model {
     Weights weights_;
     Buffer packed_;                           // packed weights
     std::vector<std::vector<float>> floats_;  // vectors converted to f32
-    std::vector<double> rope_freq_;
-    float rope_magnitude_ = 1;
+    Frequencies rope_, long_rope_, local_rope_;
     int64_t n_params_ = 0, macs_per_token_ = 0;
     uint64_t bytes_per_token_ = 0;
     Type main_type_ = Type::F32;

@@ -18,10 +18,7 @@ int64_t n_groups(const Weight& w) { return (w.n_out + kernels::kGroupRows - 1) /
 std::vector<Weight*> weights_to_pack(Weights& weights) {
     std::vector<Weight*> all;
     for (LayerWeights& layer : weights.layers)
-        for (Weight* weight :
-             {&layer.wq, &layer.wk, &layer.wv, &layer.wo, &layer.gate, &layer.up, &layer.down, &layer.router,
-              &layer.gate_exps, &layer.up_exps, &layer.down_exps})
-            all.push_back(weight);
+        for (Weight LayerWeights::*matrix : kLayerMatrices) all.push_back(&(layer.*matrix));
     all.push_back(&weights.output);
     return all;
 }
@@ -57,8 +54,10 @@ void Packer::pack(const Job& job) {
         model_.file_.release(
             {in + static_cast<size_t>(row0) * w.row_bytes, static_cast<size_t>(row1 - row0) * w.row_bytes});
     });
-    // Once more for the pages that two units share.
-    model_.file_.release({w.data, static_cast<size_t>(n_matrices) * w.expert_bytes});
+    // Once more for the pages that two units share. A part of a fused tensor ends before its last expert
+    // does.
+    const size_t matrix_bytes = static_cast<size_t>(w.n_out) * w.row_bytes;
+    model_.file_.release({w.data, static_cast<size_t>(n_matrices - 1) * w.expert_bytes + matrix_bytes});
     w.data = out;
     w.layout = Layout::Packed;
     w.expert_bytes = job.matrix_bytes;

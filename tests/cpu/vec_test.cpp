@@ -97,6 +97,13 @@ TEST(Vec, TablesAgreeOnElementwiseVerbs) {
     expect_same([](auto& t, float* x, const float* a, const float*, int64_t n) { t.silu_mul(x, a, x, n); });
     expect_same([](auto& t, float* x, const float* a, const float*, int64_t n) { t.silu_mul(a, x, x, n); });
     expect_same([](auto& t, float* x, const float* a, const float*, int64_t n) { t.exp(a, x, n); }, 1, 40.0f);
+    expect_same([](auto& t, float* x, const float* a, const float* b, int64_t n) { t.gelu_mul(a, b, x, n); },
+                1, 30.0f);
+    expect_same(
+        [](auto& t, float* x, const float* a, const float* b, int64_t n) { t.clamped_silu_mul(a, b, x, n); },
+        1, 10.0f);
+    expect_same([](auto& t, float* x, const float*, const float*, int64_t n) { t.softcap(x, 3.0f, n); }, 1,
+                10.0f);
 }
 
 TEST(Vec, TablesAgreeOnReductions) {
@@ -264,6 +271,32 @@ TEST(Vec, SiluIsTheFormula) {
     EXPECT_EQ(y[1], 1000.0f);
 }
 
+TEST(Vec, GeluClampedSiluAndSoftcapAreTheFormulas) {
+    const auto gate = random_floats(kMaxN, 6, 6.0f), up = random_floats(kMaxN, 7, 6.0f);
+    std::vector<float> gelu(kMaxN), clamped(kMaxN), capped = gate;
+    kScalar.gelu_mul(gate.data(), up.data(), gelu.data(), kMaxN);
+    kScalar.clamped_silu_mul(gate.data(), up.data(), clamped.data(), kMaxN);
+    kScalar.softcap(capped.data(), 3.0f, kMaxN);
+    for (size_t i = 0; i < kMaxN; i++) {
+        const double g = gate[i], u = up[i];
+        const double z = std::sqrt(2 / std::acos(-1.0)) * (g + 0.044715 * g * g * g);
+        EXPECT_NEAR(gelu[i], 0.5 * g * (1 + std::tanh(z)) * u, 2e-6 * (1 + std::abs(g * u)));
+        const double held = std::min(g, 7.0);
+        const double want = held / (1 + std::exp(-1.702 * held)) * (std::clamp(u, -7.0, 7.0) + 1);
+        EXPECT_NEAR(clamped[i], want, 2e-6 * (1 + std::abs(want)));
+        EXPECT_NEAR(capped[i], 3 * std::tanh(g / 3), 1e-6);
+    }
+    const float extreme[] = {-1000.0f, 1000.0f}, ones[] = {1.0f, 1.0f};
+    float y[2];
+    kScalar.gelu_mul(extreme, ones, y, 2);
+    EXPECT_EQ(y[0], 0.0f);
+    EXPECT_EQ(y[1], 1000.0f);
+    // Clamping hides no damage.
+    const float broken[] = {std::numeric_limits<float>::quiet_NaN(), 1.0f}, turned[] = {1.0f, broken[0]};
+    kScalar.clamped_silu_mul(broken, turned, y, 2);
+    EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]));
+}
+
 TEST(Vec, RopeRotatesBothPairings) {
     const int64_t n = 44;
     const auto x = random_floats(n, 8);
@@ -309,6 +342,89 @@ TEST(Vec, SoftmaxChunkIsTheFormula) {
             }
         }
         EXPECT_NEAR(sum, total, 1e-5 * total);
+    }
+}
+
+TEST(Vec, WeightsBecomeInt16) {
+    for (int64_t n = 16; n <= 96; n += 16) {
+        auto a = random_floats(n, 12), b = random_floats(n, 13);
+        for (float& v : a) v = std::abs(v);
+        float top = 0;
+        for (size_t i = 0; i < a.size(); i++) top = std::max(top, a[i] * std::abs(b[i]));
+        std::vector<float> magnitudes(b);
+        for (float& v : magnitudes) v = std::abs(v);
+        std::vector<int16_t> want(a.size()), q(a.size());
+        for (size_t i = 0; i < a.size(); i++)
+            want[i] = static_cast<int16_t>(std::nearbyint(a[i] * b[i] * (32767.0f / top)));
+        const Guarded factors(a), others(b);
+        for (const VecTable* table : tables()) {
+            EXPECT_EQ(table->largest_product(a.data(), magnitudes.data(), n), top) << table->name;
+            table->products_to_int16(factors.data(), others.data(), n, top, q.data());
+            EXPECT_EQ(q, want) << table->name << " n=" << n;
+            table->products_to_int16(factors.data(), others.data(), n, 0x1p-101f, q.data());
+            EXPECT_EQ(q, std::vector<int16_t>(a.size())) << table->name;
+        }
+    }
+}
+
+TEST(Vec, NibblePairsBecomeInt8) {
+    std::vector<uint8_t> nibbles(256);
+    for (size_t i = 0; i < nibbles.size(); i++) nibbles[i] = static_cast<uint8_t>(i);
+    for (const VecTable* table : tables()) {
+        std::vector<int8_t> codes(2 * nibbles.size());
+        table->nibble_pairs_to_int8(nibbles.data(), codes.data(), 256);
+        for (int i = 0; i < 256; i++) {
+            EXPECT_EQ(codes[static_cast<size_t>(2 * i)], i % 16 - 8) << table->name;
+            EXPECT_EQ(codes[static_cast<size_t>(2 * i + 1)], i / 16 - 8) << table->name;
+        }
+    }
+}
+
+/// In two parts, with every number of rows that a tile may have, and at the end of what fits an int32.
+TEST(Vec, ValuesAreWeighedExactly) {
+    constexpr int64_t kDim = 64, kParts[] = {24, 232}, kPositions = 512;
+    std::mt19937 rng(14);
+    std::vector<int8_t> codes(64 + kPositions * kDim);
+    std::vector<int16_t> q(static_cast<size_t>(14 * kPositions));
+    for (const bool extreme : {false, true}) {
+        for (int8_t& v : codes) v = extreme ? int8_t{-128} : static_cast<int8_t>(rng());
+        for (int16_t& v : q) v = extreme ? int16_t{32767} : static_cast<int16_t>(rng() % 65535 - 32767);
+        for (int64_t n_rows = 1; n_rows <= 14; n_rows++) {
+            const auto top = random_floats(n_rows, 15);
+            const int8_t* parts[] = {codes.data() + 64, codes.data() + 64 + 2 * kDim * kParts[0]};
+            const auto weigh = [&](const VecTable& table) {
+                std::vector<float> out(static_cast<size_t>(n_rows * kDim), -1.0f);
+                table.weigh_block(
+                    {q.data(), kPositions, top.data(), parts, kParts, 2, kDim, n_rows, out.data()});
+                return out;
+            };
+            const auto want = weigh(kScalar);
+            for (int64_t r = 0; r < n_rows; r++)
+                for (int64_t e = 0; e < 32; e++) {
+                    int64_t sum = 0;
+                    for (int64_t i = 0; i < kPositions; i++)
+                        sum += q[static_cast<size_t>(r * kPositions + i)] *
+                               codes[static_cast<size_t>(64 + (i / 2 * kDim + e) * 2 + i % 2)];
+                    EXPECT_EQ(want[static_cast<size_t>(r * kDim + e)],
+                              static_cast<float>(sum) * (top[static_cast<size_t>(r)] * (1.0f / 32767)));
+                    EXPECT_EQ(want[static_cast<size_t>(r * kDim + 32 + e)], -1.0f);
+                }
+            for (const VecTable* table : tables())
+                EXPECT_TRUE(same_bits(want, weigh(*table))) << table->name << " rows " << n_rows;
+        }
+    }
+}
+
+TEST(Vec, TablesAgreeOnHadamard) {
+    for (int64_t n = 16; n <= 256; n *= 2) {
+        const auto x = random_floats(n, 16);
+        const Guarded want(x);
+        kScalar.hadamard(want.data(), n, 0.25f);
+        for (const VecTable* table : tables()) {
+            const Guarded got(x);
+            table->hadamard(got.data(), n, 0.25f);
+            EXPECT_TRUE(same_bits(want.values(), got.values())) << table->name << " n=" << n;
+        }
     }
 }
 

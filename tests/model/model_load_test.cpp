@@ -2,8 +2,8 @@
 // tensors.
 #include <map>
 
+#include "common/exact_math.h"
 #include "ggml-like/gguf/writer.h"
-#include "src/model/exact_math.h"
 #include "tests/model/support.h"
 #include "tests/support/temp_folder.h"
 
@@ -115,18 +115,17 @@ TEST(ExactMath, AgreesWithTheCLibrary) {
 
 TEST(Rope, ScalingFollowsThePapers) {
     RopeHparams rope{.n_rot = 64, .base = 10000};
-    float magnitude = 0;
-    const std::vector<double> plain = rope_frequencies(rope, nullptr, &magnitude);
-    EXPECT_EQ(magnitude, 1.0f);
+    const auto [plain, plain_magnitude] = rope_frequencies(rope, nullptr);
+    EXPECT_EQ(plain_magnitude, 1.0f);
     for (size_t i = 0; i < plain.size(); ++i)
         EXPECT_NEAR(plain[i], std::pow(10000.0, -2.0 * static_cast<double>(i) / 64), 1e-15);
     rope.scaling = RopeScaling::Linear;
     rope.factor = 4;
-    const std::vector<double> linear = rope_frequencies(rope, nullptr, &magnitude);
+    const std::vector<double> linear = rope_frequencies(rope, nullptr).freq;
     for (size_t i = 0; i < plain.size(); ++i) EXPECT_DOUBLE_EQ(linear[i], plain[i] / 4);
     rope.scaling = RopeScaling::Yarn;
     rope.original_ctx = 4096;
-    const std::vector<double> yarn = rope_frequencies(rope, nullptr, &magnitude);
+    const auto [yarn, magnitude] = rope_frequencies(rope, nullptr);
     EXPECT_NEAR(magnitude, 1 + 0.1 * std::log(4.0), 1e-6);
     EXPECT_DOUBLE_EQ(yarn.front(), plain.front());    // fast pairs keep their frequency
     EXPECT_DOUBLE_EQ(yarn.back(), plain.back() / 4);  // slow pairs are interpolated

@@ -2,8 +2,10 @@
 // Models for the tests: the reference files, loaded with a chosen instruction set and thread count.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,64 @@ namespace tessera::test {
 inline const std::vector<int32_t> kGoldenTokens = {1, 5,   300, 17, 42,  301, 400, 77,
                                                    3, 511, 260, 33, 280, 290, 310, 8};
 
+/// A small model of random weights, with reference logits of kGoldenTokens: of golden/models, or where those
+/// have none of the kind, of tests/reference.
+struct TestModel {
+    const char* name;  // of the logits
+    bool is_golden = true;
+    const char* file = name;
+    int64_t n_ctx = 0;  // of the sequence; 0 = the number of tokens
+
+    std::string folder() const {
+        return is_golden ? shared("golden/models/") : std::string(TSR_SOURCE_DIR) + "/tests/reference/";
+    }
+    std::string path() const { return folder() + file + ".gguf"; }
+};
+
+inline constexpr TestModel kTestModels[] = {{"llama"},
+                                            {"llama3"},
+                                            {"nemo"},
+                                            {"mixtral"},
+                                            {"qwen2"},
+                                            {"qwen3"},
+                                            {"qwen3moe"},
+                                            {"gemma"},
+                                            {"gemma2"},
+                                            {"gemma3"},
+                                            {"phi3"},
+                                            {"phi4mini"},
+                                            {"olmo2"},
+                                            {"granite"},
+                                            {"smollm3"},
+                                            {"gptoss"},
+                                            {"qwen2moe", false},
+                                            {"granitemoe", false},
+                                            {"mistral3", false},
+                                            {"longrope", false},
+                                            {"longrope-long", false, "longrope", 33}};
+
+inline void PrintTo(const TestModel& model, std::ostream* out) { *out << model.name; }
+
+inline std::string name_of(const testing::TestParamInfo<TestModel>& test) {
+    std::string name = test.param.name;
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
+
+#define TSR_NEED_MODEL(model) \
+    if ((model).is_golden) TSR_NEED_SHARED("golden/models")
+
+/// Logits of a file of int32 n_tok, int32 n_vocab and [n_tok, n_vocab] floats; empty when it is none.
+inline std::vector<float> logits_of_file(const std::string& path) {
+    const std::string bytes = read_file(path);
+    int32_t shape[2] = {};
+    if (bytes.size() < sizeof shape) return {};
+    std::memcpy(shape, bytes.data(), sizeof shape);
+    std::vector<float> logits(static_cast<size_t>(shape[0]) * static_cast<size_t>(shape[1]));
+    if (bytes.size() != sizeof shape + logits.size() * sizeof(float)) return {};
+    std::memcpy(logits.data(), bytes.data() + sizeof shape, logits.size() * sizeof(float));
+    return logits;
+}
 inline const kernels::KernelTable& kernel_table(const char* isa = "") {
     return *(*kernels::choose_isa(isa))->table;
 }
@@ -31,9 +91,9 @@ inline Result<std::shared_ptr<const Model>> load_model(const std::string& path, 
 /// Logits of every token, [tokens.size(), n_vocab], computed in passes of `chunk` tokens.
 inline std::vector<float> all_logits(const std::shared_ptr<const Model>& model, ThreadPool& pool,
                                      const std::vector<int32_t>& tokens, int64_t chunk,
-                                     Type kv_type = Type::F32) {
+                                     Type kv_type = Type::F32, int64_t n_ctx = 0) {
     engine::SessionOptions options;
-    options.n_ctx = static_cast<int64_t>(tokens.size());
+    options.n_ctx = n_ctx > 0 ? n_ctx : static_cast<int64_t>(tokens.size());
     options.n_batch = chunk;
     options.max_out = chunk;
     options.k_type = options.v_type = kv_type;

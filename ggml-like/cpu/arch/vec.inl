@@ -104,6 +104,28 @@ struct Vec {
         });
     }
 
+    static void gelu_mul(const float* gate, const float* up, float* out, int64_t n) {
+        map2(gate, up, out, n, [](Wide g, Wide u) {
+            const Wide cubic = Isa::fma(Isa::mul(g, g), Isa::set1(-2 * 0.7978845608f * 0.044715f),
+                                        Isa::set1(-2 * 0.7978845608f));
+            return Isa::mul(Isa::div(g, Isa::add(Isa::set1(1.0f), exp(Isa::mul(g, cubic)))), u);
+        });
+    }
+    static void clamped_silu_mul(const float* gate, const float* up, float* out, int64_t n) {
+        map2(gate, up, out, n, [](Wide g, Wide u) {
+            const Wide limit = Isa::set1(7.0f), one = Isa::set1(1.0f);
+            g = Isa::select_less(limit, g, limit, g);
+            u = Isa::select_less(limit, u, limit, u);
+            u = Isa::select_less(u, Isa::neg(limit), Isa::neg(limit), u);
+            const Wide e = exp(Isa::mul(g, Isa::set1(-1.702f)));
+            return Isa::mul(Isa::div(g, Isa::add(one, e)), Isa::add(u, one));
+        });
+    }
+    static void softcap(float* x, float cap, int64_t n) {
+        const Wide limit = Isa::set1(cap);
+        map(x, x, n, [limit](Wide v) { return Isa::mul(limit, tanh(Isa::div(v, limit))); });
+    }
+
     static void rope_norm(float* x, const float* cs, int64_t n_rot) {
         map2(x, cs, x, n_rot, [](Wide v, Wide angle) {
             const Wide crossed = Isa::mul(Isa::twice_odd(v), Isa::swap_pairs(angle));  // b s, b c
@@ -137,33 +159,65 @@ struct Vec {
         }
     }
 
+    /// 2^x for x <= 0 within 2 ulp, not less than 2^-100: smaller weights of a softmax change nothing, and
+    /// products with them would be subnormal and slow. The polynomial is a minimax fit of degree 5 with 1 as
+    /// its first coefficient, of relative error 9e-8.
+    TSR_INLINE Wide exp2_weight(Wide x) {
+        const Wide shifter = Isa::set1(0x1.8p23f);
+        x = Isa::max(Isa::set1(-100.0f), x);  // a NaN stays one
+        const Wide shifted = Isa::add(x, shifter);
+        const Wide r = Isa::sub(x, Isa::sub(shifted, shifter));
+        Wide p = Isa::fma(Isa::set1(0x1.5bd97cp-10f), r, Isa::set1(0x1.3ce8b2p-7f));
+        p = Isa::fma(p, r, Isa::set1(0x1.c6b6dap-5f));
+        p = Isa::fma(p, r, Isa::set1(0x1.ebf9c2p-3f));
+        p = Isa::fma(p, r, Isa::set1(0x1.62e42ap-1f));
+        p = Isa::fma(p, r, Isa::set1(1.0f));
+        return Isa::add_exponent(p, shifted);
+    }
+
+    /// The largest of n floats, n a multiple of 16; NaNs do not count.
+    TSR_INLINE float largest_of(const float* x, int64_t n) {
+        constexpr int kChains = 4;
+        Wide top[kChains];
+        TSR_UNROLL
+        for (int c = 0; c < kChains; c++) top[c] = Isa::set1(-__builtin_inff());
+        int64_t i = 0;
+        for (; i + kChains * kWide <= n; i += kChains * kWide) {
+            TSR_UNROLL
+            for (int c = 0; c < kChains; c++) top[c] = Isa::max(Isa::load(x + i + c * kWide), top[c]);
+        }
+        for (; i < n; i += kWide) top[0] = Isa::max(Isa::load(x + i), top[0]);
+        return Isa::largest(Isa::max(Isa::max(top[0], top[1]), Isa::max(top[2], top[3])));
+    }
+
     static void softmax_chunk(float* s, int64_t lo, int64_t hi, int64_t n, float scale, float cap,
                               float* max_out, float* sum_out) {
-        // Whole groups of 16 around [lo, hi); what they hold outside it becomes -inf and so exp's 0.
+        // Whole groups of 16 around [lo, hi); what they hold outside it must not be the largest.
         const int64_t first = lo / kWide * kWide, last = (hi + kWide - 1) / kWide * kWide;
-        const Wide by = Isa::set1(scale);
         if (cap > 0) {
-            const Wide limit = Isa::set1(cap);
+            const Wide by = Isa::set1(scale), limit = Isa::set1(cap);
             map(s + first, s + first, last - first,
                 [by, limit](Wide v) { return Isa::mul(limit, tanh(Isa::div(Isa::mul(v, by), limit))); });
-        } else {
-            map(s + first, s + first, last - first, [by](Wide v) { return Isa::mul(v, by); });
+            scale = 1;
         }
         for (int64_t i = first; i < lo; i++) s[i] = -__builtin_inff();
         for (int64_t i = hi; i < last; i++) s[i] = -__builtin_inff();
-
-        Wide top = Isa::set1(-__builtin_inff());
-        for (int64_t i = first; i < last; i += kWide) top = Isa::max(Isa::load(s + i), top);
-        const float m = Isa::largest(top);
+        const float top = largest_of(s + first, last - first);
+        const float to_bits = scale * 0x1.715476p+0f;
+        const Wide by = Isa::set1(to_bits), base = Isa::set1(-(top * to_bits));
         Wide sum = Isa::zero();
         for (int64_t i = first; i < last; i += kWide) {
-            const Wide e = exp(Isa::sub(Isa::load(s + i), Isa::set1(m)));
+            Wide e = exp2_weight(Isa::fma(Isa::load(s + i), by, base));
             Isa::store(s + i, e);
+            if (i < lo || i + kWide > hi) {
+                for (int64_t j = i; j < i + kWide; j++) s[j] = lo <= j && j < hi ? s[j] : 0.0f;
+                e = Isa::load(s + i);
+            }
             sum = Isa::add(sum, e);
         }
         memset(s, 0, static_cast<size_t>(first) * sizeof(float));
         memset(s + last, 0, static_cast<size_t>(n - last) * sizeof(float));
-        *max_out = m;
+        *max_out = top * scale;
         *sum_out = Isa::sum(sum);
     }
 
@@ -199,29 +253,81 @@ struct Vec {
         store_part(y + i, Isa::load_half(part), n - i);
     }
 
-    /// One block of 32 codes times its half scale.
-    TSR_INLINE void scale_codes(const void* d, const int8_t* codes, float* y) {
-        uint16_t halves[kWide] = {};
-        memcpy(halves, d, sizeof(uint16_t));
-        float scales[kWide];
-        Isa::store(scales, Isa::load_half(halves));
-        const Wide by = Isa::set1(scales[0]);
-        Isa::store(y, Isa::mul(Isa::load_int8(codes), by));
-        Isa::store(y + kWide, Isa::mul(Isa::load_int8(codes + kWide), by));
+    static float largest_product(const float* a, const float* b, int64_t n) {
+        Wide top = Isa::zero(), other = top;
+        int64_t i = 0;
+        for (; i + 2 * kWide <= n; i += 2 * kWide) {
+            top = Isa::max(Isa::mul(Isa::load(a + i), Isa::load(b + i)), top);
+            other = Isa::max(Isa::mul(Isa::load(a + i + kWide), Isa::load(b + i + kWide)), other);
+        }
+        if (i < n) top = Isa::max(Isa::mul(Isa::load(a + i), Isa::load(b + i)), top);
+        return Isa::largest(Isa::max(top, other));
     }
-    static void q8_0_to_f32(const void* blocks, float* y, int64_t n) {
-        const auto* b = static_cast<const quants::BlockQ8_0*>(blocks);
-        for (int64_t i = 0; i < n; i += b->kWeights, b++) scale_codes(b->d, b->qs, y + i);
+    static void products_to_int16(const float* a, const float* b, int64_t n, float top, int16_t* q) {
+        const Wide by = Isa::set1(top < 0x1p-100f ? 0.0f : 32767.0f / top);
+        for (int64_t i = 0; i < n; i += kWide)
+            Isa::store_int16(q + i, Isa::mul(Isa::mul(Isa::load(a + i), Isa::load(b + i)), by));
     }
-    static void q4_0_to_f32(const void* blocks, float* y, int64_t n) {
-        const auto* b = static_cast<const quants::BlockQ4_0*>(blocks);
-        for (int64_t i = 0; i < n; i += b->kWeights, b++) {
-            int8_t codes[2 * kWide];
-            for (int e = 0; e < kWide; e++) {
-                codes[e] = static_cast<int8_t>((b->qs[e] & 15) - 8);
-                codes[kWide + e] = static_cast<int8_t>((b->qs[e] >> 4) - 8);
+
+    static void nibble_pairs_to_int8(const uint8_t* nibbles, int8_t* codes, int64_t n) {
+        for (int64_t i = 0; i < n; i++) {
+            codes[2 * i] = static_cast<int8_t>((nibbles[i] & 15) - 8);
+            codes[2 * i + 1] = static_cast<int8_t>((nibbles[i] >> 4) - 8);
+        }
+    }
+
+    /// 16 kPanels elements of kRows rows.
+    template <int kPanels, int kRows>
+    static void weigh_tile(const WeighArgs& a, int64_t row, int64_t element) {
+        typename Isa::Sums sums[kPanels * kRows];
+        TSR_UNROLL
+        for (auto& sum : sums) sum = Isa::no_sums();
+        const int16_t* q = a.q + row * a.q_stride;
+        for (int64_t part = 0; part < a.n_parts; part++) {
+            const int8_t* v = a.codes[part] + 2 * element;
+            for (int64_t i = 0; i < a.n_pairs[part]; i++, v += 2 * a.head_dim, q += 2) {
+                typename Isa::Pairs pairs[kPanels];
+                TSR_UNROLL
+                for (int p = 0; p < kPanels; p++) pairs[p] = Isa::load_int8_pairs(v + 2 * kWide * p);
+                TSR_UNROLL
+                for (int r = 0; r < kRows; r++) {
+                    const auto w = Isa::set1_pair(q + r * a.q_stride);
+                    TSR_UNROLL
+                    for (int p = 0; p < kPanels; p++)
+                        sums[p * kRows + r] = Isa::add_dots(sums[p * kRows + r], pairs[p], w);
+                }
             }
-            scale_codes(b->d, codes, y + i);
+        }
+        TSR_UNROLL
+        for (int r = 0; r < kRows; r++) {
+            const Wide scale = Isa::set1(a.top[row + r] * (1.0f / 32767.0f));
+            TSR_UNROLL
+            for (int p = 0; p < kPanels; p++) {
+                Isa::store(a.out + (row + r) * a.head_dim + element + kWide * p,
+                           Isa::mul(Isa::to_wide(sums[p * kRows + r]), scale));
+            }
+        }
+    }
+
+    using WeighTile = void (*)(const WeighArgs& a, int64_t row, int64_t element);
+    /// The tile of n rows, 1 <= n <= kMost.
+    template <int kPanels, int kMost>
+    TSR_INLINE WeighTile weigh_tile_of(int64_t n) {
+        if constexpr (kMost > 1) {
+            if (n < kMost) return weigh_tile_of<kPanels, kMost - 1>(n);
+        }
+        return weigh_tile<kPanels, kMost>;
+    }
+
+    static void weigh_block(const WeighArgs& a) {
+        constexpr int kPanels = Isa::kGemmPanels, kMost = Isa::kTileTokens / kPanels;
+        for (int64_t element = 0; element < 32; element += kPanels * kWide) {
+            int64_t row = 0;
+            for (int64_t n_tiles = (a.n_rows + kMost - 1) / kMost; n_tiles > 0; n_tiles--) {
+                const int64_t n = (a.n_rows - row + n_tiles - 1) / n_tiles;
+                weigh_tile_of<kPanels, kMost>(n)(a, row, element);
+                row += n;
+            }
         }
     }
 
@@ -249,9 +355,12 @@ struct Vec {
     }
 
     static constexpr VecTable table(const char* name) {
-        return {name,       rms_norm,    add_scaled,    scale,         add,     silu_mul,
-                rope_norm,  rope_neox,   softmax_chunk, softmax_merge, exp_all, f32_to_f16,
-                f16_to_f32, q8_0_to_f32, q4_0_to_f32,   hadamard};
+        return {name,          rms_norm,        add_scaled,        scale,
+                add,           silu_mul,        gelu_mul,          clamped_silu_mul,
+                softcap,       rope_norm,       rope_neox,         softmax_chunk,
+                softmax_merge, exp_all,         f32_to_f16,        f16_to_f32,
+                hadamard,      largest_product, products_to_int16, nibble_pairs_to_int8,
+                weigh_block};
     }
 };
 

@@ -1,0 +1,69 @@
+// gemma, gemma2, gemma3. Embeddings times sqrt(n_embd), GELU gates, tied embeddings; the files hold 1 + w of
+// the norms. Gemma 2 and 3 also norm what a part gives before adding it. Gemma 2 caps attention scores and
+// logits, and every other layer sees a window; Gemma 3 norms q and k heads instead, has five layers with a
+// window and an unstretched base of 10000 to one that sees all. The 27B models of both scale scores by the
+// embedding's share of a head, which files do not say: their numbers of layers do. Source: arXiv 2403.08295,
+// 2408.00118, 2503.19786.
+#include <cmath>
+
+#include "src/arch/rows.h"
+#include "src/arch/specs.h"
+#include "src/model/hparams.h"
+
+namespace tessera::arch {
+
+namespace {
+
+constexpr std::span<const LayerTensor> kGemma2Layer[] = {kPreNormRows, kAttentionRows, kPostNormRows,
+                                                         kDenseRows};
+constexpr std::span<const LayerTensor> kGemma3Layer[] = {kPreNormRows, kAttentionRows, kHeadNormRows,
+                                                         kPostNormRows, kDenseRows};
+
+template <int64_t n_layer_27b>
+void scale_of_27b(Hparams& h) {
+    if (h.n_layer == n_layer_27b && !h.has_attn_scale)
+        h.attn_scale = 1 / std::sqrt(static_cast<float>(h.n_embd) / static_cast<float>(h.n_head));
+}
+
+}  // namespace
+
+const ArchSpec kGemma = {
+    .name = "gemma",
+    .rope = RopeKind::Neox,
+    .activation = Activation::Gelu,
+    .widens_embeddings = true,
+    .model_tensors = kModelRows,
+    .layer_tensors = kPlainLayer,
+    .fused_tensors = kFusedTensors,
+};
+
+const ArchSpec kGemma2 = {
+    .name = "gemma2",
+    .rope = RopeKind::Neox,
+    .activation = Activation::Gelu,
+    .widens_embeddings = true,
+    .window_period = 2,
+    .default_window = 4096,
+    .attn_softcap = 50,
+    .final_softcap = 30,
+    .finish = scale_of_27b<46>,
+    .model_tensors = kModelRows,
+    .layer_tensors = kGemma2Layer,
+    .fused_tensors = kFusedTensors,
+};
+
+const ArchSpec kGemma3 = {
+    .name = "gemma3",
+    .rope = RopeKind::Neox,
+    .activation = Activation::Gelu,
+    .widens_embeddings = true,
+    .window_period = 6,
+    .plain_local_rope = true,
+    .local_rope_base = 10000,
+    .finish = scale_of_27b<62>,
+    .model_tensors = kModelRows,
+    .layer_tensors = kGemma3Layer,
+    .fused_tensors = kFusedTensors,
+};
+
+}  // namespace tessera::arch

@@ -1,0 +1,37 @@
+// granite, granitemoe: Granite 3 and 4 without recurrent layers. Like llama with factors on embeddings, on
+// what each part adds, on attention scores and on logits; experts, where there are any, by softmax over the
+// chosen, and maybe one that every token takes. Source: the cards of Granite 3.0 and 4.0; arXiv 2408.13359
+// (the factors).
+#include "src/arch/rows.h"
+#include "src/arch/specs.h"
+
+namespace tessera::arch {
+
+namespace {
+
+constexpr std::span<const LayerTensor> kGraniteLayer[] = {kPreNormRows, kAttentionRows, kMaybeBiasRows,
+                                                          kDenseRows};
+constexpr std::span<const LayerTensor> kGraniteMoeLayer[] = {kPreNormRows, kAttentionRows, kMaybeBiasRows,
+                                                             kExpertRows, kSharedExpertRows};
+
+}  // namespace
+
+const ArchSpec kGranite = {
+    .name = "granite",
+    .rope = RopeKind::Norm,
+    .has_multipliers = true,
+    .model_tensors = kModelRows,
+    .layer_tensors = kGraniteLayer,
+    .fused_tensors = kFusedTensors,
+};
+
+const ArchSpec kGraniteMoe = {
+    .name = "granitemoe",
+    .rope = RopeKind::Norm,
+    .has_multipliers = true,
+    .model_tensors = kModelRows,
+    .layer_tensors = kGraniteMoeLayer,
+    .fused_tensors = kFusedTensors,
+};
+
+}  // namespace tessera::arch

@@ -1,0 +1,30 @@
+// olmo2: OLMo 2 and 3. No norm before a part but one behind it, and q and k are normed over all heads
+// together. In OLMo 3 three of four layers see a window and rotate without YaRN. Source: arXiv 2501.00656;
+// the card of OLMo 3.
+#include "src/arch/rows.h"
+#include "src/arch/specs.h"
+
+namespace tessera::arch {
+
+namespace {
+
+constexpr LayerTensor kRowNormRows[] = {
+    {"attn_q_norm.weight", &LayerWeights::q_norm, {Dim::Q}, Need::Always},
+    {"attn_k_norm.weight", &LayerWeights::k_norm, {Dim::Kv}, Need::Always},
+};
+constexpr std::span<const LayerTensor> kOlmo2Layer[] = {kAttentionRows, kRowNormRows, kPostNormRows,
+                                                        kDenseRows};
+
+}  // namespace
+
+const ArchSpec kOlmo2 = {
+    .name = "olmo2",
+    .rope = RopeKind::Neox,
+    .window_period = 4,
+    .plain_local_rope = true,
+    .model_tensors = kModelRows,
+    .layer_tensors = kOlmo2Layer,
+    .fused_tensors = kFusedTensors,
+};
+
+}  // namespace tessera::arch

@@ -1,0 +1,37 @@
+// phi3: Phi-3, Phi-3.5, Phi-4, Phi-4-mini. Like llama with split-half rotary, over a part of each head in
+// Phi-4-mini; q, k and v are one tensor, and so are gate and up. Long contexts by LongRoPE: two sets of
+// divisors. The files' sliding_window is of a mask that these models do without. Source: arXiv 2404.14219,
+// 2412.08905, 2503.01743.
+#include "src/arch/rows.h"
+#include "src/arch/specs.h"
+
+namespace tessera::arch {
+
+namespace {
+
+constexpr LayerTensor kDownRows[] = {
+    {"ffn_gate.weight", &LayerWeights::gate, {Dim::Ff, Dim::Embd}, Need::Always},
+    {"ffn_down.weight", &LayerWeights::down, {Dim::Embd, Dim::Ff}, Need::Always},
+};
+constexpr std::span<const LayerTensor> kPhi3Layer[] = {kPreNormRows, kAttentionRows, kMaybeBiasRows,
+                                                       kDownRows};
+
+constexpr FusedTensor kPhi3Fused[] = {
+    kFusedQkv,
+    kFusedQkvBias,
+    {.name = "ffn_up.weight",
+     .parts = {{&LayerWeights::gate, Dim::Ff}, {&LayerWeights::up, Dim::Ff}},
+     .n_in = Dim::Embd},
+};
+
+}  // namespace
+
+const ArchSpec kPhi3 = {
+    .name = "phi3",
+    .rope = RopeKind::Neox,
+    .model_tensors = kModelRows,
+    .layer_tensors = kPhi3Layer,
+    .fused_tensors = kPhi3Fused,
+};
+
+}  // namespace tessera::arch

@@ -1,0 +1,60 @@
+#pragma once
+// The forward pass on a backend of the test's choice, with sequences side by side.
+#include <utility>
+#include <vector>
+
+#include "src/forward/forward.h"
+#include "src/kv/sequence.h"
+#include "tests/model/support.h"
+
+namespace tessera::test {
+
+class ForwardRun {
+  public:
+    /// Room for n_seq sequences of max_tok tokens, and as many in one pass.
+    ForwardRun(const Model& model, Backend& backend, int64_t n_seq, int64_t max_tok)
+        : model_(model), backend_(backend), n_ctx_(max_tok) {
+        const Hparams& h = model.hparams();
+        auto activations = Activations::create(model, n_seq * max_tok, n_seq * max_tok);
+        auto pages =
+            kv::PagePool::create(kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, Type::F32, Type::F32),
+                                 n_seq * ((max_tok + kKvPage - 1) / kKvPage));
+        EXPECT_TRUE(activations && pages);
+        activations_ = std::move(*activations);
+        pages_ = std::make_unique<kv::PagePool>(std::move(*pages));
+        for (int64_t i = 0; i < n_seq; ++i) sequences_.push_back(std::make_unique<kv::Sequence>(*pages_));
+    }
+
+    /// One pass over the next tokens of some sequences; logits of each token, appended to its sequence's.
+    void pass(const std::vector<std::pair<size_t, std::vector<int32_t>>>& parts,
+              std::vector<std::vector<float>>& logits) {
+        std::vector<int32_t> tokens, outputs;
+        std::vector<Segment> segments;
+        for (const auto& [seq, part] : parts) {
+            kv::Sequence& sequence = *sequences_[seq];
+            const auto n = static_cast<int64_t>(part.size());
+            ASSERT_TRUE(sequence.reserve(n));
+            segments.push_back({sequence.pages(), static_cast<int64_t>(tokens.size()), n, sequence.n_tok()});
+            tokens.insert(tokens.end(), part.begin(), part.end());
+            sequence.advance(n);
+        }
+        for (size_t i = 0; i < tokens.size(); ++i) outputs.push_back(static_cast<int32_t>(i));
+        forward(backend_, model_, pages_->layout(), {tokens, segments, outputs, n_ctx_}, activations_);
+        const float* row = activations_.logits.f32;
+        for (const auto& [seq, part] : parts) {
+            const auto n = static_cast<int64_t>(part.size()) * model_.hparams().n_vocab;
+            logits[seq].insert(logits[seq].end(), row, row + n);
+            row += n;
+        }
+    }
+
+  private:
+    const Model& model_;
+    Backend& backend_;
+    int64_t n_ctx_;
+    Activations activations_;
+    std::unique_ptr<kv::PagePool> pages_;
+    std::vector<std::unique_ptr<kv::Sequence>> sequences_;
+};
+
+}  // namespace tessera::test
