@@ -2,6 +2,7 @@
 // of the roofline, which is measured next to each; and of what surrounds the packed ones. One thread. The
 // lists of types are the registry's and quants/pack/types.inc.
 #include <benchmark/benchmark.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,8 +34,11 @@ struct Free {
 };
 template <class T>
 std::unique_ptr<T[], Free> aligned(size_t n) {
-    return std::unique_ptr<T[], Free>(
-        static_cast<T*>(std::aligned_alloc(64, (n * sizeof(T) + 63) / 64 * 64)));
+    constexpr size_t kHuge = size_t{2} << 20;  // the engine's weights lie in such pages, too
+    const size_t n_bytes = n * sizeof(T), align = n_bytes < kHuge ? 64 : kHuge;
+    void* p = std::aligned_alloc(align, (n_bytes + align - 1) / align * align);
+    if (align == kHuge) madvise(p, n_bytes, MADV_HUGEPAGE);
+    return std::unique_ptr<T[], Free>(static_cast<T*>(p));
 }
 
 /// Random blocks whose weights are neither tiny nor huge, so that no subnormal slows the product down.
@@ -67,6 +71,36 @@ double roofline_macs_per_second(const kernels::ProbeChain& chain) {
         chain.run(kRounds);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
         best = std::max(best, static_cast<double>(kRounds * chain.macs_per_round) / took.count());
+    }
+    return best;
+}
+
+/// Cycles of this core in a second, now: additions that wait for each other take one each.
+double cycles_per_second() {
+    constexpr int64_t kAdditions = 200000;
+    double best = 0;
+    for (int i = 0; i < 30; i++) {
+        const auto start = std::chrono::steady_clock::now();
+        int64_t sum = 0;
+        for (int64_t n = 0; n < kAdditions; n++) {
+            sum += 3;
+            __asm__ volatile("" : "+r"(sum));
+        }
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+        best = std::max(best, static_cast<double>(kAdditions) / took.count());
+    }
+    return best;
+}
+
+/// Bytes that one core can read in a second out of n_bytes at p.
+double read_bytes_per_second(const kernels::ProbeTable& probe, const void* p, size_t n_bytes) {
+    n_bytes = n_bytes / 4096 * 4096;
+    double best = 0;
+    for (int i = 0; i < 5; i++) {
+        const auto start = std::chrono::steady_clock::now();
+        probe.read(p, n_bytes);
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+        best = std::max(best, static_cast<double>(n_bytes) / took.count());
     }
     return best;
 }
@@ -105,6 +139,7 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const double macs = static_cast<double>(shape.n_tok * shape.n_rows * kK);
     state.counters["best_gmac_per_s"] = macs / best * 1e-9;
     state.counters["weight_gb_per_s"] = static_cast<double>(w_bytes) / best * 1e-9;
+    state.counters["mac_per_cycle"] = macs / best / cycles_per_second();
     state.counters["of_fma_peak"] = macs / best / roofline;
 }
 
@@ -112,8 +147,9 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
 
 constexpr int64_t kPackedK = 4096;
 constexpr int64_t kPackedRows = 256;
-constexpr int64_t kGemmTokens[] = {5, 8, 32, 512};
+constexpr int64_t kGemmTokens[] = {5, 8, 16, 32, 512};
 constexpr int64_t kGemvTokens[] = {1, 4};
+constexpr int64_t kDramTokens[] = {1, 4, 8, 16};
 constexpr int64_t kDramBytes = int64_t{300} << 20;
 
 /// One packed type: its row in the registry and its packed matrix.
@@ -181,8 +217,12 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const double macs = static_cast<double>(n_tok * n_rows * kPackedK);
     state.counters["best_gmac_per_s"] = macs / best * 1e-9;
     state.counters["weight_gb_per_s"] = static_cast<double>(packed.bytes) / best * 1e-9;
+    state.counters["mac_per_cycle"] = macs / best / cycles_per_second();
     state.counters["of_int8_peak"] = macs / best / of_int8;
     state.counters["of_fma_peak"] = macs / best / of_fma;
+    if (n_rows == kPackedRows) return;  // within the caches
+    const double of_read = read_bytes_per_second(*probe, packed.w.get(), packed.bytes);
+    state.counters["of_read"] = static_cast<double>(packed.bytes) / best / of_read;
 }
 
 void run_pack(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info, bool unpack) {
@@ -233,7 +273,9 @@ void register_packed(const kernels::IsaInfo& isa, const TypeInfo& info) {
     };
     for (const int64_t n_tok : kGemmTokens) add("packed_gemm", kPackedRows, n_tok);
     for (const int64_t n_tok : kGemvTokens) add("packed_gemv", kPackedRows, n_tok);
-    add("packed_gemv_dram", kDramBytes / info.row_bytes(kPackedK) / 8 * 8, 1);
+    for (const int64_t n_tok : kDramTokens) {
+        add("packed_dram", kDramBytes / info.row_bytes(kPackedK) / 8 * 8, n_tok);
+    }
     for (const bool unpack : {false, true}) {
         add_row(row_name(unpack ? "unpack" : "pack", isa, info.name, 0),
                 [&isa, &info, unpack](benchmark::State& state) { run_pack(state, isa, info, unpack); });

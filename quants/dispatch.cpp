@@ -16,6 +16,7 @@ std::span<const IsaInfo> all_isas() {
         {"avx2", &kAvx2Table, cpu_features().avx2, "AVX2, FMA, F16C"},
 #endif
 #if defined(TSR_HAVE_NEON)
+        {"i8mm", &kI8mmTable, cpu_features().i8mm, "Advanced SIMD with dot and 8-bit matrix products"},
         {"dotprod", &kDotprodTable, cpu_features().dotprod, "Advanced SIMD with dot products"},
         {"neon", &kNeonTable, cpu_features().neon, "Advanced SIMD"},
 #endif

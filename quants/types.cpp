@@ -1,6 +1,7 @@
 // Owns the registry: one TypeInfo for each row of types.def, found by id, by name and as a list.
-// Assumes that a type has an encoder exactly if encode/encode.h declares encode() for its block.
-// Decoders: quants/ref. Block layouts: quants/blocks.h.
+// Assumes that a type has an encoder with a search exactly if encode/encoders.def lists it, and one of one
+// pass exactly if encode/encode.h declares encode() for its block. Where there is only the latter it serves
+// as both. Decoders: quants/ref. Block layouts: quants/blocks.h.
 #include "quants/types.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "common/strings.h"
 #include "quants/encode/encode.h"
+#include "quants/encode/encoders.h"
 #include "quants/ref/decode.h"
 
 namespace tessera {
@@ -23,31 +25,54 @@ void dequantize_row(const void* src, float* dst, int64_t n) {
 }
 
 template <class Block>
-void quantize_row(const float* src, const float* importance, void* dst, int64_t n) {
+void store_row(const float* src, void* dst, int64_t n) {
     Block* blocks = static_cast<Block*>(dst);
-    for (int64_t i = 0; i < n / Block::kWeights; i++) {
-        const int64_t at = i * Block::kWeights;
-        quants::encode(src + at, importance ? importance + at : nullptr, blocks[i]);
-    }
+    for (int64_t i = 0; i < n / Block::kWeights; i++) quants::encode(src + i * Block::kWeights, blocks[i]);
 }
 
 template <class Block>
-concept HasEncoder = requires(const float* x, Block& block) {
-    quants::encode(x, x, block);
+void quantize_row(const float* src, const float*, void* dst, int64_t n) {
+    store_row<Block>(src, dst, n);
+}
+
+template <class Block>
+concept HasOnePass = requires(const float* x, Block& block) {
+    quants::encode(x, block);
 };
 
 template <class Block>
+constexpr StoreFn store_fn() {
+    if constexpr (HasOnePass<Block>) {
+        return store_row<Block>;
+    } else {
+        return nullptr;
+    }
+}
+
+/// The encoder with a search, where there is one.
+template <class Block>
+constexpr QuantizeFn kSearching = nullptr;
+#define TSR_ENCODER(Name, name, Kind) \
+    template <>                       \
+    constexpr QuantizeFn kSearching<quants::Block##Name> = quants::baseline::encode_##name;
+#include "quants/encode/encoders.def"
+#undef TSR_ENCODER
+
+template <class Block>
 constexpr QuantizeFn quantize_fn() {
-    if constexpr (HasEncoder<Block>) {
+    if constexpr (kSearching<Block> != nullptr) {
+        return kSearching<Block>;
+    } else if constexpr (HasOnePass<Block>) {
         return quantize_row<Block>;
     } else {
         return nullptr;
     }
 }
 
-#define TSR_CODEC_Weight(Name) \
-    TypeRole::Weight, dequantize_row<quants::Block##Name>, quantize_fn<quants::Block##Name>()
-#define TSR_CODEC_Data(Name) TypeRole::Data, nullptr, nullptr
+#define TSR_CODEC_Weight(Name)                                                                 \
+    TypeRole::Weight, dequantize_row<quants::Block##Name>, quantize_fn<quants::Block##Name>(), \
+        store_fn<quants::Block##Name>()
+#define TSR_CODEC_Data(Name) TypeRole::Data, nullptr, nullptr, nullptr
 constexpr TypeInfo kTypes[] = {
 #define TSR_TYPE(Name, id, name, block, bytes, role) {Type::Name, name, block, bytes, TSR_CODEC_##role(Name)},
 #include "quants/types.def"

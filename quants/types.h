@@ -31,6 +31,9 @@ using DequantizeFn = void (*)(const void* src, float* dst, int64_t n);
 /// Encodes n weights (n % block == 0). `importance` [n] or null weighs the squared error of each weight.
 using QuantizeFn = void (*)(const float* src, const float* importance, void* dst, int64_t n);
 
+/// The same in one pass without a search, for what is written while it is used: the cache of keys and values.
+using StoreFn = void (*)(const float* src, void* dst, int64_t n);
+
 struct TypeInfo {
     Type type;
     std::string_view name;  ///< lower case, e.g. "q4_k"
@@ -38,7 +41,8 @@ struct TypeInfo {
     int block_bytes;
     TypeRole role;
     DequantizeFn dequantize;  ///< null for Data types
-    QuantizeFn quantize;      ///< null where no encoder exists yet
+    QuantizeFn quantize;      ///< null where no encoder exists yet; KernelTable::encode is the fast one
+    StoreFn store;            ///< null where no encoder of one pass exists
 
     double bits_per_weight() const { return 8.0 * block_bytes / block; }
     /// Bytes of a row of n weights; n % block == 0.

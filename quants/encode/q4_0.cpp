@@ -1,6 +1,6 @@
-// Encoder of Q4_0: codes -8 .. 7, so the weight of largest magnitude gets code -8 whatever its sign (d = -x /
-// 8), and each other weight the nearest code of the half that decoding multiplies by. One pass and no search:
-// this encoder also writes the KV cache.
+// One-pass encoder of Q4_0: codes -8 .. 7, so the weight of largest magnitude gets code -8 whatever its sign
+// (d = -x / 8), and each other weight the nearest code of the half that decoding multiplies by. It writes the
+// KV cache; files are written by the encoder with a search.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 
 namespace tessera::quants {
 
-void encode(const float* x, const float*, BlockQ4_0& b) {
+void encode(const float* x, BlockQ4_0& b) {
     float extreme = 0;
     bool finite = true;
     for (int e = 0; e < b.kWeights; e++) {

@@ -1,7 +1,6 @@
-// Encoder of Q8_0: d = largest magnitude / 127 rounded up to half, then each weight to the nearest multiple
-// of d. Rounding d up keeps the largest weight within 127 steps, and dividing by the rounded d, the one that
-// decoding multiplies by, bounds every error by d / 2. With 255 levels a search over d gains nothing worth
-// its time, so importance has no influence.
+// One-pass encoder of Q8_0: d = largest magnitude / 127 rounded up to half, then each weight to the nearest
+// multiple of d. Rounding d up keeps the largest weight within 127 steps, and dividing by the rounded d, the
+// one that decoding multiplies by, bounds every error by d / 2.
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +18,7 @@ uint16_t half_at_least(float v) {
 
 }  // namespace
 
-void encode(const float* x, const float*, BlockQ8_0& b) {
+void encode(const float* x, BlockQ8_0& b) {
     float largest = 0;
     bool finite = true;
     for (int e = 0; e < b.kWeights; e++) {

@@ -14,22 +14,25 @@ struct OwnVectors {
     using Part = kernels::Part;
     using Sum = kernels::Sum;
     static constexpr int kGroups = 1;
+    /// Bytes of an activation; tokens of one sum; groups of 4 k of one operand.
+    static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
     /// Tokens of one panel tile, which has 2 x kTile sums.
     static constexpr int kTile = kTileSums / 2;
 
     TSR_INLINE Int load(const void* p) { return kernels::load(p); }
     TSR_INLINE Flt load_float(const float* p) { return kernels::load_float(p); }
-    TSR_INLINE Int splat4(const void* p) { return kernels::splat4(p); }
-    TSR_INLINE Flt splat_float(const float* p) { return kernels::splat_float(p); }
+    // The tokens of one sum are `stride` apart.
+    TSR_INLINE Int splat4(const void* p, int64_t) { return kernels::splat4(p); }
+    TSR_INLINE Flt splat_float(const float* p, int64_t) { return kernels::splat_float(p); }
     TSR_INLINE Flt no_float() { return kernels::no_float(); }
-    TSR_INLINE Act act_group(const int8_t* q, int g) { return kernels::act_group(q, g); }
+    TSR_INLINE Act act_group(const int8_t* q, int64_t, int g) { return kernels::act_group(q, g); }
     TSR_INLINE Int splat_scale(int v) { return kernels::splat_scale(v); }
     /// A scale as `scaled` takes it.
     TSR_INLINE Int scale(Int scale) { return scale; }
 };
 
-/// Tokens up to which unpacking in registers beats unpacking into a panel.
-constexpr int kStreamTokens = 4;
+/// Tokens up to which unpacking in registers beats unpacking into a panel: those of one tile.
+constexpr int kStreamTokens = kTileSums;
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
@@ -52,10 +55,11 @@ TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
     return {x.q + token * x.q_stride + k, x.d + at, x.s + at, x.sum16 + 2 * at, x.q_stride, x.d_stride};
 }
 
-/// R groups' packed units, side by side in memory.
-template <class F, int R>
+/// R groups' packed units, side by side in memory, unpacked by U (p8_unpack.inl).
+template <class Unpacker, int R>
 struct Stream {
-    using U = Unpack<F>;
+    using U = Unpacker;
+    using F = typename U::Format;
     using V = OwnVectors;
     const uint8_t* unit;  // of the first group
     int64_t group_bytes;
@@ -107,14 +111,15 @@ struct Stream {
 };
 
 /// Whether what the zero point takes off differs between rows and is known only once a block's sum is.
-template <class F>
-constexpr bool kZeroStored = Unpack<F>::kZeroScaled && !kZeroFirst;
+template <class U>
+constexpr bool kZeroStored = U::kZeroScaled && !kZeroFirst;
 
 /// Units of the groups of two vectors laid out by write_panel: vectors in the order of their use.
 ///     block: operand [kPlanes][8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
-template <class F, class Vectors>
+template <class Unpacker, class Vectors>
 struct Panel {
-    using U = Unpack<F>;
+    using U = Unpacker;
+    using F = typename U::Format;
     using V = Vectors;
     using Int = typename V::Int;
     using Flt = typename V::Flt;
@@ -122,7 +127,7 @@ struct Panel {
     static constexpr int kVector = 32 * V::kGroups, kPair = 2 * kVector;  // bytes
     static constexpr int kScaleAt = 8 * U::kPlanes * kPair;
     static constexpr int kZeroAt = kScaleAt + U::kScales * kPair;
-    static constexpr int kMinAt = kZeroAt + (kZeroStored<F> ? kPair : 0);
+    static constexpr int kMinAt = kZeroAt + (kZeroStored<U> ? kPair : 0);
     static constexpr int kBlockBytes = kMinAt + (F::kMin != MinKind::None ? kPair : 0);
     static constexpr int kFloatBytes = F::kMin == MinKind::PerHalf ? 2 * kPair : kPair;
     static constexpr int kUnitBytes = F::kBlocks * kBlockBytes + kFloatBytes;
@@ -140,7 +145,12 @@ struct Panel {
     }
 
     TSR_INLINE Int operand(const Panel& p, int r, int g, int plane) {
-        return V::load(p.at + (8 * plane + g) * kPair + kVector * r);
+        const uint8_t* at = p.at + (8 * plane + g) * kPair + kVector * r;
+        if constexpr (V::kJoined == 2) {
+            return V::load_joined(at, at + kPair);
+        } else {
+            return V::load(at);
+        }
     }
     TSR_INLINE Int scale(const Panel& p, int r, int, int i) {
         return V::load(p.at + kScaleAt + i * kPair + kVector * r);
@@ -154,10 +164,14 @@ struct Panel {
 };
 
 /// R neighbouring groups from unit `first` on.
-template <class F, int R>
-TSR_INLINE Stream<F, R> open_stream(const uint8_t* group, int64_t group_bytes, int64_t first) {
-    return {group + first * F::kUnitBytes, group_bytes, group + group_bytes,
-            (R - 1) * group_bytes,         {},          nullptr};
+template <class U, int R>
+TSR_INLINE Stream<U, R> open_stream(const uint8_t* group, int64_t group_bytes, int64_t first) {
+    return {group + first * U::Format::kUnitBytes,
+            group_bytes,
+            group + group_bytes,
+            (R - 1) * group_bytes,
+            {},
+            nullptr};
 }
 
 /// Unpacks n_units.
@@ -173,12 +187,21 @@ template <class P, class S>
             for (int r = 0; r < P::kGroups; r++) {
                 uint8_t* to = out + 32 * r;
                 TSR_UNROLL
-                for (int i8 = 0; i8 < 8 * U::kPlanes; i8++)
-                    store(to + i8 * P::kPair, S::operand(s, r, i8 % 8, i8 / 8));
+                for (int i8 = 0; i8 < 8 * U::kPlanes; i8 += 2) {
+                    const auto even = S::operand(s, r, i8 % 8, i8 / 8);
+                    const auto odd = S::operand(s, r, i8 % 8 + 1, i8 / 8);
+                    uint8_t *at = to + i8 * P::kPair, *next = at + P::kPair;
+                    if constexpr (P::V::kJoined == 2) {
+                        P::V::store_joined(even, odd, at, next);
+                    } else {
+                        store(at, even);
+                        store(next, odd);
+                    }
+                }
                 TSR_UNROLL
                 for (int j = 0; j < U::kScales; j++)
                     store(to + P::kScaleAt + j * P::kPair, S::scale(s, r, b, j));
-                if constexpr (kZeroStored<F>) store(to + P::kZeroAt, S::zero(s, r, b));
+                if constexpr (kZeroStored<U>) store(to + P::kZeroAt, S::zero(s, r, b));
                 if constexpr (F::kMin == MinKind::PerBlock) {
                     store_float(reinterpret_cast<float*>(to + P::kMinAt), S::min(s, r, b));
                 }
@@ -200,16 +223,16 @@ template <class P, class S>
 /// What the sums of a block start from where the zero point goes first: -Zero times the activations' sums of
 /// both halves of the block (2), or of one of them (0, 1).
 template <class V, int Zero>
-TSR_INLINE auto zero_start(const int16_t* sum16, int half) {
+TSR_INLINE auto zero_start(const int16_t* sum16, int64_t stride, int half) {
     alignas(4) static constexpr int16_t kZeros[3][2] = {{-Zero, 0}, {0, -Zero}, {-Zero, -Zero}};
-    return first_halves(V::splat4(kZeros[half]), V::splat4(sum16));
+    return first_halves(V::splat4(kZeros[half], 0), V::splat4(sum16, stride));
 }
 
 /// sum[t][r] = the exact integer sums of one block.
 template <class F, int R, int T, class Source>
 TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_t* sum16, const TileAct& x,
                            typename Source::V::Sum (&sum)[T][R]) {
-    using U = Unpack<F>;
+    using U = typename Source::U;
     using V = typename Source::V;
     constexpr int kGroups = U::kScales == 2 && U::kPlanes == 1 ? 4 : 8;  // of one scale
     constexpr int kFit = part_groups(U::kPlanes == 2 ? 15 : largest_operand<F>(F::kZero - U::kZero));
@@ -226,14 +249,15 @@ TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 const int half = kGroups == 8 ? 2 : first / 4;
-                const auto start = zero_start<V, U::kZero>(sum16 + 2 * t * x.d_stride, half);
+                const auto start =
+                    zero_start<V, U::kZero>(sum16 + 2 * V::kTokens * t * x.d_stride, 2 * x.d_stride, half);
                 TSR_UNROLL
                 for (int r = 0; r < R; r++) part[0][t][r] = start;
             }
         }
         TSR_UNROLL
-        for (int i = 0; i < kDepth; i++) {
-            const int g = U::group(first + i);
+        for (int i = 0; i < kDepth; i += V::kJoined) {
+            const int g = V::kJoined == 1 ? U::group(first + i) : first + i;
             typename V::Int w[kTogether][R];
             TSR_UNROLL
             for (int p = 0; p < kTogether; p++) {
@@ -242,7 +266,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_
             }
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                const auto a = V::act_group(q + t * x.q_stride, g);
+                const auto a = V::act_group(q + V::kTokens * t * x.q_stride, x.q_stride, g);
                 TSR_UNROLL
                 for (int p = 0; p < kTogether; p++) {
                     TSR_UNROLL
@@ -293,14 +317,15 @@ TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V:
         const auto d = Source::d(s, r);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const auto scale = mul(d, V::splat_float(x.d + t * x.d_stride));
+            const auto scale = mul(d, V::splat_float(x.d + V::kTokens * t * x.d_stride, x.d_stride));
             total[t][r] = add_product(total[t][r], to_float(sum[t][r]), scale);
         }
         if constexpr (F::kMin == MinKind::PerBlock) {
             const auto min = Source::min(s, r, 0);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                total[t][r] = add_product(total[t][r], min, V::splat_float(x.s + t * x.d_stride));
+                total[t][r] = add_product(total[t][r], min,
+                                          V::splat_float(x.s + V::kTokens * t * x.d_stride, x.d_stride));
             }
         }
     }
@@ -319,28 +344,31 @@ TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (
     for (int b = 0; b < F::kBlocks; b++) {
         Source::open_block(s, b);
         typename V::Sum sum[T][R];
-        block_sums<F, R, T>(s, b, x.q + 32 * b, x.sum16 + 2 * b, x, sum);
+        block_sums<F, R, T>(s, b, x.q + 32 * V::kActBytes * b, x.sum16 + 2 * b, x, sum);
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                const auto scale = V::splat_float(x.d + t * x.d_stride + b);
+                const auto scale = V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride);
                 product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
             }
             if constexpr (F::kMin == MinKind::PerBlock) {
                 const auto min = Source::min(s, r, b);
                 TSR_UNROLL
                 for (int t = 0; t < T; t++) {
-                    total[t][r] = sub_product(total[t][r], min, V::splat_float(x.s + t * x.d_stride + b));
+                    total[t][r] = sub_product(
+                        total[t][r], min, V::splat_float(x.s + V::kTokens * t * x.d_stride + b, x.d_stride));
                 }
             }
             if constexpr (F::kMin == MinKind::PerHalf) {
                 const auto min = Source::min_halves(s, r, b);
                 TSR_UNROLL
                 for (int t = 0; t < T; t++) {
-                    const auto lows = dot_halves(min, V::splat4(x.sum16 + 2 * (t * x.d_stride + b)));
+                    const auto lows = dot_halves(
+                        min, V::splat4(x.sum16 + 2 * (V::kTokens * t * x.d_stride + b), 2 * x.d_stride));
                     low[t][r] =
-                        add_product(low[t][r], to_float(lows), V::splat_float(x.d + t * x.d_stride + b));
+                        add_product(low[t][r], to_float(lows),
+                                    V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride));
                 }
             }
         }
@@ -359,17 +387,39 @@ TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (
     }
 }
 
+/// The sums of V::kTokens tokens and one vector's rows, from and to rows y_stride apart.
+template <class V>
+TSR_INLINE typename V::Flt load_sums(const float* y, [[maybe_unused]] int64_t y_stride) {
+    if constexpr (V::kTokens == 2) {
+        return V::load_two(y, y + y_stride);
+    } else {
+        return V::load_float(y);
+    }
+}
+template <class V>
+TSR_INLINE void store_sums(float* y, [[maybe_unused]] int64_t y_stride, typename V::Flt sums) {
+    if constexpr (V::kTokens == 2) {
+        V::store_two(y, y + y_stride, sums);
+    } else {
+        store_float(y, sums);
+    }
+}
+
 /// y[t][8 r ...] (+)= the product over n_units. resume: y holds the sum of the units before.
 template <class F, int R, int T, class Source>
 [[gnu::noinline]] void tile(Source s, int64_t n_units, TileAct x, float* y, int64_t y_stride, bool resume) {
     using V = typename Source::V;
     constexpr int kRows = kGroupRows * V::kGroups;
     typename V::Flt total[T][R];
+    // Stores reach the cache in order: one that waits for its line holds up those of spilled sums behind it.
+    TSR_UNROLL
+    for (int t = 0; t < V::kTokens * T; t++) prefetch(y + t * y_stride);
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            total[t][r] = resume ? V::load_float(y + t * y_stride + kRows * r) : V::no_float();
+            total[t][r] =
+                resume ? load_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride) : V::no_float();
         }
     }
     for (int64_t i = 0; i < n_units; i++) {
@@ -381,7 +431,7 @@ template <class F, int R, int T, class Source>
             add_plain<F, R, T>(s, x, total);
         }
         Source::close_unit(s);
-        x.q += F::kUnitK;
+        x.q += V::kActBytes * F::kUnitK;
         x.d += F::kBlocks;
         x.s += F::kBlocks;
         x.sum16 += 2 * F::kBlocks;
@@ -389,74 +439,72 @@ template <class F, int R, int T, class Source>
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
-        for (int r = 0; r < R; r++) store_float(y + t * y_stride + kRows * r, total[t][r]);
+        for (int r = 0; r < R; r++)
+            store_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride, total[t][r]);
     }
 }
 
-/// The groups from `row` on, R at a time while that many are complete, for the T tokens from `token` on; y is
-/// where row 0 of the first of them goes. Returns the first row that is left.
+/// run<n>(token) of the tile of n tokens, 1 <= n <= Most.
+template <int Most, class Run>
+TSR_INLINE void run_tile(int64_t n, int64_t token, const Run& run) {
+    if constexpr (Most > 1) {
+        if (n < Most) return run_tile<Most - 1>(n, token, run);
+    }
+    run.template operator()<Most>(token);
+}
+
+/// All tokens in tiles of at most Most, as equal as possible: 9 = 5 + 4 keeps more sums going than 8 + 1.
+template <int Most, class Run>
+TSR_INLINE void each_tile(int64_t n_tok, const Run& run) {
+    int64_t token = 0;
+    for (int64_t n_tiles = (n_tok + Most - 1) / Most; n_tiles > 0; n_tiles--) {
+        const int64_t n = (n_tok - token + n_tiles - 1) / n_tiles;
+        run_tile<Most>(n, token, run);
+        token += n;
+    }
+}
+
+/// R groups from `row` on times the T tokens from `token` on, straight from packed units.
 template <class F, int R, int T>
-int64_t stream_groups(const PackedMatmulArgs& a, int64_t row, int64_t token, float* y, int64_t y_stride) {
+TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t token, float* y,
+                            int64_t y_stride) {
     const int64_t n_units = a.n_k / F::kUnitK, group_bytes = n_units * F::kUnitBytes;
+    const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
+    tile<F, R, T>(open_stream<Unpack<F>, R>(group, group_bytes, 0), n_units, tile_act(a.x, token, 0), y,
+                  y_stride, false);
+}
+
+/// The groups from `row` on, R at a time while that many are complete, times all tokens: the weights come
+/// from memory once, however many tiles they take. Returns the first row that is left.
+template <class F, int R>
+int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
     for (; row + kGroupRows * R <= a.n_rows; row += kGroupRows * R) {
-        const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-        tile<F, R, T>(open_stream<F, R>(group, group_bytes, 0), n_units, tile_act(a.x, token, 0), y + row,
-                      y_stride, false);
+        each_tile<kTileSums / R>(a.n_tok, [&]<int T>(int64_t token) {
+            stream_tile<F, R, T>(a, row, token, a.y + token * a.y_stride + row, a.y_stride);
+        });
     }
     return row;
 }
 
-/// The rows from `row` on for T tokens, the matrix's last and incomplete group included.
-template <class F, int T>
-void stream_rows(const PackedMatmulArgs& a, int64_t row, int64_t token) {
-    // Four streams keep the memory busy.
-    constexpr int kGroups = 4 * T <= kTileSums ? 4 : 2 * T <= kTileSums ? 2 : 1;
-    float* y = a.y + token * a.y_stride;
-    row = stream_groups<F, kGroups, T>(a, row, token, y, a.y_stride);
-    row = stream_groups<F, 1, T>(a, row, token, y, a.y_stride);
-    if (row == a.n_rows) return;
-    float last[T * kGroupRows];
-    PackedMatmulArgs rest = a;
-    rest.w = static_cast<const uint8_t*>(a.w) + row / kGroupRows * (a.n_k / F::kUnitK * F::kUnitBytes);
-    rest.n_rows = kGroupRows;
-    stream_groups<F, 1, T>(rest, 0, token, last, kGroupRows);
-    for (int t = 0; t < T; t++) {
-        for (int64_t r = row; r < a.n_rows; r++) y[t * a.y_stride + r] = last[t * kGroupRows + r - row];
-    }
-}
-
-/// The rows from `row` on for the tokens from `token` on, kStreamTokens at a time.
+/// The rows from `row` on times all tokens, the matrix's last and incomplete group included.
 template <class F>
-void stream_tokens(const PackedMatmulArgs& a, int64_t row) {
-    int64_t token = 0;
-    for (; token + 4 <= a.n_tok; token += 4) stream_rows<F, 4>(a, row, token);
-    switch (a.n_tok - token) {
-        case 3:
-            stream_rows<F, 3>(a, row, token);
-            break;
-        case 2:
-            stream_rows<F, 2>(a, row, token);
-            break;
-        case 1:
-            stream_rows<F, 1>(a, row, token);
-            break;
-        default:
-            break;
+void stream_rows(const PackedMatmulArgs& a, int64_t row) {
+    // Several streams keep the memory busy; with more tokens it has time, and unpacking once counts.
+    if (4 * a.n_tok <= kTileSums) {
+        row = stream_groups<F, 4>(a, row);
+    } else if (2 * a.n_tok <= kTileSums) {
+        row = stream_groups<F, 2>(a, row);
     }
-}
-
-/// Runs the widest tile of at most n tokens, n < Above; returns its width: 8, 4 and below.
-template <int Above, class Run>
-TSR_INLINE int run_part(int n, int64_t token, const Run& run) {
-    constexpr int kWidth = Above > 8 ? 8 : Above > 4 ? 4 : Above - 1;
-    if constexpr (kWidth == 1) {
-        run.template operator()<1>(token);
-        return 1;
-    } else {
-        if (n < kWidth) return run_part<kWidth>(n, token, run);
-        run.template operator()<kWidth>(token);
-        return kWidth;
-    }
+    row = stream_groups<F, 1>(a, row);
+    if (row == a.n_rows) return;
+    each_tile<kTileSums>(a.n_tok, [&]<int T>(int64_t token) {
+        float last[T * kGroupRows];
+        stream_tile<F, 1, T>(a, row, token, last, kGroupRows);
+        for (int t = 0; t < T; t++) {
+            float* y = a.y + (token + t) * a.y_stride;
+            for (int64_t r = row; r < a.n_rows; r++) y[r] = last[t * kGroupRows + r - row];
+        }
+    });
 }
 
 /// The rows of two vectors times all tokens, their weights unpacked once.
@@ -467,18 +515,20 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK;
     const int64_t chunk = a.n_tok <= kFewTokens ? kFewPanelK / F::kUnitK : kChunk;
-    using P = Panel<F, V>;
+    using P = Panel<Unpack<F>, V>;
     static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += chunk) {
         const int64_t count = n_units - first < chunk ? n_units - first : chunk;
-        write_panel<P>(open_stream<F, P::kGroups>(group, group_bytes, first), count, panel);
-        const auto run = [&]<int T>(int64_t token) {
+        write_panel<P>(open_stream<Unpack<F>, P::kGroups>(group, group_bytes, first), count, panel);
+        each_tile<V::kTile>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
+            const int64_t token = V::kTokens * t;
             const TileAct x = tile_act(a.x, token, first * F::kUnitK);
             tile<F, 2, T>(P{panel}, count, x, a.y + token * a.y_stride + row, a.y_stride, first != 0);
-        };
-        int64_t token = 0;
-        for (; token + V::kTile <= a.n_tok; token += V::kTile) run.template operator()<V::kTile>(token);
-        for (int n; (n = static_cast<int>(a.n_tok - token)) > 0;) token += run_part<V::kTile>(n, token, run);
+        });
+    }
+    if (a.n_tok % V::kTokens != 0) {
+        const int64_t token = a.n_tok - 1;
+        stream_tile<F, P::kGroups, 1>(a, row, token, a.y + token * a.y_stride + row, a.y_stride);
     }
 }
 
@@ -490,7 +540,7 @@ void packed_matmul(const PackedMatmulArgs& a) {
         constexpr int kRows = 2 * V::kGroups * kGroupRows;
         for (; row + kRows <= a.n_rows; row += kRows) panel_rows<F, V>(a, row);
     }
-    if (row < a.n_rows) stream_tokens<F>(a, row);
+    if (row < a.n_rows) stream_rows<F>(a, row);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 //   group(i)  the order in which groups are best unpacked; within a half block if it has two scales
 //   kScales   integer scale vectors a block: one for each half, or for each plane; 0 = the scale is 1
 //   kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
+//   weight    (types with a table, or of 8 bits) the weights themselves, as signed bytes
 // A Head is what is decoded once a unit; b is a block of 32 weights, g a group of 4 within it.
 namespace tessera::kernels {
 namespace {
@@ -67,24 +68,33 @@ constexpr bool kDirect = kSignedOperands && kBytePlanes == 1;
 template <>
 struct Unpack<Q8_0> : UnpackPlain<Q8_0> {
     static constexpr int kPlanes = kBytePlanes, kZero = kDirect ? 0 : Q8_0::kZero;
+    TSR_INLINE Int weight(const uint8_t* block, int g) {
+        return sub8(load(block + 32 * g), splat_byte(Q8_0::kZero));
+    }
     TSR_INLINE Int operand(const uint8_t* block, int g, int plane) {
+        if constexpr (kDirect) return weight(block, g);
         const Int code = load(block + 32 * g);
-        if constexpr (kPlanes == 1) return kDirect ? sub8(code, splat_byte(Q8_0::kZero)) : code;
+        if constexpr (kPlanes == 1) return code;
         return field_at<4>(code, 4 * plane, 0);
     }
 };
 
-/// The operands of 16 codes, less what makes them signed: whole, or their low (0) or high (1) 4 bits.
+/// The operands of 16 codes, less `zero`: whole, or their low (0) or high (1) 4 bits.
 template <class F>
 struct OperandTable {
     alignas(16) uint8_t entry[16];
-    constexpr explicit OperandTable(int planes, int plane) : entry{} {
+    constexpr OperandTable(int planes, int plane, int zero = kDirect ? F::kZero : 0) : entry{} {
         for (int code = 0; code < 16; code++) {
-            const int operand = F::operand(code) - (kDirect ? F::kZero : 0);
+            const int operand = F::operand(code) - zero;
             entry[code] = static_cast<uint8_t>(planes == 1 ? operand : operand >> (4 * plane) & 15);
         }
     }
 };
+
+TSR_INLINE Int iq4_weight(const uint8_t* block, int g) {
+    static constexpr OperandTable<IQ4_NL> kWeight(1, 0, IQ4_NL::kZero);
+    return look_up(twice(kWeight.entry), code_vector<4>(block, g));
+}
 
 TSR_INLINE Int iq4_operand(const uint8_t* block, int g, int plane) {
     static constexpr OperandTable<IQ4_NL> kPlane[2] = {OperandTable<IQ4_NL>(kBytePlanes, 0),
@@ -95,6 +105,7 @@ TSR_INLINE Int iq4_operand(const uint8_t* block, int g, int plane) {
 template <>
 struct Unpack<IQ4_NL> : UnpackPlain<IQ4_NL> {
     static constexpr int kPlanes = kBytePlanes, kZero = kDirect ? 0 : IQ4_NL::kZero;
+    TSR_INLINE Int weight(const uint8_t* block, int g) { return iq4_weight(block, g); }
     TSR_INLINE Int operand(const uint8_t* block, int g, int plane) { return iq4_operand(block, g, plane); }
 };
 
@@ -215,6 +226,7 @@ struct Unpack<IQ4_XS> : UnpackPlain<IQ4_XS> {
     TSR_INLINE void open(const uint8_t* unit, Head& head) {
         join_six_bits_16(unit + IQ4_XS::kLowAt, unit + IQ4_XS::kHighAt, head.scale, 32);
     }
+    TSR_INLINE Int weight(const uint8_t* block, int g) { return iq4_weight(block, g); }
     TSR_INLINE Int operand(const uint8_t* block, int g, int plane) { return iq4_operand(block, g, plane); }
     TSR_INLINE Int scale(const uint8_t*, const Head& head, int b, int i) {
         const Int scale = load_i8_scale(head.scale + 8 * b);

@@ -13,6 +13,7 @@ const ProbeTable* probe_table(const char* isa_name) {
         &kAvx2Probe,
 #endif
 #if defined(TSR_HAVE_NEON)
+        &kI8mmProbe,
         &kDotprodProbe,
         &kNeonProbe,
 #endif

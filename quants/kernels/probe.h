@@ -28,6 +28,7 @@ extern const ProbeTable kAvxVnniProbe;
 extern const ProbeTable kAvx512VnniProbe;
 extern const ProbeTable kNeonProbe;
 extern const ProbeTable kDotprodProbe;
+extern const ProbeTable kI8mmProbe;
 
 /// The table of this name, or null.
 const ProbeTable* probe_table(const char* isa_name);

@@ -40,12 +40,17 @@ using MatmulFn = void (*)(const MatmulArgs&);
 using GemmPanelFn = void (*)(const float* panel, int64_t panel_stride, int64_t n_k, const float* x,
                              int64_t x_stride, int64_t n_tok, float* y, int64_t y_stride, bool accumulate);
 
+/// n weights to blocks, as TypeInfo::quantize: the same bytes from every table.
+using EncodeFn = void (*)(const float* src, const float* importance, void* dst, int64_t n);
+
 struct KernelTable {
     const char* name;                 // "scalar", "avx2"
     MatmulFn matmul_f32[kMaxTypeId];  // by type id; null for ids that are no weight types
     GemmPanelFn gemm_panel;
     PackedKernels packed[kMaxTypeId];  // by type id; null functions for a type without a packed path
     QuantizeActFn quantize_act;
+    EncodeFn
+        encode[kMaxTypeId];  // by type id; null for a type whose encoder does not search, or that has none
 };
 
 /// Defined by the units of quants/arch/<isa>. Calling into a table that the processor cannot run is
@@ -56,5 +61,6 @@ extern const KernelTable kAvxVnniTable;
 extern const KernelTable kAvx512VnniTable;
 extern const KernelTable kNeonTable;
 extern const KernelTable kDotprodTable;
+extern const KernelTable kI8mmTable;
 
 }  // namespace tessera::kernels

@@ -25,6 +25,9 @@ TEST(KernelsDispatch, ScalarIsLastAndAlwaysUsable) {
         if (isa.name == "avx512vnni") {
             EXPECT_EQ(isa.usable, cpu_features().avx512_vnni);
         }
+        if (isa.name == "i8mm") {
+            EXPECT_EQ(isa.usable, cpu_features().i8mm);
+        }
         if (isa.name == "dotprod") {
             EXPECT_EQ(isa.usable, cpu_features().dotprod);
         }

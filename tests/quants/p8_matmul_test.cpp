@@ -1,6 +1,8 @@
 // The packed product: the scalar table against the formula, every other table against the scalar one bit for
 // bit.
 #include <cmath>
+#include <initializer_list>
+#include <string>
 
 #include "tests/quants/p8_support.h"
 
@@ -73,19 +75,40 @@ TEST(P8Matmul, TablesAgreeBitForBitInEveryShape) {
     }
 }
 
-/// Rows longer than a panel go on where they stopped.
+/// The first n_tok tokens of x give the first of `want`, whichever way that many are multiplied.
+void expect_first_tokens(const P8Type& t, const std::vector<uint8_t>& packed, const Tokens& x,
+                         const std::vector<float>& want, int64_t n_rows,
+                         std::initializer_list<int64_t> n_toks) {
+    for (const KernelTable* table : vector_tables()) {
+        for (const int64_t n_tok : n_toks) {
+            const std::vector<float> got = multiply(t, *table, packed, x, n_rows, n_tok, n_rows);
+            ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * got.size()))
+                << table->name << ' ' << t.name << " tokens " << n_tok;
+        }
+    }
+}
+
+/// Rows longer than a panel go on where they stopped, in the short panels of few tokens and in the long ones.
 TEST(P8Matmul, LongRowsAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
-        const int64_t n_k = 2 * 4096 + 512, n_rows = 32, n_tok = 6;
+        const int64_t n_k = 2 * 4096 + 512, n_rows = 16, n_tok = 34;
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 21), n_k);
         const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 22);
-        const std::vector<float> want = multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows);
-        for (const KernelTable* table : vector_tables()) {
-            const std::vector<float> got = multiply(t, *table, packed, x, n_rows, n_tok, n_rows);
-            EXPECT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * want.size()))
-                << table->name << ' ' << t.name;
-        }
+        expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
+                            {6, 11, n_tok});
+    }
+}
+
+/// More tokens than are widened at a time.
+TEST(P8Matmul, ManyTokensAgreeBitForBit) {
+    for (const P8Type& t : p8_types()) {
+        const int64_t n_k = 1024, n_rows = 16, n_tok = 259;
+        const std::vector<uint8_t> packed =
+            pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 51), n_k);
+        const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 52);
+        expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
+                            {n_tok});
     }
 }
 
@@ -97,16 +120,11 @@ TEST(P8Matmul, ExtremesAgreeBitForBit) {
             const std::vector<uint8_t> packed =
                 pack_rows(t, scalar(), make_rows(t, n_rows, n_k, weights, 31), n_k);
             for (const Fill acts : {Fill::Random, Fill::Largest, Fill::Smallest, Fill::Extremes}) {
-                const Tokens x = make_tokens(7, n_k, acts, 32);
-                for (const int64_t n_tok : {1, 2, 3, 7}) {
-                    const std::vector<float> want = multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows);
-                    for (const KernelTable* table : vector_tables()) {
-                        const std::vector<float> got = multiply(t, *table, packed, x, n_rows, n_tok, n_rows);
-                        ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * want.size()))
-                            << table->name << ' ' << t.name << " fill " << static_cast<int>(weights) << '/'
-                            << static_cast<int>(acts) << " tokens " << n_tok;
-                    }
-                }
+                const Tokens x = make_tokens(11, n_k, acts, 32);
+                SCOPED_TRACE("fills " + std::to_string(static_cast<int>(weights)) + " and " +
+                             std::to_string(static_cast<int>(acts)));
+                expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, 11, n_rows),
+                                    n_rows, {1, 2, 3, 7, 11});
             }
         }
     }

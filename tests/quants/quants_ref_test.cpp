@@ -44,6 +44,16 @@ std::vector<float> round_trip(const TypeInfo& info, const std::vector<float>& x,
     return y;
 }
 
+/// There and back with the encoder of one pass.
+std::vector<float> stored(const TypeInfo& info, const std::vector<float>& x) {
+    const int64_t n = static_cast<int64_t>(x.size());
+    std::vector<uint8_t> blocks(static_cast<size_t>(info.row_bytes(n)));
+    std::vector<float> y(x.size());
+    info.store(x.data(), blocks.data(), n);
+    info.dequantize(blocks.data(), y.data(), n);
+    return y;
+}
+
 /// sqrt(sum w e^2 / sum w x^2)
 double relative_error(const std::vector<float>& x, const std::vector<float>& y, const std::vector<float>& w) {
     double error = 0, norm = 0;
@@ -294,7 +304,7 @@ TEST(QuantsEncode, Q8RoundsToTheNearestLevel) {
         const int exponent = static_cast<int>(i / 32) % 40 - 20;
         x[i] = std::ldexp(static_cast<float>(2 * rng.next_double() - 1), exponent);
     }
-    const std::vector<float> y = round_trip(type_info(Type::Q8_0), x);
+    const std::vector<float> y = stored(type_info(Type::Q8_0), x);
     for (size_t first = 0; first < x.size(); first += 32) {
         float largest = 0;
         for (size_t i = first; i < first + 32; i++) largest = std::max(largest, std::fabs(x[i]));
@@ -311,13 +321,13 @@ TEST(QuantsEncode, Q8ExtremesStayDefined) {
     for (const float bad : {inf, -inf, nan}) {
         std::vector<float> x(64, 1.0f);
         x[5] = bad;
-        const std::vector<float> y = round_trip(info, x);
+        const std::vector<float> y = stored(info, x);
         EXPECT_TRUE(std::all_of(y.begin(), y.begin() + 32, [](float v) { return std::isnan(v); }));
         EXPECT_TRUE(std::all_of(y.begin() + 32, y.end(), [](float v) { return std::fabs(v - 1) < 0.005f; }));
     }
     const float most = std::numeric_limits<float>::max();
-    for (const float v : round_trip(info, std::vector<float>(32, -most))) EXPECT_EQ(v, -127 * 65504.0f);
-    for (const float v : round_trip(info, std::vector<float>(32, 1e-30f))) EXPECT_EQ(v, 0);
+    for (const float v : stored(info, std::vector<float>(32, -most))) EXPECT_EQ(v, -127 * 65504.0f);
+    for (const float v : stored(info, std::vector<float>(32, 1e-30f))) EXPECT_EQ(v, 0);
 }
 
 }  // namespace

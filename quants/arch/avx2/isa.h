@@ -106,10 +106,6 @@ struct Avx2Isa {
         return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
     }
     TSR_INLINE Wide load_half(const uint16_t* p) { return {load_half8(p), load_half8(p + 8)}; }
-    TSR_INLINE __m256 load_int8x8(const int8_t* p) {
-        return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
-    }
-    TSR_INLINE Wide load_int8(const int8_t* p) { return {load_int8x8(p), load_int8x8(p + 8)}; }
     TSR_INLINE void store_half8(uint16_t* p, __m256 a) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                          _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -118,6 +114,33 @@ struct Avx2Isa {
         store_half8(p, a.lo);
         store_half8(p + 8, a.hi);
     }
+
+    using Pair = __m256i;
+    struct Pairs {
+        __m256i lo, hi;
+    };
+    struct Sums {
+        __m256i lo, hi;
+    };
+    TSR_INLINE void store_int16(int16_t* p, Wide a) {
+        const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
+    }
+    TSR_INLINE Sums no_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+    TSR_INLINE __m256i widen16(const int8_t* p) {
+        return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
+    TSR_INLINE Pairs load_int8_pairs(const int8_t* p) { return {widen16(p), widen16(p + 16)}; }
+    TSR_INLINE Pair set1_pair(const int16_t* p) {
+        int32_t pair;
+        memcpy(&pair, p, sizeof pair);
+        return _mm256_set1_epi32(pair);
+    }
+    TSR_INLINE Sums add_dots(Sums a, Pairs v, Pair w) {
+        return {_mm256_add_epi32(a.lo, _mm256_madd_epi16(v.lo, w)),
+                _mm256_add_epi32(a.hi, _mm256_madd_epi16(v.hi, w))};
+    }
+    TSR_INLINE Wide to_wide(Sums a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 
     // ---- one number of each of kRowLanes weight rows
 

@@ -6,6 +6,8 @@
 #include "quants/arch/avx2/isa.h"
 #include "quants/arch/avx2/p8.h"
 #include "quants/arch/avxvnni/p8.h"
+#define TSR_ENCODE_SET avx2
+#include "quants/encode/set_encoders.inl"
 #include "quants/kernels/matmul.inl"
 #include "quants/kernels/unpack.inl"
 
@@ -26,6 +28,7 @@ constexpr KernelTable make_table(const char* name) {
 #undef TSR_WEIGHT
     table.gemm_panel = gemm_panel<Avx2Isa>;
     avx2::set_packed(table);
+    set_encoders(table);
     return table;
 }
 

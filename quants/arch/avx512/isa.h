@@ -60,14 +60,28 @@ struct Avx512Isa : Avx2Isa {
     TSR_INLINE Wide load_half(const uint16_t* p) {
         return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     }
-    TSR_INLINE Wide load_int8(const int8_t* p) {
-        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-        return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
-    }
     TSR_INLINE void store_half(uint16_t* p, Wide a) {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                             _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     }
+
+    using Pair = __m512i;
+    using Pairs = __m512i;
+    using Sums = __m512i;
+    TSR_INLINE void store_int16(int16_t* p, Wide a) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(a)));
+    }
+    TSR_INLINE Sums no_sums() { return _mm512_setzero_si512(); }
+    TSR_INLINE Pairs load_int8_pairs(const int8_t* p) {
+        return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
+    TSR_INLINE Pair set1_pair(const int16_t* p) {
+        int32_t pair;
+        memcpy(&pair, p, sizeof pair);
+        return _mm512_set1_epi32(pair);
+    }
+    TSR_INLINE Sums add_dots(Sums a, Pairs v, Pair w) { return _mm512_dpwssd_epi32(a, v, w); }
+    TSR_INLINE Wide to_wide(Sums a) { return _mm512_cvtepi32_ps(a); }
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include "quants/arch/avx2/p8.h"
 #include "quants/arch/avx512/isa.h"
 #include "quants/arch/avx512/p8.h"
+#define TSR_ENCODE_SET avx2
+#include "quants/encode/set_encoders.inl"
 #include "quants/kernels/matmul.inl"
 #include "quants/kernels/unpack.inl"
 
@@ -26,6 +28,7 @@ constexpr KernelTable make_table() {
     table.gemm_panel = gemm_panel<Avx512Isa>;
     avx2::set_packed(table);
     avx512::set_products(table);
+    set_encoders(table);
     return table;
 }
 

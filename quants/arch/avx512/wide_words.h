@@ -30,18 +30,19 @@ struct WideVectors {
     using Part = WideInt;
     using Sum = WideFlt;
     static constexpr int kGroups = 2;
+    static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
     static constexpr int kTile = 6;
 
     TSR_INLINE Int load(const void* p) { return load_wide(p); }
     TSR_INLINE Flt load_float(const float* p) { return load_wide_float(p); }
-    TSR_INLINE Int splat4(const void* p) {
+    TSR_INLINE Int splat4(const void* p, int64_t) {
         int32_t v;
         __builtin_memcpy(&v, p, sizeof v);
         return splat_wide(v);
     }
-    TSR_INLINE Flt splat_float(const float* p) { return splat_wide_float(*p); }
+    TSR_INLINE Flt splat_float(const float* p, int64_t) { return splat_wide_float(*p); }
     TSR_INLINE Flt no_float() { return splat_wide_float(0.0f); }
-    TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
+    TSR_INLINE Act act_group(const int8_t* q, int64_t, int g) { return splat4(q + 4 * g, 0); }
     TSR_INLINE Int splat_scale(int v) { return as_bits(splat_wide_float(static_cast<float>(v))); }
     TSR_INLINE WideScale scale(Int scale) {
         return {as_float(scale), mul(as_float(scale), splat_wide_float(-kBias))};

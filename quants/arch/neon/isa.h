@@ -143,11 +143,41 @@ struct NeonIsa {
         vst1q_u16(p, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(w.a), w.b)));
         vst1q_u16(p + 8, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(w.c), w.d)));
     }
-    TSR_INLINE Wide load_int8(const int8_t* p) {
-        const int8x16_t bytes = vld1q_s8(p);
-        const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
-        return {vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_high_s16(low)),
-                vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_high_s16(high))};
+
+    using Pair = int16x4_t;
+    struct Pairs {
+        int16x8_t even_low, even_high, odd_low, odd_high;
+    };
+    struct Sums {
+        int32x4_t a, b, c, d;
+    };
+    TSR_INLINE void store_int16(int16_t* p, Wide w) {
+        vst1q_s16(p, vcombine_s16(vmovn_s32(vcvtnq_s32_f32(w.a)), vmovn_s32(vcvtnq_s32_f32(w.b))));
+        vst1q_s16(p + 8, vcombine_s16(vmovn_s32(vcvtnq_s32_f32(w.c)), vmovn_s32(vcvtnq_s32_f32(w.d))));
+    }
+    TSR_INLINE Sums no_sums() { return {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)}; }
+    TSR_INLINE Pairs load_int8_pairs(const int8_t* p) {
+        const int8x16x2_t v = vld2q_s8(p);
+        return {vmovl_s8(vget_low_s8(v.val[0])), vmovl_high_s8(v.val[0]), vmovl_s8(vget_low_s8(v.val[1])),
+                vmovl_high_s8(v.val[1])};
+    }
+    TSR_INLINE Pair set1_pair(const int16_t* p) {
+        uint32_t pair;
+        memcpy(&pair, p, sizeof pair);
+        return vreinterpret_s16_u32(vdup_n_u32(pair));
+    }
+    TSR_INLINE int32x4_t low_dots(int32x4_t a, int16x8_t even, int16x8_t odd, Pair w) {
+        return vmlal_lane_s16(vmlal_lane_s16(a, vget_low_s16(even), w, 0), vget_low_s16(odd), w, 1);
+    }
+    TSR_INLINE int32x4_t high_dots(int32x4_t a, int16x8_t even, int16x8_t odd, Pair w) {
+        return vmlal_high_lane_s16(vmlal_high_lane_s16(a, even, w, 0), odd, w, 1);
+    }
+    TSR_INLINE Sums add_dots(Sums s, Pairs v, Pair w) {
+        return {low_dots(s.a, v.even_low, v.odd_low, w), high_dots(s.b, v.even_low, v.odd_low, w),
+                low_dots(s.c, v.even_high, v.odd_high, w), high_dots(s.d, v.even_high, v.odd_high, w)};
+    }
+    TSR_INLINE Wide to_wide(Sums s) {
+        return {vcvtq_f32_s32(s.a), vcvtq_f32_s32(s.b), vcvtq_f32_s32(s.c), vcvtq_f32_s32(s.d)};
     }
 
     // ---- one number of each of kRowLanes weight rows

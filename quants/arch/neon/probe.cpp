@@ -1,10 +1,12 @@
-// The limits of NEON, with and without dot products. The empty assembly makes the compiler think that a value
-// changed, so that it neither drops the work nor moves it out of the loop; it costs no instruction.
+// The limits of NEON, without and with dot products and 8-bit matrix products. The empty assembly makes the
+// compiler think that a value changed, so that it neither drops the work nor moves it out of the loop; it
+// costs no instruction.
 #include "quants/kernels/probe.h"
 
 #include <arm_neon.h>
 
 #include "quants/arch/dotprod/probe.h"
+#include "quants/arch/i8mm/probe.h"
 #include "quants/kernels/inline.h"
 
 namespace tessera::kernels {
@@ -82,5 +84,9 @@ constinit const ProbeTable kDotprodProbe = {.name = "dotprod",
                                             .read = read,
                                             .int8 = {dotprod::int8_chain, dotprod::kInt8MacsPerRound},
                                             .fma = {fma_chain, kChains * 4}};
+constinit const ProbeTable kI8mmProbe = {.name = "i8mm",
+                                         .read = read,
+                                         .int8 = {i8mm::int8_chain, i8mm::kInt8MacsPerRound},
+                                         .fma = {fma_chain, kChains * 4}};
 
 }  // namespace tessera::kernels

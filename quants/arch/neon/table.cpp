@@ -1,11 +1,14 @@
-// The kernel table of NEON, which every AArch64 processor has, and the one that differs from it only by
-// packed products made of dot product instructions (quants/arch/dotprod). The units of these folders include
-// no std headers and define nothing but tables and the packed functions (p8.h) outside their anonymous
-// namespaces. The kernels: quants/kernels/*.inl.
+// The kernel table of NEON, which every AArch64 processor has, and those that differ from it only by packed
+// products made of dot product instructions (quants/arch/dotprod) and of 8-bit matrix instructions
+// (quants/arch/i8mm). The units of these folders include no std headers and define nothing but tables and the
+// packed functions (p8.h) outside their anonymous namespaces. The kernels: quants/kernels/*.inl.
 #include "quants/kernels/table.h"
 #include "quants/arch/dotprod/p8.h"
+#include "quants/arch/i8mm/p8.h"
 #include "quants/arch/neon/isa.h"
 #include "quants/arch/neon/p8.h"
+#define TSR_ENCODE_SET baseline
+#include "quants/encode/set_encoders.inl"
 #include "quants/kernels/matmul.inl"
 #include "quants/kernels/unpack.inl"
 
@@ -26,6 +29,7 @@ constexpr KernelTable make_table(const char* name) {
 #undef TSR_WEIGHT
     table.gemm_panel = gemm_panel<NeonIsa>;
     neon::set_packed(table);
+    set_encoders(table);
     return table;
 }
 
@@ -35,9 +39,16 @@ constexpr KernelTable make_dotprod_table() {
     return table;
 }
 
+constexpr KernelTable make_i8mm_table() {
+    KernelTable table = make_table("i8mm");
+    i8mm::set_products(table);
+    return table;
+}
+
 }  // namespace
 
 constinit const KernelTable kNeonTable = make_table("neon");
 constinit const KernelTable kDotprodTable = make_dotprod_table();
+constinit const KernelTable kI8mmTable = make_i8mm_table();
 
 }  // namespace tessera::kernels

@@ -12,6 +12,8 @@ namespace {
 
 struct ScalarIsa {
     static constexpr int kWide = 16;
+    static constexpr int kTileTokens = 1;
+    static constexpr int kGemmPanels = 1;
     struct Wide {
         float lane[16];
     };
@@ -172,13 +174,41 @@ struct ScalarIsa {
         for (int i = 0; i < kWide; i++) r.lane[i] = half_to_float(p[i]);
         return r;
     }
-    TSR_INLINE Wide load_int8(const int8_t* p) {
-        Wide r;
-        for (int i = 0; i < kWide; i++) r.lane[i] = static_cast<float>(p[i]);
-        return r;
-    }
     TSR_INLINE void store_half(uint16_t* p, const Wide& a) {
         for (int i = 0; i < kWide; i++) p[i] = float_to_half(a.lane[i]);
+    }
+
+    /// Products of int8 and int16 in pairs, summed exactly: 16 pairs (2 i, 2 i + 1), one that all lanes
+    /// share, and a sum of each lane.
+    struct Pairs {
+        int8_t at[2 * kWide];
+    };
+    struct Pair {
+        int16_t at[2];
+    };
+    struct Sums {
+        int32_t lane[16];
+    };
+    /// To the nearest integer, ties to even; |a| <= 32767. A NaN becomes anything.
+    TSR_INLINE void store_int16(int16_t* p, const Wide& a) {
+        for (int i = 0; i < kWide; i++)
+            p[i] = static_cast<int16_t>(static_cast<uint16_t>(bits(a.lane[i] + 0x1.8p23f)));
+    }
+    TSR_INLINE Sums no_sums() { return {}; }
+    TSR_INLINE Pairs load_int8_pairs(const int8_t* p) {
+        Pairs r;
+        memcpy(r.at, p, sizeof r.at);
+        return r;
+    }
+    TSR_INLINE Pair set1_pair(const int16_t* p) { return {{p[0], p[1]}}; }
+    TSR_INLINE Sums add_dots(Sums s, const Pairs& v, Pair w) {
+        for (int i = 0; i < kWide; i++) s.lane[i] += v.at[2 * i] * w.at[0] + v.at[2 * i + 1] * w.at[1];
+        return s;
+    }
+    TSR_INLINE Wide to_wide(const Sums& s) {
+        Wide r;
+        for (int i = 0; i < kWide; i++) r.lane[i] = static_cast<float>(s.lane[i]);
+        return r;
     }
 };
 

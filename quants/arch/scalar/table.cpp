@@ -2,6 +2,8 @@
 // equals bit for bit. Weights come from the reference decoders; clarity before speed.
 #include "quants/kernels/table.h"
 #include "quants/arch/scalar/p8.h"
+#define TSR_ENCODE_SET baseline
+#include "quants/encode/set_encoders.inl"
 #include "quants/kernels/formats.h"
 
 namespace tessera::kernels {
@@ -47,6 +49,7 @@ constexpr KernelTable make_table() {
 #undef TSR_WEIGHT
     table.gemm_panel = gemm_panel;
     scalar::set_packed(table);
+    set_encoders(table);
     return table;
 }
 

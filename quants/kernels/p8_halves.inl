@@ -1,0 +1,121 @@
+// The product of weights that fill a byte, where products of bytes would overflow a halfword (AVX2): panels
+// of halfwords times activations widened to halfwords take a multiplication less a weight than two planes of
+// bytes. For many tokens only; few go through the byte planes of p8_tile.inl, which this follows. Over the
+// verbs of the unit that includes this and those of its halves.h.
+namespace tessera::kernels {
+namespace {
+
+/// The vectors of a panel of halfwords.
+struct HalfVectors : OwnVectors {
+    static constexpr int kActBytes = 2;
+    using Sum = Flt;
+};
+
+/// A type's units as planes of halfwords: plane p of a group has its k = 2 p and 2 p + 1.
+template <class F>
+struct UnpackHalves : Unpack<F> {
+    static constexpr int kPlanes = 2, kZero = 0, kScales = F::kSuper ? 1 : 0;
+    static constexpr bool kZeroScaled = false;
+    TSR_INLINE Int operand(const uint8_t* block, int g, int plane) {
+        return widened(Unpack<F>::weight(block, g), plane);
+    }
+    /// As floats.
+    TSR_INLINE Int scale(const uint8_t*, [[maybe_unused]] const typename Unpack<F>::Head& head,
+                         [[maybe_unused]] int b, int) {
+        if constexpr (kScales == 0) {
+            return none();
+        } else {
+            return load_i8_floats(head.scale + 8 * b);
+        }
+    }
+};
+
+template <class F>
+using HalfPanel = Panel<UnpackHalves<F>, HalfVectors>;
+
+/// sum[t][r] = the exact sums of one block, which floats still hold. q: 32 halfwords a token.
+template <class F, int R, int T>
+TSR_INLINE void block_sums(const HalfPanel<F>& s, int b, const int8_t* q, const int16_t*, const TileAct& x,
+                           Flt (&sum)[T][R]) {
+    using P = HalfPanel<F>;
+    Int part[T][R];
+    TSR_UNROLL
+    for (int i = 0; i < 16; i++) {
+        Int w[R];
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) w[r] = P::operand(s, r, i / 2, i % 2);
+        TSR_UNROLL
+        for (int t = 0; t < T; t++) {
+            const Int a = splat4(q + t * x.q_stride + 4 * i);
+            TSR_UNROLL
+            for (int r = 0; r < R; r++) {
+                const Int product = dot_halves(w[r], a);
+                part[t][r] = i == 0 ? product : add32(part[t][r], product);
+                pin(part[t][r]);
+            }
+        }
+    }
+    TSR_UNROLL
+    for (int r = 0; r < R; r++) {
+        TSR_UNROLL
+        for (int t = 0; t < T; t++) {
+            sum[t][r] = to_float(part[t][r]);
+            if constexpr (F::kSuper) sum[t][r] = mul(sum[t][r], as_float(P::scale(s, r, b, 0)));
+        }
+    }
+}
+
+/// Tokens and k that are widened at a time: 256 KiB, read by all rows while they are in L2, where a stretch
+/// of four tokens and the panel stay in L1.
+constexpr int64_t kHalfTokens = 256, kHalfK = 512;
+
+/// What of the scratch activations take; the panel is behind.
+constexpr int64_t kHalfActBytes = kHalfTokens * kHalfK * 2;
+
+/// Panels of the rows 0 .. n_rows times the activations from `token` on, whose widened k are at `wide`.
+template <class F>
+void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64_t count, int64_t token,
+                 int64_t n_tok) {
+    using P = HalfPanel<F>;
+    static_assert(kHalfActBytes + kHalfK / F::kUnitK * P::kUnitBytes <=
+                  static_cast<int64_t>(kPackedScratchBytes));
+    const int64_t group_bytes = a.n_k / F::kUnitK * F::kUnitBytes;
+    const auto* wide = static_cast<const int8_t*>(a.scratch);
+    uint8_t* panel = static_cast<uint8_t*>(a.scratch) + kHalfActBytes;
+    for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) {
+        const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
+        write_panel<P>(open_stream<UnpackHalves<F>, 2>(group, group_bytes, first), count, panel);
+        each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
+            TileAct x = tile_act(a.x, token + t, first * F::kUnitK);
+            x.q = wide + t * 2 * kHalfK;
+            x.q_stride = 2 * kHalfK;
+            tile<F, 2, T>(P{panel}, count, x, a.y + (token + t) * a.y_stride + row, a.y_stride, first != 0);
+        });
+    }
+}
+
+/// Up to this many tokens go through the planes of bytes.
+constexpr int kHalfFewTokens = 6;
+
+/// packed_matmul of p8_tile.inl for these types.
+template <class F>
+void packed_matmul_halves(const PackedMatmulArgs& a) {
+    if (a.n_tok <= kHalfFewTokens) return stream_rows<F>(a, 0);
+    const int64_t n_rows = a.n_rows / (2 * kGroupRows) * (2 * kGroupRows);
+    for (int64_t token = 0; token < a.n_tok && n_rows != 0; token += kHalfTokens) {
+        const int64_t n_tok = a.n_tok - token < kHalfTokens ? a.n_tok - token : kHalfTokens;
+        for (int64_t k = 0; k < a.n_k; k += kHalfK) {
+            const int64_t n_k = a.n_k - k < kHalfK ? a.n_k - k : kHalfK;
+            for (int64_t t = 0; t < n_tok; t++) {
+                const int8_t* q = a.x.q + (token + t) * a.x.q_stride + k;
+                uint8_t* wide = static_cast<uint8_t*>(a.scratch) + t * 2 * kHalfK;
+                for (int64_t i = 0; i < n_k; i += 16) store(wide + 2 * i, load_i8_halves(q + i));
+            }
+            half_panels<F>(a, n_rows, k / F::kUnitK, n_k / F::kUnitK, token, n_tok);
+        }
+    }
+    if (n_rows < a.n_rows) stream_rows<F>(a, n_rows);
+}
+
+}  // namespace
+}  // namespace tessera::kernels
