@@ -30,5 +30,11 @@ class Scheme {
 
 /// SentencePiece BPE with byte fallback: `tokenizer.ggml.model` "llama".
 Result<std::unique_ptr<Scheme>> create_spm_scheme(const Vocab& vocab, const gguf::File& file);
+/// Byte-level BPE with the pre-tokenizer that `tokenizer.ggml.pre` names: "gpt2".
+Result<std::unique_ptr<Scheme>> create_bpe_scheme(const Vocab& vocab, const gguf::File& file);
+/// SentencePiece Unigram: "t5".
+Result<std::unique_ptr<Scheme>> create_unigram_scheme(const Vocab& vocab, const gguf::File& file);
+/// WordPiece over lower-cased text: "bert".
+Result<std::unique_ptr<Scheme>> create_wordpiece_scheme(const Vocab& vocab, const gguf::File& file);
 
 }  // namespace tessera::text

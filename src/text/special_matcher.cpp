@@ -13,7 +13,8 @@ SpecialMatcher::SpecialMatcher(const Vocab& vocab) {
         const bool user_defined = type == TokenType::UserDefined;
         const std::string_view spelling = vocab.text(id);
         // A spelling that is not UTF-8 could match a part of a character.
-        if ((user_defined || vocab.is_hidden(id)) && !spelling.empty() && utf8::is_valid(spelling))
+        if ((user_defined || vocab.is_hidden(id)) && !spelling.empty() &&
+            spelling.size() <= kMaxSpellingBytes && utf8::is_valid(spelling))
             insert(spelling, id, user_defined);
     }
 }

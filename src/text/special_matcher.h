@@ -10,10 +10,12 @@
 
 namespace tessera::text {
 
-/// A byte trie over the spellings of Control, Unknown and UserDefined tokens. Immutable; any number of
-/// threads.
+/// A byte trie over the spellings of Control, Unknown and UserDefined tokens, up to kMaxSpellingBytes long
+/// (no longer one is known, and they would cost any text time). Immutable; any number of threads.
 class SpecialMatcher {
   public:
+    static constexpr size_t kMaxSpellingBytes = 512;
+
     explicit SpecialMatcher(const Vocab& vocab);
 
     struct Match {

@@ -1,155 +1,125 @@
-// SentencePiece BPE vocabularies through libsentencepiece; the only source that includes it. A GGUF file
-// holds the pieces but not the model file they came from, so the library's serialized form is written anew:
-// with identity normalization (this file prepares the text itself) and with every entry the library would
-// refuse renamed. Next: safe_cuts.h (why long texts may be cut), tokenizer.cpp (special tokens, which never
-// get here).
-#include <sentencepiece_processor.h>
-
+// SentencePiece BPE: characters merge into the piece with the best score, the leftmost among equals, as
+// libsentencepiece does it (the tests compare), but in linear time for runs of one character too. Spaces are
+// U+2581 in pieces. What a text's characters cannot express becomes byte tokens or the unknown token. Next:
+// merge_loop.h, safe_cuts.h (why long texts may be cut), tokenizer.cpp (special tokens, which never get
+// here).
+#include <algorithm>
 #include <array>
-#include <bit>
-#include <exception>
-#include <new>
 #include <unordered_map>
 
 #include "common/strings.h"
 #include "common/utf8.h"
+#include "src/text/merge_loop.h"
 #include "src/text/safe_cuts.h"
 #include "src/text/scheme.h"
+#include "src/text/scratch_pool.h"
+#include "src/text/space_symbol.h"
+#include "src/text/text_index.h"
+#include "src/text/valid_runs.h"
+#include "src/text/word_cache.h"
 
 namespace tessera::text {
 
 namespace {
 
-constexpr std::string_view kSpaceSymbol = "▁";      // U+2581, which stands for a space in pieces
-constexpr size_t kMaxRunBytes = size_t{16} << 20;   // the library needs some 130 bytes of memory for each
-constexpr size_t kMaxPieceBytes = 4096;             // longer pieces are refused by some of its versions
+constexpr size_t kMaxRunBytes = size_t{1} << 30;    // three times as much with its spaces spelled out
+constexpr size_t kMaxPieceBytes = 4096;             // longer pieces do not count
 constexpr size_t kMaxUnusedWork = size_t{1} << 26;  // bytes looked at before Unused pieces count as formable
+constexpr size_t kKeepSymbols = size_t{1} << 16;
 
-// The message and field numbers of sentencepiece_model.proto that are written here.
-enum class Field : uint32_t {
-    ModelPieces = 1,
-    ModelTrainerSpec = 2,
-    ModelNormalizerSpec = 3,
-    PieceText = 1,
-    PieceScore = 2,
-    PieceType = 3,
-    TrainerModelType = 3,
-    TrainerByteFallback = 35,
-    NormalizerName = 1,
-    NormalizerAddDummyPrefix = 3,
-    NormalizerRemoveExtraWhitespaces = 4,
-    NormalizerEscapeWhitespaces = 5,
-};
-constexpr uint64_t kModelTypeBpe = 2;
-
-/// Protocol buffers' wire format, as far as it is needed.
-class ProtoWriter {
+class SpmScheme final : public Scheme {
   public:
-    void number(Field field, uint64_t value) {
-        varint(static_cast<uint64_t>(field) << 3);
-        varint(value);
+    explicit SpmScheme(const Vocab& vocab) : vocab_(vocab) { byte_ids_.fill(kNoToken); }
+
+    Result<void> load();
+
+    Result<void> encode_fragment(std::string_view text, bool at_boundary,
+                                 std::vector<int32_t>& ids) const override;
+
+    void append_bytes(int32_t id, std::string& out) const override {
+        append_with_spaces(vocab_.text(id), out);
     }
-    void real(Field field, float value) {
-        varint(static_cast<uint64_t>(field) << 3 | 5);
-        const auto bits = std::bit_cast<std::array<char, sizeof(float)>>(value);
-        bytes_.append(bits.data(), bits.size());
-    }
-    void text(Field field, std::string_view value) {
-        varint(static_cast<uint64_t>(field) << 3 | 2);
-        varint(value.size());
-        bytes_ += value;
-    }
-    void message(Field field, const ProtoWriter& value) { text(field, value.bytes_); }
-    const std::string& bytes() const { return bytes_; }
 
   private:
-    void varint(uint64_t value) {
-        for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-        bytes_ += static_cast<char>(value);
-    }
-    std::string bytes_;
-};
+    /// How an Unused piece came about last, by its id: its left part's length in bytes.
+    using Splits = std::unordered_map<int32_t, uint32_t>;
 
-void append_piece(ProtoWriter& model, std::string_view text, float score, TokenType type) {
-    ProtoWriter piece;
-    piece.text(Field::PieceText, text);
-    piece.real(Field::PieceScore, score);
-    piece.number(Field::PieceType, static_cast<uint64_t>(type));  // the two numberings are the same
-    model.message(Field::ModelPieces, piece);
-}
+    struct Scratch {
+        WordCache cache;
+        MergeLoop loop;
+        std::vector<Symbol> symbols;
+        std::string spelled;  // a run with its spaces as U+2581
+        Splits splits;
+        size_t first = 0;  // of the ids of this fragment
+    };
 
-std::string byte_piece(int byte) { return strf("<0x%02X>", static_cast<unsigned>(byte)); }
-
-/// What the library is told about a vocabulary: which entries take part in merging, and under which name.
-class ModelBuilder {
-  public:
-    explicit ModelBuilder(const Vocab& vocab);
-
-    /// The serialized model. Its piece i is token ids()[i].
-    std::string serialize();
-    const std::vector<int32_t>& ids() const { return ids_; }
-    SafeCuts take_cuts() { return std::move(cuts_); }
-    /// False when an Unused piece can come out of merging: the library then splits it again by what it saw
-    /// last anywhere in the text, which ties distant places together.
-    bool may_cut() const { return may_cut_; }
-    /// The token of each byte, or what stands for it; kNoToken when nothing does.
-    const std::array<int32_t, 256>& byte_ids() const { return byte_ids_; }
-
-  private:
-    bool merges(int32_t id) const;
     bool can_be_formed(std::string_view piece) const;
-    int32_t unknown_token() const;
-    std::string_view name_and_type(int32_t id, TokenType& type, std::string& storage) const;
+    void load_unknown_token();
+    void load_orders();
+    void encode_valid(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const;
+    void encode_run(std::string_view run, Scratch& scratch, std::vector<int32_t>& ids) const;
+    Merge merge_of(const Symbol& left, const Symbol& right, Scratch& scratch) const;
+    void append_piece(std::string_view piece, const Scratch& scratch, std::vector<int32_t>& ids) const;
+    void append_bytes_of(std::string_view text, size_t first, std::vector<int32_t>& ids) const;
 
     const Vocab& vocab_;
-    std::unordered_map<std::string_view, int32_t>
-        pieces_;  // the entries that merging works on, each text once
-    std::array<int32_t, 256> byte_ids_;
-    int32_t n_bytes_ = 0;  // how many of byte_ids_ are Byte tokens
-    int32_t unk_ = kNoToken;
+    TextIndex pieces_;                   // the Normal and Unused ones, each text once
+    std::vector<uint32_t> orders_;       // of each token: the better its score, the lower
+    std::array<int32_t, 256> byte_ids_;  // the token of each byte, or what stands for it
+    int n_byte_tokens_ = 0;
+    int32_t unknown_ = kNoToken;
+    size_t max_piece_bytes_ = 0;
+    /// False when an Unused piece can come out of merging: it is then taken apart by how one like it came
+    /// about last anywhere in the text, which ties distant places together.
     bool may_cut_ = true;
     SafeCuts cuts_;
-    std::vector<int32_t> ids_;
+    mutable ScratchPool<Scratch> pool_;
 };
 
-ModelBuilder::ModelBuilder(const Vocab& vocab) : vocab_(vocab) {
-    byte_ids_.fill(kNoToken);
-    for (int32_t id = 0; id < vocab.size(); id++) {
-        const std::string_view text = vocab.text(id);
-        const TokenType type = vocab.type(id);
+Result<void> SpmScheme::load() {
+    pieces_.reserve(static_cast<size_t>(vocab_.size()));
+    for (int32_t id = 0; id < vocab_.size(); id++) {
+        const std::string_view text = vocab_.text(id);
+        const TokenType type = vocab_.type(id);
         if (type == TokenType::Byte) {
-            int32_t& byte_id = byte_ids_[vocab.byte_of(id)];
+            int32_t& byte_id = byte_ids_[vocab_.byte_of(id)];
             if (byte_id != kNoToken) continue;
             byte_id = id;
-            n_bytes_++;
+            n_byte_tokens_++;
         } else if ((type == TokenType::Normal || type == TokenType::Unused) && !text.empty() &&
-                   text.size() <= kMaxPieceBytes) {
-            pieces_.try_emplace(text, id);
+                   text.size() <= kMaxPieceBytes && pieces_.find(text) == kNoToken) {
+            pieces_.add(text, id);
+            cuts_.add_piece(text);
+            max_piece_bytes_ = std::max(max_piece_bytes_, text.size());
         }
     }
-    unk_ = unknown_token();
+    cuts_.finish();
     size_t work = 0;
-    for (const auto& [text, id] : pieces_) {
-        cuts_.add_piece(text);
-        if (vocab.type(id) != TokenType::Unused || !may_cut_) continue;
+    for (int32_t id = 0; id < vocab_.size() && may_cut_; id++) {
+        const std::string_view text = vocab_.text(id);
+        if (vocab_.type(id) != TokenType::Unused || pieces_.find(text) != id) continue;
         work += text.size() * text.size();
         may_cut_ = work <= kMaxUnusedWork && !can_be_formed(text);
     }
-    cuts_.finish();
+    load_unknown_token();
+    load_orders();
+    for (unsigned byte = 0; byte < 256; byte++) {
+        int32_t& id = byte_ids_[byte];
+        if (id == kNoToken) id = unknown_;
+        if (id == kNoToken)
+            return fail(
+                ErrorCode::Malformed,
+                "key 'tokenizer.ggml.tokens': expected 256 byte tokens or an unknown token; <0x%02X> and "
+                "an unknown token are absent, so that some text could not be expressed",
+                byte);
+    }
+    return {};
 }
 
-/// A piece's first spelling in the vocabulary; later ones can come out of no text.
-bool ModelBuilder::merges(int32_t id) const {
-    const TokenType type = vocab_.type(id);
-    if (type != TokenType::Normal && type != TokenType::Unused) return false;
-    const auto it = pieces_.find(vocab_.text(id));
-    return it != pieces_.end() && it->second == id;
-}
-
-bool ModelBuilder::can_be_formed(std::string_view piece) const {
+bool SpmScheme::can_be_formed(std::string_view piece) const {
     if (!utf8::is_valid(piece)) return false;
     const auto is_symbol = [&](std::string_view part) {
-        return utf8::decode(part).n_bytes == part.size() || pieces_.count(part) > 0;
+        return utf8::decode(part).n_bytes == part.size() || pieces_.find(part) != kNoToken;
     };
     for (size_t cut = utf8::decode(piece).n_bytes; cut < piece.size();
          cut += utf8::decode(piece.substr(cut)).n_bytes)
@@ -157,198 +127,137 @@ bool ModelBuilder::can_be_formed(std::string_view piece) const {
     return false;
 }
 
-int32_t ModelBuilder::unknown_token() const {
+/// The one the file names unless it is a piece or a byte, else the first typed so.
+void SpmScheme::load_unknown_token() {
     const int32_t named = vocab_.special().unk;
-    if (named != kNoToken && vocab_.type(named) != TokenType::Byte && !merges(named)) return named;
-    for (int32_t id = 0; id < vocab_.size(); id++)
-        if (vocab_.type(id) == TokenType::Unknown) return id;
-    return kNoToken;
+    if (named != kNoToken && vocab_.type(named) != TokenType::Byte &&
+        pieces_.find(vocab_.text(named)) != named)
+        unknown_ = named;
+    for (int32_t id = 0; id < vocab_.size() && unknown_ == kNoToken; id++)
+        if (vocab_.type(id) == TokenType::Unknown) unknown_ = id;
 }
 
-/// Entries that take no part get a name that no text contains (0xFF is in no UTF-8) and a type the library
-/// keeps out of merging.
-std::string_view ModelBuilder::name_and_type(int32_t id, TokenType& type, std::string& storage) const {
-    type = vocab_.type(id);
-    if (merges(id)) return vocab_.text(id);
-    if (type == TokenType::Byte && byte_ids_[vocab_.byte_of(id)] == id)
-        return storage = byte_piece(vocab_.byte_of(id));
-    type = id == unk_ ? TokenType::Unknown : TokenType::Control;
-    return storage = strf("\xFF%d", id);
-}
-
-std::string ModelBuilder::serialize() {
-    ProtoWriter model;
-    std::string storage;
+void SpmScheme::load_orders() {
+    std::vector<float> scores;
+    for (int32_t id = 0; id < vocab_.size(); id++) scores.push_back(vocab_.score(id));
+    std::sort(scores.begin(), scores.end(), std::greater<>());
+    scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
     for (int32_t id = 0; id < vocab_.size(); id++) {
-        TokenType type;
-        const std::string_view name = name_and_type(id, type, storage);
-        append_piece(model, name, vocab_.score(id), type);
-        ids_.push_back(id);
-    }
-    if (unk_ == kNoToken) {
-        append_piece(model, "\xFF", 0.0f, TokenType::Unknown);
-        ids_.push_back(kNoToken);
-    }
-    for (int byte = 0; byte < 256; byte++) {
-        int32_t& id = byte_ids_[static_cast<size_t>(byte)];
-        if (id != kNoToken) continue;
-        id = unk_;
-        if (n_bytes_ == 0) continue;
-        append_piece(model, byte_piece(byte), 0.0f, TokenType::Byte);
-        ids_.push_back(id);
-    }
-    ProtoWriter trainer, normalizer;
-    trainer.number(Field::TrainerModelType, kModelTypeBpe);
-    trainer.number(Field::TrainerByteFallback, n_bytes_ > 0);
-    normalizer.text(Field::NormalizerName, "identity");
-    normalizer.number(Field::NormalizerAddDummyPrefix, 0);
-    normalizer.number(Field::NormalizerRemoveExtraWhitespaces, 0);
-    normalizer.number(Field::NormalizerEscapeWhitespaces, 1);
-    model.message(Field::ModelTrainerSpec, trainer);
-    model.message(Field::ModelNormalizerSpec, normalizer);
-    return model.bytes();
-}
-
-/// Calls the library: its exceptions and its Status become our Error.
-template <class Fn>
-Result<void> guarded(const char* what, Fn&& fn) {
-    try {
-        const sentencepiece::util::Status status = fn();
-        if (status.ok()) return {};
-        return fail(ErrorCode::Internal, "SentencePiece failed to %s: %s", what, status.ToString().c_str());
-    } catch (const std::bad_alloc&) {
-        return fail(ErrorCode::OutOfMemory, "SentencePiece ran out of memory while it should %s", what);
-    } catch (const std::exception& e) {
-        return fail(ErrorCode::Internal, "SentencePiece failed to %s: %s", what, e.what());
+        const auto place = std::lower_bound(scores.begin(), scores.end(), vocab_.score(id), std::greater<>());
+        orders_.push_back(static_cast<uint32_t>(place - scores.begin()));
     }
 }
 
-/// Spaces in runs count as one, at both ends not at all.
-std::string collapse_spaces(std::string_view text) {
-    std::string out;
-    for (const char c : text)
-        if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
-    if (!out.empty() && out.back() == ' ') out.pop_back();
-    return out;
-}
-
-/// Ids of the short runs of one text seen so far: prose repeats its words.
-class RunCache {
-  public:
-    static constexpr size_t kMaxRunBytes = 64;
-
-    /// Null when absent.
-    const std::vector<int32_t>* find(std::string_view run) const {
-        const auto it = ids_.find(run);
-        return it == ids_.end() ? nullptr : &it->second;
-    }
-    /// `run` must stay valid as long as the cache.
-    void add(std::string_view run, std::vector<int32_t> ids) {
-        if (ids_.size() < kMaxRuns) ids_.emplace(run, std::move(ids));
-    }
-
-  private:
-    static constexpr size_t kMaxRuns = size_t{1} << 16;
-    std::unordered_map<std::string_view, std::vector<int32_t>> ids_;
-};
-
-class SpmScheme final : public Scheme {
-  public:
-    SpmScheme(const Vocab& vocab, ModelBuilder& builder) : vocab_(vocab), byte_ids_(builder.byte_ids()) {
-        ids_ = builder.ids();
-        may_cut_ = builder.may_cut();
-        cuts_ = builder.take_cuts();
-    }
-
-    Result<void> load(const std::string& serialized) {
-        return guarded("load the vocabulary", [&] { return processor_.LoadFromSerializedProto(serialized); });
-    }
-
-    Result<void> encode_fragment(std::string_view text, bool at_boundary,
-                                 std::vector<int32_t>& ids) const override {
-        std::string prepared = vocab_.remove_extra_whitespaces() ? collapse_spaces(text) : std::string(text);
-        if (prepared.empty()) return {};
-        if (at_boundary && vocab_.add_space_prefix()) prepared.insert(0, 1, ' ');
-        const std::string_view all = prepared;
-        RunCache cache;
-        for (size_t begin = 0, pos = 0; begin < all.size();) {
-            utf8::Decoded c{0, 0, true};
-            while (pos < all.size() && c.valid) {
-                const uint8_t byte = static_cast<uint8_t>(all[pos]);
-                c = byte < 0x80 ? utf8::Decoded{byte, 1, true} : utf8::decode(all.substr(pos));
-                if (c.valid) pos += c.n_bytes;
-            }
-            TSR_TRY_VOID(encode_valid(all.substr(begin, pos - begin), cache, ids));
-            // Bytes that are no character: each is its own token.
-            for (begin = pos; !c.valid && pos < begin + c.n_bytes; pos++) {
-                const int32_t id = byte_ids_[static_cast<uint8_t>(all[pos])];
-                if (id != kNoToken) ids.push_back(id);
-            }
-            begin = pos;
-        }
-        return {};
-    }
-
-    void append_bytes(int32_t id, std::string& out) const override {
-        std::string_view text = vocab_.text(id);
-        for (size_t at; (at = text.find(kSpaceSymbol)) != text.npos;
-             text.remove_prefix(at + kSpaceSymbol.size()))
-            (out += text.substr(0, at)) += ' ';
-        out += text;
-    }
-
-  private:
-    /// A valid text, in runs between which nothing merges.
-    Result<void> encode_valid(std::string_view text, RunCache& cache, std::vector<int32_t>& ids) const {
-        while (!text.empty()) {
-            const std::string_view run = text.substr(0, may_cut_ ? cuts_.first(text) : text.size());
-            text.remove_prefix(run.size());
-            if (const std::vector<int32_t>* known = cache.find(run)) {
-                ids.insert(ids.end(), known->begin(), known->end());
-                continue;
-            }
-            TSR_TRY(std::vector<int32_t> run_ids, encode_run(run));
-            ids.insert(ids.end(), run_ids.begin(), run_ids.end());
-            if (run.size() <= RunCache::kMaxRunBytes) cache.add(run, std::move(run_ids));
-        }
-        return {};
-    }
-
-    Result<std::vector<int32_t>> encode_run(std::string_view run) const {
+Result<void> SpmScheme::encode_fragment(std::string_view text, bool at_boundary,
+                                        std::vector<int32_t>& ids) const {
+    std::string prepared = vocab_.remove_extra_whitespaces() ? collapse_spaces(text) : std::string(text);
+    if (prepared.empty()) return {};
+    if (at_boundary && vocab_.add_space_prefix()) prepared.insert(0, 1, ' ');
+    auto scratch = pool_.take();
+    const auto on_valid = [&](std::string_view run) -> Result<void> {
         if (run.size() > kMaxRunBytes)
             return fail(ErrorCode::InvalidArgument,
-                        "text to tokenize: expected at most %s without a place to cut, found %s",
+                        "text to tokenize: expected at most %s in one piece, found %s",
                         format_bytes(kMaxRunBytes).c_str(), format_bytes(run.size()).c_str());
-        std::vector<int> ids;
-        TSR_TRY_VOID(guarded("encode text", [&] { return processor_.Encode(run, &ids); }));
-        for (int& id : ids) id = ids_[static_cast<size_t>(id)];
-        std::erase(ids, kNoToken);
-        return ids;
-    }
+        encode_valid(run, *scratch, ids);
+        return {};
+    };
+    const auto on_byte = [&](char byte) { append_bytes_of({&byte, 1}, scratch->first, ids); };
+    scratch->first = ids.size();
+    TSR_TRY_VOID(for_each_valid_run(prepared, on_valid, on_byte));
+    scratch->loop.trim();
+    if (scratch->symbols.capacity() > kKeepSymbols) scratch->symbols = {};
+    return {};
+}
 
-    const Vocab& vocab_;
-    sentencepiece::SentencePieceProcessor processor_;
-    std::vector<int32_t> ids_;           // of the library's pieces
-    std::array<int32_t, 256> byte_ids_;  // of bytes outside any character
-    SafeCuts cuts_;
-    bool may_cut_;
-};
+/// A valid text, in runs between which nothing merges.
+void SpmScheme::encode_valid(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
+    while (!text.empty()) {
+        const std::string_view run = text.substr(0, may_cut_ ? cuts_.first(text) : text.size());
+        text.remove_prefix(run.size());
+        // Unknown characters side by side are one token, whatever lies between the runs.
+        const bool after_unknown =
+            n_byte_tokens_ == 0 && ids.size() > scratch.first && ids.back() == unknown_;
+        if (run.size() > WordCache::kMaxWordBytes || !may_cut_ || after_unknown) {
+            encode_run(run, scratch, ids);
+            continue;
+        }
+        WordCache::Entry& entry = scratch.cache.at(run);
+        if (entry.holds(run)) {
+            ids.insert(ids.end(), entry.ids().begin(), entry.ids().end());
+            continue;
+        }
+        const size_t before = ids.size();
+        encode_run(run, scratch, ids);
+        entry.set(run, std::span(ids).subspan(before));
+    }
+}
+
+void SpmScheme::encode_run(std::string_view run, Scratch& scratch, std::vector<int32_t>& ids) const {
+    std::string& spelled = scratch.spelled;
+    std::vector<Symbol>& symbols = scratch.symbols;
+    spelled.clear();
+    symbols.clear();
+    scratch.splits.clear();
+    for (size_t pos = 0; pos < run.size();) {
+        const size_t n = utf8::decode(run.substr(pos)).n_bytes, begin = spelled.size();
+        spelled += run[pos] == ' ' ? kSpaceSymbol : run.substr(pos, n);
+        symbols.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(spelled.size() - begin)});
+        pos += n;
+    }
+    scratch.loop.run(symbols,
+                     [&](const Symbol& left, const Symbol& right) { return merge_of(left, right, scratch); });
+    for (const Symbol& symbol : symbols) {
+        if (symbol.id != kNoToken && scratch.splits.empty())
+            ids.push_back(symbol.id);
+        else
+            append_piece(std::string_view(spelled).substr(symbol.begin, symbol.n_bytes), scratch, ids);
+    }
+    if (spelled.capacity() > kKeepSymbols) spelled = {};
+}
+
+Merge SpmScheme::merge_of(const Symbol& left, const Symbol& right, Scratch& scratch) const {
+    const size_t n = size_t{left.n_bytes} + right.n_bytes;
+    if (n > max_piece_bytes_) return {};
+    const int32_t id = pieces_.find(std::string_view(scratch.spelled).substr(left.begin, n));
+    if (id == kNoToken) return {};
+    if (!may_cut_ && vocab_.type(id) == TokenType::Unused) scratch.splits[id] = left.n_bytes;
+    return {orders_[static_cast<size_t>(id)], id};
+}
+
+/// A piece that merging arrived at, or a single character.
+void SpmScheme::append_piece(std::string_view piece, const Scratch& scratch,
+                             std::vector<int32_t>& ids) const {
+    // Parts of Unused pieces wait here, the next one last: they may have such parts in turn, to any depth.
+    std::vector<std::string_view> waiting{piece};
+    while (!waiting.empty()) {
+        const std::string_view part = waiting.back();
+        waiting.pop_back();
+        const int32_t id = pieces_.find(part);
+        const auto split = scratch.splits.find(id);
+        if (split != scratch.splits.end()) {
+            waiting.push_back(part.substr(split->second));
+            waiting.push_back(part.substr(0, split->second));
+        } else if (id != kNoToken) {
+            ids.push_back(id);
+        } else {
+            append_bytes_of(part, scratch.first, ids);
+        }
+    }
+}
+
+/// What no piece expresses. `first`: of the fragment's ids.
+void SpmScheme::append_bytes_of(std::string_view text, size_t first, std::vector<int32_t>& ids) const {
+    if (n_byte_tokens_ == 0 && ids.size() > first && ids.back() == unknown_) return;
+    for (const char byte : n_byte_tokens_ == 0 ? text.substr(0, 1) : text)
+        ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Scheme>> create_spm_scheme(const Vocab& vocab, const gguf::File&) {
-    ModelBuilder builder(vocab);
-    const std::string serialized = builder.serialize();
-    for (int byte = 0; byte < 256; byte++) {
-        if (builder.byte_ids()[static_cast<size_t>(byte)] == kNoToken)
-            return fail(ErrorCode::Malformed,
-                        "key 'tokenizer.ggml.tokens': expected 256 byte tokens or an unknown token; %s and "
-                        "an unknown "
-                        "token are absent, so that some text could not be expressed",
-                        byte_piece(byte).c_str());
-    }
-    auto scheme = std::make_unique<SpmScheme>(vocab, builder);
-    TSR_TRY_VOID(scheme->load(serialized));
+    auto scheme = std::make_unique<SpmScheme>(vocab);
+    TSR_TRY_VOID(scheme->load());
     return scheme;
 }
 

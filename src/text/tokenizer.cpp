@@ -17,6 +17,9 @@ struct SchemeEntry {
 
 constexpr SchemeEntry kSchemes[] = {
     {"llama", create_spm_scheme},
+    {"gpt2", create_bpe_scheme},
+    {"t5", create_unigram_scheme},
+    {"bert", create_wordpiece_scheme},
 };
 
 Result<std::unique_ptr<Scheme>> create_scheme(const Vocab& vocab, const gguf::File& file) {
@@ -77,6 +80,7 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, EncodeOpti
         if (vocab_.strips_right(match.id))
             while (pos < text.size() && is_ascii_space(text[pos])) pos++;
     }
+    if (options.add_special && vocab_.add_sep()) ids.push_back(vocab_.special().sep);
     if (options.add_special && vocab_.add_eos()) ids.push_back(vocab_.special().eos);
     return ids;
 }

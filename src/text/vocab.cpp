@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "common/strings.h"
+#include "src/text/pretokenizers.h"
 
 namespace tessera::text {
 
@@ -20,13 +21,40 @@ constexpr const char* kTokensKey = "tokenizer.ggml.tokens";
 constexpr const char* kScoresKey = "tokenizer.ggml.scores";
 constexpr const char* kTypesKey = "tokenizer.ggml.token_type";
 
-// Models without these keys are common: SentencePiece's own numbering is then meant.
-constexpr int32_t kSpmUnk = 0, kSpmBos = 1, kSpmEos = 2;
+/// What a kind of vocabulary means where its file has no key for it.
+struct KindDefaults {
+    std::string_view model;
+    bool add_bos, add_eos, add_sep, add_space_prefix;
+    SpecialIds ids;  // each counts only where that token is no plain text
+};
+
+constexpr KindDefaults kKinds[] = {
+    {.model = "llama",
+     .add_bos = true,
+     .add_eos = false,
+     .add_sep = false,
+     .add_space_prefix = true,
+     .ids = {.bos = 1, .eos = 2, .unk = 0}},
+    {.model = "t5",
+     .add_bos = false,
+     .add_eos = true,
+     .add_sep = false,
+     .add_space_prefix = true,
+     .ids = {.eos = 1, .unk = 2, .pad = 0}},
+    {.model = "bert",
+     .add_bos = true,
+     .add_eos = false,
+     .add_sep = true,
+     .add_space_prefix = true,
+     .ids = {.bos = 101, .unk = 100, .pad = 0, .sep = 102, .cls = 101, .mask = 103}},
+};
+constexpr KindDefaults kOtherKind{};
 
 // Spellings that end a turn in the chat formats in use. Only a token of its own has this meaning.
 constexpr std::string_view kEndMarkers[] = {"<|im_end|>",
                                             "<|eot_id|>",
                                             "<|eom_id|>",
+                                            "<|eot|>",
                                             "<|end|>",
                                             "<|return|>",
                                             "<|call|>",
@@ -45,6 +73,8 @@ constexpr std::string_view kEndMarkers[] = {"<|im_end|>",
                                             "_<EOT>",
                                             "[EOT]",
                                             "[EOS]",
+                                            "[|endofturn|]",
+                                            "<|END_OF_TURN_TOKEN|>",
                                             "[e~["};
 
 struct RoleNames {
@@ -126,6 +156,12 @@ std::optional<uint8_t> parse_byte_token(std::string_view text) {
 bool is_distinctive(std::string_view text) {
     return text.substr(0, 2) == "<|" || text.substr(0, 4) == "<｜" || text == "<end_of_turn>" ||
            text == "<turn|>" || text == "<end_of_utterance>";
+}
+
+const KindDefaults& defaults_of(std::string_view model) {
+    for (const KindDefaults& kind : kKinds)
+        if (kind.model == model) return kind;
+    return kOtherKind;
 }
 
 /// An optional array that goes with the tokens: null when absent.
@@ -230,17 +266,13 @@ Result<void> Vocab::load_types(const gguf::File& file) {
 
 void Vocab::index_texts() {
     ids_.reserve(texts_.size());
-    for (size_t i = 0; i < texts_.size(); i++) ids_.try_emplace(texts_[i], static_cast<int32_t>(i));
+    for (size_t i = 0; i < texts_.size(); i++) ids_.add(texts_[i], static_cast<int32_t>(i));
 }
 
 Result<void> Vocab::load_special_ids(const gguf::File& file) {
-    if (model_ == "llama") {
-        // Only where the token is not plainly a piece of text.
-        const auto usual = [&](int32_t id) { return contains(id) && is_hidden(id) ? id : kNoToken; };
-        special_.unk = usual(kSpmUnk);
-        special_.bos = usual(kSpmBos);
-        special_.eos = usual(kSpmEos);
-    }
+    const SpecialIds& usual = defaults_of(model_).ids;
+    for (const auto& [key, role] : kSpecialKeys)
+        special_.*role = contains(usual.*role) && is_hidden(usual.*role) ? usual.*role : kNoToken;
     for (const auto& [key, role] : kSpecialKeys) {
         const gguf::Value* value = file.find(key);
         if (!value) continue;
@@ -318,24 +350,33 @@ void Vocab::collect_end_ids() {
 }
 
 Result<void> Vocab::load_flags(const gguf::File& file) {
-    const bool is_spm = model_ == "llama";
-    TSR_TRY(const bool add_bos, file.get_bool_or("tokenizer.ggml.add_bos_token", is_spm));
-    TSR_TRY(const bool add_eos, file.get_bool_or("tokenizer.ggml.add_eos_token", false));
-    TSR_TRY(add_space_prefix_, file.get_bool_or("tokenizer.ggml.add_space_prefix", is_spm));
+    const KindDefaults& kind = defaults_of(model_);
+    const PreTokenizer* pre = model_ == "gpt2" ? find_pre_tokenizer(pre_) : nullptr;
+    // A default frames the text only where there is such a token; a key that cannot be followed is told.
+    const auto frames = [&](const char* key, bool usual, int32_t id) -> Result<bool> {
+        TSR_TRY(const bool wanted, file.get_bool_or(key, usual));
+        if (wanted && id == kNoToken && file.find(key))
+            log::warn("key '%s' is set, but the vocabulary has no such token", key);
+        return wanted && id != kNoToken;
+    };
+    TSR_TRY(add_bos_,
+            frames("tokenizer.ggml.add_bos_token", kind.add_bos || (pre && pre->add_bos), special_.bos));
+    TSR_TRY(add_eos_, frames("tokenizer.ggml.add_eos_token", kind.add_eos, special_.eos));
+    TSR_TRY(add_sep_,
+            frames("tokenizer.ggml.add_sep_token", kind.add_sep || (pre && pre->add_sep), special_.sep));
+    TSR_TRY(add_space_prefix_, file.get_bool_or("tokenizer.ggml.add_space_prefix", kind.add_space_prefix));
+    // WordPiece puts a space before every word, byte-level BPE has its spaces in the text.
+    if (model_ == "bert") add_space_prefix_ = true;
+    if (model_ == "gpt2") add_space_prefix_ = false;
     TSR_TRY(remove_extra_whitespaces_, file.get_bool_or("tokenizer.ggml.remove_extra_whitespaces", false));
-    if (file.find("tokenizer.ggml.add_bos_token") && add_bos && special_.bos == kNoToken)
-        log::warn("key 'tokenizer.ggml.add_bos_token' is set, but the vocabulary has no such token");
-    if (add_eos && special_.eos == kNoToken)
-        log::warn("key 'tokenizer.ggml.add_eos_token' is set, but the vocabulary has no such token");
-    add_bos_ = add_bos && special_.bos != kNoToken;
-    add_eos_ = add_eos && special_.eos != kNoToken;
 
     // Phi-3's special tokens swallow the white space after them; GGUF has no key that says so.
     TSR_TRY(const std::string_view architecture, file.get_string_or("general.architecture", ""));
     TSR_TRY(const std::string_view name, file.get_string_or("general.name", ""));
     const std::string lower = to_lower(name);
-    strips_right_ = is_spm && (architecture == "phi3" || lower.find("phi-3") != std::string::npos ||
-                               lower.find("phi3") != std::string::npos);
+    strips_right_ =
+        model_ == "llama" && (architecture == "phi3" || lower.find("phi-3") != std::string::npos ||
+                              lower.find("phi3") != std::string::npos);
     return {};
 }
 
@@ -346,10 +387,7 @@ bool Vocab::keeps_right_space(int32_t id) const {
 
 uint8_t Vocab::byte_of(int32_t id) const { return parse_byte_token(text(id)).value_or(0); }
 
-int32_t Vocab::find(std::string_view text) const {
-    const auto it = ids_.find(text);
-    return it == ids_.end() ? kNoToken : it->second;
-}
+int32_t Vocab::find(std::string_view text) const { return ids_.find(text); }
 
 bool Vocab::is_end(int32_t id) const { return std::binary_search(end_ids_.begin(), end_ids_.end(), id); }
 

@@ -5,11 +5,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "common/expected.h"
 #include "ggml-like/gguf/file.h"
+#include "src/text/text_index.h"
 
 namespace tessera::text {
 
@@ -41,7 +41,8 @@ class Vocab {
     /// of another length than the tokens; a score that is no number; a special id outside the vocabulary.
     /// Repaired with a warning: ids of 0xFFFFFFFF or -1 mean none; token types outside 1..6 and byte tokens
     /// not spelled <0xNN> become Normal; end markers typed Normal become Control; a "llama" vocabulary
-    /// without scores takes -id, the order in which SentencePiece learnt its merges.
+    /// without scores takes -id, the order in which SentencePiece learnt its merges. A key that is absent has
+    /// the usual meaning of the file's kind of vocabulary, for "gpt2" that of its pre-tokenizer.
     static Result<Vocab> load(const gguf::File& file);
 
     Vocab(Vocab&&) = default;
@@ -79,6 +80,8 @@ class Vocab {
     /// Whether encoding frames text with bos, eos; false where there is no such token.
     bool add_bos() const { return add_bos_; }
     bool add_eos() const { return add_eos_; }
+    /// Whether it puts sep behind the text, before eos; false where there is no such token.
+    bool add_sep() const { return add_sep_; }
     /// Whether text gets a space in front of it, at its start and after special tokens.
     bool add_space_prefix() const { return add_space_prefix_; }
     /// Whether runs of spaces count as one, and spaces at both ends not at all.
@@ -104,10 +107,10 @@ class Vocab {
     std::vector<std::string_view> texts_;
     std::vector<float> scores_;
     std::vector<TokenType> types_;
-    std::unordered_map<std::string_view, int32_t> ids_;
+    TextIndex ids_;
     SpecialIds special_;
     std::vector<int32_t> end_ids_;
-    bool add_bos_ = false, add_eos_ = false;
+    bool add_bos_ = false, add_eos_ = false, add_sep_ = false;
     bool add_space_prefix_ = false, remove_extra_whitespaces_ = false, strips_right_ = false;
 };
 

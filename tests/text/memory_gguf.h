@@ -34,6 +34,11 @@ class MemoryGguf {
         for (const float value : values) put(value);
         return *this;
     }
+    MemoryGguf& bytes_array(std::string_view key, std::string_view values) {
+        begin_array(key, gguf::ValueType::I8, values.size());
+        body_ += values;
+        return *this;
+    }
     MemoryGguf& ints(std::string_view key, std::span<const int32_t> values) {
         begin_array(key, gguf::ValueType::I32, values.size());
         for (const int32_t value : values) put(value);

@@ -6,31 +6,16 @@
 #include <cmath>
 #include <limits>
 
-#include "common/log.h"
 #include "tests/support/shared.h"
 #include "tests/text/memory_gguf.h"
+#include "tests/text/warnings.h"
 
 namespace tessera::text {
 namespace {
 
 using test::MemoryGguf;
 using test::TokenList;
-
-/// Collects warnings while it lives.
-class Warnings {
-  public:
-    Warnings() {
-        log::set_sink([this](log::Level level, std::string_view message) {
-            if (level == log::Level::Warn) (text_ += message) += '\n';
-        });
-    }
-    ~Warnings() { log::set_sink({}); }
-    bool mention(std::string_view what) const { return text_.find(what) != std::string::npos; }
-    const std::string& text() const { return text_; }
-
-  private:
-    std::string text_;
-};
+using test::Warnings;
 
 Result<Vocab> load(MemoryGguf file) {
     auto parsed = file.parse();

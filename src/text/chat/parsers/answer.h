@@ -1,0 +1,25 @@
+#pragma once
+// What a model's answer holds, apart from its format.
+#include <string>
+#include <vector>
+
+namespace tessera::chat {
+
+struct ToolCall {
+    std::string id;  ///< as the model gave it; most formats have none
+    std::string name;
+    std::string arguments;  ///< a JSON object
+
+    bool operator==(const ToolCall&) const = default;
+};
+
+struct Answer {
+    std::string content, reasoning;
+    std::vector<ToolCall> calls;
+    /// What could not be read and stayed in the content, and why. For people, not for programs.
+    std::vector<std::string> notes;
+
+    bool operator==(const Answer&) const = default;
+};
+
+}  // namespace tessera::chat

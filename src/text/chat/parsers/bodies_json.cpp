@@ -1,0 +1,187 @@
+// Calls whose arguments are JSON, with the name beside or inside.
+#include "common/strings.h"
+#include "src/text/chat/dialogue.h"
+#include "src/text/chat/parsers/bodies.h"
+#include "src/text/jinja/json.h"
+
+namespace tessera::chat {
+
+namespace {
+
+using jinja::Kind;
+using Calls = std::vector<ToolCall>;
+
+constexpr auto npos = std::string_view::npos;
+
+// Without "```json" and "```" around.
+std::string_view without_fence(std::string_view text) {
+    text = trim(text);
+    if (!text.starts_with("```")) return text;
+    const size_t line = text.find('\n');
+    if (line == npos) return text;
+    text.remove_prefix(line + 1);
+    text = trim(text);
+    if (text.ends_with("```")) text.remove_suffix(3);
+    return trim(text);
+}
+
+const Value* first_of(const Value& object, std::initializer_list<const char*> names) {
+    for (const char* name : names)
+        if (const Value* value = object.find(name)) return value;
+    return nullptr;
+}
+
+// Missing arguments are none; text may hold the object.
+std::optional<std::string> arguments_of(const Value* value) {
+    if (!value || value->is_none()) return "{}";
+    if (value->is_text()) return trim(value->as_text()).empty() ? "{}" : arguments_json(value->as_text());
+    if (!value->is_dict()) return std::nullopt;
+    const auto text = jinja::dump_json(*value);
+    return text ? std::optional(*text) : std::nullopt;
+}
+
+std::optional<ToolCall> call_of(const Value& object) {
+    if (!object.is_dict()) return std::nullopt;
+    const Value* inner = object.find("function");
+    if (inner && inner->is_dict()) {
+        std::optional<ToolCall> call = call_of(*inner);
+        if (call && call->id.empty()) call->id = text_member(object, "id");
+        return call;
+    }
+    const Value* name = first_of(object, {"name", "tool_name", "function"});
+    if (!name || !name->is_text() || name->as_text().empty()) return std::nullopt;
+    std::optional<std::string> arguments =
+        arguments_of(first_of(object, {"arguments", "parameters", "args"}));
+    if (!arguments) return std::nullopt;
+    const Value* id = first_of(object, {"id", "tool_call_id", "call_id"});
+    std::string id_text = id && id->is_text() ? id->as_text() : "";
+    return ToolCall{std::move(id_text), name->as_text(), std::move(*arguments)};
+}
+
+// Appends the calls of one JSON value.
+bool add_calls(Calls& calls, const Value& value) {
+    if (!value.is(Kind::List)) {
+        std::optional<ToolCall> call = call_of(value);
+        if (call) calls.push_back(std::move(*call));
+        return call.has_value();
+    }
+    for (const Value& item : value.items()) {
+        std::optional<ToolCall> call = call_of(item);
+        if (!call) return false;
+        calls.push_back(std::move(*call));
+    }
+    return !value.items().empty();
+}
+
+// Length of the object or list at the front, npos while it is open.
+size_t json_length(std::string_view text) {
+    size_t depth = 0;
+    bool in_string = false;
+    for (size_t at = 0; at < text.size(); at++) {
+        const char c = text[at];
+        if (in_string) {
+            if (c == '\\') at++;
+            if (c == '"') in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (c == '}' || c == ']') {
+            if (depth <= 1) return at + 1;
+            depth--;
+        }
+    }
+    return npos;
+}
+
+bool is_name(std::string_view text) {
+    return !text.empty() && text.size() <= 256 && text.find_first_of(" \n\t\"'<>[]{}()") == npos;
+}
+
+}  // namespace
+
+std::optional<std::string> arguments_json(std::string_view text) {
+    const auto value = jinja::parse_json(without_fence(text));
+    if (!value || !value->is_dict()) return std::nullopt;
+    const auto out = jinja::dump_json(*value);
+    return out ? std::optional(*out) : std::nullopt;
+}
+
+std::optional<Calls> read_json_calls(std::string_view body, const Value&) {
+    std::string_view text = without_fence(body);
+    Calls calls;
+    while (!text.empty()) {
+        if (text[0] != '{' && text[0] != '[') return std::nullopt;
+        const size_t length = json_length(text);
+        if (length == npos) return std::nullopt;
+        const auto value = jinja::parse_json(text.substr(0, length));
+        if (!value || !add_calls(calls, *value)) return std::nullopt;
+        text = trim(text.substr(length));
+        while (!text.empty() && (text[0] == ';' || text[0] == ',')) text = trim(text.substr(1));
+    }
+    if (calls.empty()) return std::nullopt;
+    return calls;
+}
+
+std::optional<Calls> read_keyed_calls(std::string_view body, const Value&) {
+    const auto value = jinja::parse_json(without_fence(body));
+    if (!value || !value->is(Kind::List) || value->items().empty()) return std::nullopt;
+    Calls calls;
+    for (const Value& item : value->items()) {
+        if (!item.is_dict() || item.as_dict().pairs().size() != 1) return std::nullopt;
+        const auto& [name, arguments] = item.as_dict().pairs()[0];
+        std::optional<std::string> text = arguments_of(&arguments);
+        if (!text || name.as_text().empty()) return std::nullopt;
+        calls.push_back({"", name.as_text(), std::move(*text)});
+    }
+    return calls;
+}
+
+std::optional<Calls> read_named_calls(std::string_view body, const Value& tools) {
+    const std::string_view text = trim(body);
+    if (text.empty() || text[0] == '[' || text[0] == '{') return read_json_calls(text, tools);
+    const size_t args = text.find("[ARGS]");
+    const size_t name_end = args == npos ? text.find('{') : args;
+    if (name_end == npos) return std::nullopt;
+    std::string_view name = text.substr(0, name_end), id;
+    if (const size_t mark = name.find("[CALL_ID]"); mark != npos) {
+        id = trim(name.substr(mark + 9));
+        name = name.substr(0, mark);
+    }
+    name = trim(name);
+    if (!is_name(name)) return std::nullopt;
+    const std::string_view arguments = trim(text.substr(args == npos ? name_end : args + 6));
+    std::optional<std::string> json = arguments_json(arguments);
+    if (!json) return std::nullopt;
+    return Calls{{std::string(id), std::string(name), std::move(*json)}};
+}
+
+std::optional<Calls> read_deepseek_calls(std::string_view body, const Value&) {
+    static constexpr std::string_view kBegin = "<｜tool▁call▁begin｜>", kEnd = "<｜tool▁call▁end｜>",
+                                      kSeparator = "<｜tool▁sep｜>";
+    Calls calls;
+    std::string_view text = trim(body);
+    while (!text.empty()) {
+        if (text.starts_with(kBegin)) text.remove_prefix(kBegin.size());
+        const size_t end = text.find(kEnd);
+        std::string_view call = text.substr(0, end);
+        text = end == npos ? std::string_view() : trim(text.substr(end + kEnd.size()));
+        const size_t separator = call.find(kSeparator);
+        if (separator == npos) return std::nullopt;
+        std::string_view name = trim(call.substr(0, separator));
+        std::string_view arguments = trim(call.substr(separator + kSeparator.size()));
+        // The older form has the word "function" first, and the name on a line of its own behind the
+        // separator.
+        if (const size_t line = arguments.find('\n'); name == "function" && line != npos) {
+            name = trim(arguments.substr(0, line));
+            arguments = arguments.substr(line + 1);
+        }
+        std::optional<std::string> json = arguments_json(arguments);
+        if (!is_name(name) || !json) return std::nullopt;
+        calls.push_back({"", std::string(name), std::move(*json)});
+    }
+    if (calls.empty()) return std::nullopt;
+    return calls;
+}
+
+}  // namespace tessera::chat

@@ -1,0 +1,252 @@
+// Formats made of tags: a machine of three modes that takes one byte at a time. White space next to a tag
+// belongs to the tag. What looked like a call and was none is put back into the content as it came.
+#include "src/text/chat/parsers/output_parser.h"
+
+#include <algorithm>
+
+#include "common/strings.h"
+#include "src/text/chat/dialogue.h"
+#include "src/text/chat/parsers/harmony.h"
+#include "src/text/chat/parsers/tag_scanner.h"
+
+namespace tessera::chat {
+
+namespace {
+
+// A call's text may hold its own closing tag; after so many that did not complete it, it is taken for plain
+// text.
+constexpr int kMaxTries = 8;
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+bool names_a_tool(const jinja::Value& tools, const std::string& name) {
+    if (!tools.is_sequence()) return false;
+    return std::any_of(tools.items().begin(), tools.items().end(), [&](const jinja::Value& tool) {
+        const jinja::Value* function = tool.find("function");
+        return function && text_member(*function, "name") == name;
+    });
+}
+
+class TaggedParser final : public OutputParser {
+  public:
+    TaggedParser(const Format& format, ParserOptions options)
+        : format_(format), options_(std::move(options)) {
+        may_be_bare_ = format_.bare_json && options_.tools.is_sequence() && !options_.tools.items().empty();
+        std::string_view opening = options_.opening;
+        while (!opening.empty() && is_space(opening.back())) opening.remove_suffix(1);
+        enter_content(false);
+        for (const TagPair& pair : format_.reasoning)
+            if (opening.ends_with(pair.begin)) enter_reasoning(pair);
+    }
+
+    void push(std::string_view text) override {
+        for (const char byte : text)
+            scanner_.push(
+                byte, [this](char c) { on_text(c); }, [this](size_t i) { on_tag(i); });
+    }
+
+    void finish() override {
+        scanner_.flush([this](char c) { on_text(c); });
+        if (mode_ == Mode::Call || mode_ == Mode::BareCall) {
+            if (!accept_call("")) reject_call("the answer ended before it was complete");
+        }
+        // Space at the end of an answer is its own, unless calls came before it.
+        if (answer_.calls.empty()) flush_spaces();
+    }
+
+  private:
+    enum class Mode { Content, Reasoning, Call, BareCall };
+    enum class Meaning { BeginReasoning, EndReasoning, BeginCall, EndCall, Dropped, EndTurn };
+    struct Tag {
+        std::string_view text;
+        Meaning meaning;
+        size_t index;  // of the row in the format
+    };
+
+    void look_for(std::vector<Tag> tags) {
+        if (!options_.turn_end.empty()) tags.push_back({options_.turn_end, Meaning::EndTurn, 0});
+        std::vector<std::string_view> texts;
+        for (const Tag& tag : tags) texts.push_back(tag.text);
+        tags_ = std::move(tags);
+        scanner_.set_tags(std::move(texts));
+    }
+
+    void enter_content(bool after_tag) {
+        mode_ = Mode::Content;
+        at_edge_ = after_tag;
+        std::vector<Tag> tags;
+        for (size_t i = 0; i < format_.reasoning.size(); i++)
+            tags.push_back({format_.reasoning[i].begin, Meaning::BeginReasoning, i});
+        for (size_t i = 0; i < format_.calls.size(); i++)
+            tags.push_back({format_.calls[i].begin, Meaning::BeginCall, i});
+        for (const std::string_view text : format_.dropped) tags.push_back({text, Meaning::Dropped, 0});
+        look_for(std::move(tags));
+    }
+
+    void enter_reasoning(const TagPair& pair) {
+        mode_ = Mode::Reasoning;
+        at_edge_ = true;
+        spaces_.clear();
+        may_be_bare_ = may_be_bare_ && answer_.content.empty();
+        look_for({{pair.end, Meaning::EndReasoning, 0}});
+    }
+
+    void enter_call(size_t index) {
+        mode_ = Mode::Call;
+        call_ = &format_.calls[index];
+        body_.clear();
+        tries_ = 0;
+        end_seen_ = call_->end.empty();
+        std::vector<Tag> tags = {{call_->begin, Meaning::BeginCall, index}};
+        if (!call_->end.empty()) {
+            tags.push_back({call_->end, Meaning::EndCall, index});
+        } else {
+            for (const std::string_view text : format_.dropped) tags.push_back({text, Meaning::EndTurn, 0});
+        }
+        look_for(std::move(tags));
+    }
+
+    void enter_bare_call() {
+        mode_ = Mode::BareCall;
+        body_.clear();
+        std::vector<Tag> tags;
+        for (const std::string_view text : format_.dropped) tags.push_back({text, Meaning::EndTurn, 0});
+        look_for(std::move(tags));
+    }
+
+    void on_text(char c) {
+        if (mode_ == Mode::Call || mode_ == Mode::BareCall) {
+            body_ += c;
+            return;
+        }
+        if (is_space(c)) {
+            if (!at_edge_) spaces_ += c;
+            return;
+        }
+        if (mode_ == Mode::Content && std::exchange(may_be_bare_, false) && (c == '{' || c == '[')) {
+            enter_bare_call();
+            body_ += c;
+            return;
+        }
+        flush_spaces();
+        add_text(mode_ == Mode::Content ? Delta::Kind::Content : Delta::Kind::Reasoning, {&c, 1});
+    }
+
+    void flush_spaces() {
+        at_edge_ = false;
+        const bool in_reasoning = mode_ == Mode::Reasoning;
+        add_text(in_reasoning ? Delta::Kind::Reasoning : Delta::Kind::Content, std::exchange(spaces_, {}));
+    }
+
+    void on_tag(size_t number) {
+        const Tag tag = tags_[number];
+        if (mode_ == Mode::Call || mode_ == Mode::BareCall) {
+            on_tag_in_call(tag);
+            return;
+        }
+        switch (tag.meaning) {
+            case Meaning::BeginReasoning:
+                enter_reasoning(format_.reasoning[tag.index]);
+                return;
+            case Meaning::BeginCall:
+                may_be_bare_ = false;
+                enter_call(tag.index);
+                return;
+            default:
+                // Closes whatever is open, and says nothing.
+                spaces_.clear();
+                enter_content(true);
+        }
+    }
+
+    void on_tag_in_call(const Tag& tag) {
+        if (tag.meaning == Meaning::EndTurn) {
+            if (!accept_call("")) reject_call("it ended with the turn");
+            enter_content(true);
+            return;
+        }
+        const bool is_end = tag.meaning == Meaning::EndCall;
+        if (accept_call(is_end ? tag.text : "")) {
+            is_end ? enter_content(true) : enter_call(tag.index);
+            return;
+        }
+        if (is_end) {
+            end_seen_ = true;
+            body_ += tag.text;
+            if (++tries_ < kMaxTries) return;
+            reject_call("it does not read as a call");
+            enter_content(false);
+        } else if (end_seen_) {
+            reject_call("it does not read as a call");
+            enter_call(tag.index);
+        } else {
+            body_ += tag.text;
+            if (++tries_ < kMaxTries) return;
+            reject_call("it does not read as a call");
+            enter_content(false);
+        }
+    }
+
+    bool accept_call(std::string_view end) {
+        std::optional<std::vector<ToolCall>> calls;
+        if (mode_ == Mode::BareCall) {
+            calls = read_json_calls(body_, options_.tools);
+            // An answer in JSON is no call unless it names a tool.
+            for (const ToolCall& call : calls.value_or(std::vector<ToolCall>{}))
+                if (!names_a_tool(options_.tools, call.name)) return false;
+        } else if (call_->keeps_begin) {
+            calls = call_->read(std::string(call_->begin) + body_ + std::string(end), options_.tools);
+        } else {
+            calls = call_->read(body_, options_.tools);
+        }
+        if (!calls) return false;
+        spaces_.clear();
+        add_calls(std::move(*calls));
+        return true;
+    }
+
+    void reject_call(const char* why) {
+        const bool bare = mode_ == Mode::BareCall;
+        mode_ = Mode::Content;
+        flush_spaces();
+        if (!bare) {
+            answer_.notes.push_back(strf("the text from '%s' on was taken for content: %s",
+                                         printable(call_->begin).c_str(), why));
+            add_text(Delta::Kind::Content, call_->begin);
+        }
+        add_text(Delta::Kind::Content, body_);
+    }
+
+    const Format& format_;
+    const ParserOptions options_;
+    TagScanner scanner_;
+    std::vector<Tag> tags_;
+    Mode mode_ = Mode::Content;
+    const CallTags* call_ = nullptr;
+    std::string body_, spaces_;
+    int tries_ = 0;
+    bool end_seen_ = false, at_edge_ = false, may_be_bare_ = false;
+};
+
+}  // namespace
+
+void OutputParser::add_text(Delta::Kind kind, std::string_view text) {
+    if (text.empty()) return;
+    (kind == Delta::Kind::Content ? answer_.content : answer_.reasoning) += text;
+    if (deltas_.empty() || deltas_.back().kind != kind) deltas_.push_back({kind, {}, 0});
+    deltas_.back().text += text;
+}
+
+void OutputParser::add_calls(std::vector<ToolCall> calls) {
+    for (ToolCall& call : calls) {
+        deltas_.push_back({Delta::Kind::Call, {}, answer_.calls.size()});
+        answer_.calls.push_back(std::move(call));
+    }
+}
+
+std::unique_ptr<OutputParser> OutputParser::make(const Format& format, ParserOptions options) {
+    if (format.is_harmony) return make_harmony_parser(std::move(options));
+    return std::make_unique<TaggedParser>(format, std::move(options));
+}
+
+}  // namespace tessera::chat

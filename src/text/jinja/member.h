@@ -1,0 +1,24 @@
+#pragma once
+// "a.b.0": what filters take as `attribute`.
+#include <vector>
+
+#include "src/text/jinja/runtime.h"
+
+namespace tessera::jinja {
+
+class MemberPath {
+  public:
+    /// None: the item itself. `preset` stands in for members that are undefined, if it is not that itself.
+    explicit MemberPath(const Value& attribute, Value preset = {});
+
+    Result<Value> of(Runtime& runtime, const Value& item) const;
+
+  private:
+    std::vector<Value> keys_;
+    Value preset_;
+};
+
+/// Text in lower case, for comparisons; other values as they are.
+Value without_case(Runtime& runtime, Value value);
+
+}  // namespace tessera::jinja

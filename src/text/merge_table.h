@@ -1,0 +1,47 @@
+#pragma once
+// Which pairs of symbols merge, into what and in which order; internal to src/text.
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "src/text/merge_loop.h"
+#include "src/text/text_index.h"
+
+namespace tessera::text {
+
+/// A flat table. Immutable once it is filled; any number of threads.
+class MergeTable {
+  public:
+    /// Makes room for `n` pairs in all; before the first add().
+    void reserve(size_t n) { slots_.resize(std::bit_ceil(n + n / 2 + n / 10 + 2)); }
+
+    /// The first order of a pair stays. At most as many pairs as were reserved; ids are not negative.
+    void add(int32_t left, int32_t right, Merge merge) {
+        Slot& slot = slots_[place_of(key_of(left, right))];
+        if (slot.merge.order == Merge::kNever) slot = {key_of(left, right), merge};
+    }
+
+    /// Order kNever when the pair does not merge.
+    Merge find(int32_t left, int32_t right) const { return slots_[place_of(key_of(left, right))].merge; }
+
+  private:
+    struct Slot {
+        uint64_t key = 0;
+        Merge merge;
+    };
+
+    static uint64_t key_of(int32_t left, int32_t right) {
+        return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
+    }
+
+    size_t place_of(uint64_t key) const {
+        const size_t mask = slots_.size() - 1;
+        size_t at = static_cast<size_t>(detail::mix(key ^ 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)) & mask;
+        while (slots_[at].merge.order != Merge::kNever && slots_[at].key != key) at = (at + 1) & mask;
+        return at;
+    }
+
+    std::vector<Slot> slots_;  // a power of two, at most five eighths of them taken
+};
+
+}  // namespace tessera::text

@@ -1,0 +1,53 @@
+#pragma once
+// Cuts text into the stretches that byte-level BPE merges within; internal to src/text.
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/expected.h"
+
+namespace tessera::text {
+
+/// A list of regular expressions. Immutable; any number of threads, each with a Scratch of its own.
+class Splitter {
+  public:
+    /// Working memory of one thread, for any Splitter.
+    class Scratch {
+      public:
+        Scratch();
+        ~Scratch();
+        Scratch(const Scratch&) = delete;
+        Scratch& operator=(const Scratch&) = delete;
+
+      private:
+        friend class Splitter;
+        struct State;
+        std::unique_ptr<State> state_;
+    };
+
+    /// PCRE2's syntax with Unicode properties; `\s` and `\S` follow Unicode's White_Space. Errors: a pattern
+    /// that does not compile, with place and reason.
+    static Result<Splitter> create(std::span<const std::string_view> patterns);
+
+    Splitter(Splitter&&) noexcept;
+    Splitter& operator=(Splitter&&) noexcept;
+    ~Splitter();
+
+    /// Where each piece of a valid UTF-8 text ends, ascending, into `ends`. The first pattern cuts the text
+    /// into its matches and what lies between, the next one each of these, and so on; a match of length zero
+    /// is a cut. Errors: the library ran out of memory.
+    Result<void> split(std::string_view text, Scratch& scratch, std::vector<size_t>& ends) const;
+
+  private:
+    struct Pattern;
+    explicit Splitter(std::vector<Pattern> patterns);
+
+    std::vector<Pattern> patterns_;
+};
+
+/// A pattern with `\s` and `\S` written out as Unicode's White_Space: PCRE2's own also has U+180E.
+std::string spell_out_spaces(std::string_view pattern);
+
+}  // namespace tessera::text

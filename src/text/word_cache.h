@@ -1,0 +1,54 @@
+#pragma once
+// The ids of words seen lately: prose repeats itself. Internal to src/text.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "src/text/text_index.h"
+
+namespace tessera::text {
+
+/// A word has one place; a newer word takes it from an older one, so that the size is fixed (2 MiB, from the
+/// first word on). Used by one thread at a time.
+class WordCache {
+  public:
+    static constexpr size_t kMaxWordBytes = 30, kMaxIds = 8;
+
+    /// Where a word is or would be; the word has at most kMaxWordBytes and is not empty.
+    class Entry {
+      public:
+        bool holds(std::string_view word) const {
+            return n_bytes_ == word.size() && std::memcmp(word_.data(), word.data(), word.size()) == 0;
+        }
+        std::span<const int32_t> ids() const { return {ids_.data(), n_ids_}; }
+        /// Takes the place, unless there are too many ids.
+        void set(std::string_view word, std::span<const int32_t> ids) {
+            if (ids.size() > kMaxIds) return;
+            n_bytes_ = static_cast<uint8_t>(word.size());
+            n_ids_ = static_cast<uint8_t>(ids.size());
+            std::copy(word.begin(), word.end(), word_.begin());
+            std::copy(ids.begin(), ids.end(), ids_.begin());
+        }
+
+      private:
+        std::array<char, kMaxWordBytes> word_{};
+        uint8_t n_bytes_ = 0, n_ids_ = 0;
+        std::array<int32_t, kMaxIds> ids_{};
+    };
+    static_assert(sizeof(Entry) == 64);
+
+    Entry& at(std::string_view word) {
+        if (entries_.empty()) entries_.resize(kEntries);
+        return entries_[static_cast<size_t>(hash_text(word)) % kEntries];
+    }
+
+  private:
+    static constexpr size_t kEntries = size_t{1} << 15;
+    std::vector<Entry> entries_;
+};
+
+}  // namespace tessera::text

@@ -1,0 +1,28 @@
+#pragma once
+// What is logged while a test runs.
+#include <string>
+#include <string_view>
+
+#include "common/log.h"
+
+namespace tessera::test {
+
+/// Collects warnings while it lives.
+class Warnings {
+  public:
+    Warnings() {
+        log::set_sink([this](log::Level level, std::string_view message) {
+            if (level == log::Level::Warn) (text_ += message) += '\n';
+        });
+    }
+    ~Warnings() { log::set_sink({}); }
+    Warnings(const Warnings&) = delete;
+    Warnings& operator=(const Warnings&) = delete;
+    bool mention(std::string_view what) const { return text_.find(what) != std::string::npos; }
+    const std::string& text() const { return text_; }
+
+  private:
+    std::string text_;
+};
+
+}  // namespace tessera::test
