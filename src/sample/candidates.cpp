@@ -1,6 +1,7 @@
-// Selection over the candidate buffer: top k, top mass, relative threshold, each O(n).
-// Assumes logits without NaN (assign() sees to it). Why weights are integers: fixed_exp.h.
-// Next: sampler.h (who calls this), chain.cpp (when).
+// Selection among the candidates: k best, top mass, typical mass, thresholds, each O(n). What can be told
+// from the row of logits is done there, by blocks; a list is made of what remains. Assumes logits without NaN
+// (assign() sees to it). Why weights are integers: fixed_exp.h. Next: sampler.h (who calls this), chain.cpp
+// (when).
 #include "src/sample/candidates.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/exact_math.h"
 #include "common/expected.h"
 #include "src/sample/fixed_exp.h"
 
@@ -15,47 +17,77 @@ namespace tessera::sample {
 
 namespace {
 
+constexpr float kBanned = -std::numeric_limits<float>::infinity();
+
 // Below this many entries a sort costs less than the passes that avoid it.
 constexpr size_t kFew = 256;
 
-// Buckets of logit distance from the best: 1/32 each, and all that weighs nothing (29 and more) in the last.
+// Buckets of distance: 1/32 each, and all that weighs nothing (29 and more) in the last.
 constexpr size_t kBuckets = 1024;
 constexpr double kBucketsPerUnit = 32.0;
 
-size_t bucket_of(float logit, float max) {
-    if (logit == max) return 0;
-    const double distance = static_cast<double>(max) - static_cast<double>(logit);
-    return static_cast<size_t>(std::min(distance * kBucketsPerUnit, static_cast<double>(kBuckets - 1)));
-}
+// How far from the centre the likely tokens are looked for, before all are.
+constexpr double kRadii[] = {4, 10};
 
 }  // namespace
 
+/// How far a logit lies from a point below the best one, and the order that follows from it.
+struct Candidates::Nearness {
+    float max;
+    double centre;
+
+    double distance(float logit) const {
+        // Where the best is infinite, the difference of two such logits is no number.
+        const double below = logit == max ? 0.0 : static_cast<double>(max) - static_cast<double>(logit);
+        return std::abs(below - centre);
+    }
+    bool before(const Candidate& a, const Candidate& b) const {
+        const double x = distance(a.logit), y = distance(b.logit);
+        return x < y || (x == y && ranks_before(a, b));
+    }
+    size_t bucket(float logit) const {
+        return static_cast<size_t>(
+            std::min(distance(logit) * kBucketsPerUnit, static_cast<double>(kBuckets - 1)));
+    }
+};
+
 void Candidates::reserve(size_t n_vocab) {
+    row_.reserve(n_vocab);
     if (n_vocab <= entries_.size()) return;
     entries_.resize(n_vocab);
     indices_.resize(n_vocab);
+    positions_.resize(n_vocab);
 }
 
-size_t Candidates::assign(std::span<const float> logits) {
+size_t Candidates::assign(std::span<const float> logits, std::span<const uint64_t> allowed) {
     TSR_CHECK(!logits.empty());
     reserve(logits.size());
-    size_t n_nan = 0;
-    for (size_t i = 0; i < logits.size(); i++) {
-        const bool nan = std::isnan(logits[i]);
-        n_nan += nan;
-        entries_[i] = {static_cast<int32_t>(i), nan ? -std::numeric_limits<float>::infinity() : logits[i], 0};
-    }
-    size_ = n_vocab_ = logits.size();
-    order_ = Order::ById;
-    weighed_ = false;
-    return n_nan;
+    listed_ = weighed_ = false;
+    origin_ = 0;
+    return row_.assign(logits, allowed);
 }
 
 float Candidates::max_logit() const {
+    if (!listed_) return row_.max();
     if (sorted()) return entries_[0].logit;
     float max = entries_[0].logit;
-    for (const Candidate& c : entries()) max = std::max(max, c.logit);
+    for (size_t i = 1; i < size_; i++) max = std::max(max, entries_[i].logit);
     return max;
+}
+
+void Candidates::list() {
+    if (listed_) return;
+    const float max = max_logit();
+    for (size_t id = 0; id < row_.size(); id++)
+        entries_[id] = {static_cast<int32_t>(id), row_[id], weighed_ ? weight_of(row_[id], max) : 0};
+    size_ = row_.size();
+    listed_ = true;
+    order_ = Order::ById;
+}
+
+std::span<Candidate> Candidates::entries() {
+    list();
+    return {entries_.data(), size_};
 }
 
 void Candidates::logits_changed() {
@@ -63,62 +95,159 @@ void Candidates::logits_changed() {
     weighed_ = false;
 }
 
+void Candidates::logits_replaced() {
+    origin_ = 0;
+    logits_changed();
+}
+
 void Candidates::sort() {
+    list();
     if (order_ == Order::ByRank) return;
-    std::sort(entries().begin(), entries().end(), ranks_before);
+    std::sort(entries_.data(), entries_.data() + size_, ranks_before);
     order_ = Order::ByRank;
 }
 
 void Candidates::sort_by_id() {
+    list();
     if (order_ == Order::ById) return;
-    std::sort(entries().begin(), entries().end(),
+    std::sort(entries_.data(), entries_.data() + size_,
               [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
     order_ = Order::ById;
 }
 
+void Candidates::shrink(size_t n) {
+    TSR_CHECK(listed_ && n >= 1 && n <= size_);
+    size_ = n;
+    weighed_ = false;
+}
+
+void Candidates::keep_only(int32_t id) {
+    entries_[0] = {id, 0.0f, 0};
+    size_ = 1;
+    listed_ = true;
+    weighed_ = false;
+    order_ = Order::ById;
+}
+
+void Candidates::ban(std::span<const int32_t> ids) {
+    if (listed_) {
+        edit(ids, [](size_t, double) { return -std::numeric_limits<double>::infinity(); });
+    } else {
+        row_.ban(ids);
+        weighed_ = false;
+    }
+}
+
+void Candidates::temper(double temperature) {
+    const float max = max_logit();
+    if (max == kBanned) return;
+    const double origin = (static_cast<double>(max) + origin_) / temperature;
+    origin_ = std::isfinite(origin) ? origin : 0;
+    if (!listed_) {
+        row_.temper(max, temperature);
+        weighed_ = false;
+        return;
+    }
+    for (Candidate& c : entries()) {
+        const double below = static_cast<double>(c.logit) - static_cast<double>(max);
+        c.logit = c.logit == max ? 0.0f : static_cast<float>(below / temperature);
+    }
+    logits_changed();
+}
+
 uint64_t Candidates::weigh() {
-    if (!weighed_) {
-        const float max = max_logit();
-        if (std::isinf(max)) {  // several may be certain, or all banned: they share
-            for (Candidate& c : entries()) c.weight = c.logit == max ? kWeightOne : 0;
-        } else {
-            for (Candidate& c : entries()) c.weight = fixed_weight(c.logit, max);
-        }
+    const float max = max_logit();
+    if (!listed_) {
         weighed_ = true;
+        return row_.weigh(max);
     }
     uint64_t sum = 0;
-    for (const Candidate& c : entries()) sum += c.weight;
+    for (Candidate& c : entries()) {
+        if (!weighed_) c.weight = weight_of(c.logit, max);
+        sum += c.weight;
+    }
+    weighed_ = true;
     return sum;
 }
 
-void Candidates::keep_top(size_t k) {
-    TSR_CHECK(k >= 1);
-    if (k >= size_) return;
-    if (order_ == Order::ByRank) {
-        size_ = k;
-        return;
-    }
-    // The front of the buffer is a reservoir. Its k-th best is a bar that later entries must beat to get in;
-    // when it is full, it is cut back to the k best and the bar rises. Each cut is paid for by the entries
-    // that came in.
-    Candidate* const pool = entries_.data();
-    const size_t capacity = std::min(size_, std::max(4 * k, kFew));
-    const auto cut = [&](size_t n) { std::nth_element(pool, pool + (k - 1), pool + n, ranks_before); };
-    cut(capacity);
-    Candidate bar = pool[k - 1];
-    size_t n = k;
-    for (size_t i = capacity; i < size_; i++) {
-        if (!ranks_before(pool[i], bar)) continue;
-        pool[n++] = pool[i];
-        if (n == capacity) {
-            cut(n);
-            bar = pool[k - 1];
-            n = k;
+Mass Candidates::mass() {
+    const float max = max_logit();
+    if (!listed_) return row_.mass(max);
+    Mass mass;
+    mass.weight = weigh();
+    if (std::isinf(max)) return mass;
+    for (const Candidate& c : entries())
+        mass.moment += fixed_moment(static_cast<double>(c.weight) + kRoundToWhole, c.logit, max);
+    return mass;
+}
+
+double Candidates::entropy() {
+    // -sum p log p with p = w / sum w and w = exp(-distance): the mean distance and the logarithm of the sum.
+    const Mass sums = mass();
+    const auto weight = static_cast<double>(sums.weight);
+    return exact_log(weight / static_cast<double>(kWeightOne)) + static_cast<double>(sums.moment) / weight;
+}
+
+Spread Candidates::spread() {
+    if (!listed_) return row_.spread();
+    sort_by_id();
+    Spread spread;
+    LaneSum sum, squares;
+    const auto add_finite = [&](LaneSum& lanes, auto term) {
+        for (const Candidate& c : entries()) {
+            if (c.logit > kBanned) lanes.add(static_cast<size_t>(c.id), term(static_cast<double>(c.logit)));
         }
+    };
+    add_finite(sum, [&](double x) {
+        spread.n++;
+        return x;
+    });
+    if (spread.n == 0) return spread;
+    spread.mean = sum.total() / static_cast<double>(spread.n);
+    add_finite(squares, [&](double x) { return (x - spread.mean) * (x - spread.mean); });
+    spread.deviation = std::sqrt(squares.total() / static_cast<double>(spread.n));
+    return spread;
+}
+
+std::span<const Candidate> Candidates::top(size_t k) {
+    const bool was_complete = !listed_, was_weighed = weighed_;
+    k = std::min(k, size());
+    if (was_complete) {
+        keep_top(k);  // the row stays as it is
+        sort();
+        listed_ = false;
+        weighed_ = was_weighed;
+    } else if (!sorted()) {
+        std::nth_element(entries_.data(), entries_.data() + (k - 1), entries_.data() + size_, ranks_before);
+        std::sort(entries_.data(), entries_.data() + k, ranks_before);
+        order_ = Order::None;
     }
-    cut(n);
-    size_ = k;
-    order_ = Order::None;
+    return {entries_.data(), k};
+}
+
+Candidate Candidates::pick(uint64_t rest) {
+    if (!listed_) {
+        const float max = max_logit();
+        const size_t id = row_.pick(rest, max);
+        return {static_cast<int32_t>(id), row_[id], weight_of(row_[id], max)};
+    }
+    sort_by_id();
+    const Candidate* chosen = entries_.data();
+    while (rest >= chosen->weight) rest -= (chosen++)->weight;
+    return *chosen;
+}
+
+/// Makes a list of those tokens of the row for which keep(logit) holds; it holds for none below `least`.
+template <class Keep>
+void Candidates::gather(double least, Keep keep) {
+    Candidate* out = entries_.data();
+    row_.visit_blocks(least, [&](size_t id, float logit) {
+        if (keep(logit)) *out++ = {static_cast<int32_t>(id), logit, 0};
+    });
+    size_ = static_cast<size_t>(out - entries_.data());
+    listed_ = true;
+    weighed_ = false;
+    order_ = Order::ById;
 }
 
 template <class Keep>
@@ -130,37 +259,165 @@ void Candidates::keep_if(Keep keep) {
     size_ = n;
 }
 
-void Candidates::keep_mass(double p) {
-    if (p >= 1.0) return;
-    const double share = std::ceil(p * static_cast<double>(weigh()));
-    const uint64_t target = std::max(static_cast<uint64_t>(share), uint64_t{1});
-    if (size_ <= kFew) sort();
-    if (sorted()) {
-        uint64_t mass = 0;
-        size_t n = 0;
-        while (n < size_ && mass < target) mass += entries_[n++].weight;
-        size_ = n;
-        return;
+void Candidates::keep_top(size_t k) {
+    TSR_CHECK(k >= 1);
+    if (k >= size()) return;
+    if (!listed_) {
+        if (k <= row_.n_blocks()) {
+            const float bar = row_.reached_by(k);
+            gather(bar, [&](float logit) { return logit >= bar; });
+        } else {
+            list();
+        }
     }
-    const Candidate bar = mass_bar(target);
-    keep_if([&](const Candidate& c) { return !ranks_before(bar, c); });
+    if (order_ != Order::ByRank && k < size_) {
+        std::nth_element(entries_.data(), entries_.data() + (k - 1), entries_.data() + size_, ranks_before);
+        order_ = Order::None;
+    }
+    size_ = k;
 }
 
-// The last candidate, best first, that is needed to reach `target`. The bucket it lies in is found by one
-// pass; within the bucket the search halves, which is again linear in all.
-Candidate Candidates::mass_bar(uint64_t target) {
-    const float max = max_logit();
+void Candidates::keep_from(double least) {
+    const double bar = std::min(least, static_cast<double>(max_logit()));
+    const auto keep = [&](float logit) { return static_cast<double>(logit) >= bar; };
+    if (listed_) {
+        keep_if([&](const Candidate& c) { return keep(c.logit); });
+    } else {
+        gather(bar, keep);
+    }
+}
+
+void Candidates::keep_relative(double p, size_t min_keep) {
+    if (p <= 0) return;
+    const bool was_complete = !listed_;
+    if (was_complete) {
+        // A little lower than the bar, so that the weights, which are rounded, decide.
+        const double bar = static_cast<double>(max_logit()) + exact_log(std::max(p, 1e-30)) - 1e-3;
+        gather(bar, [&](float logit) { return static_cast<double>(logit) >= bar; });
+    }
+    weigh();
+    const auto least = static_cast<uint64_t>(std::ceil(p * static_cast<double>(kWeightOne)));
+    const auto enough = [&](const Candidate& c) { return c.weight >= least; };
+    const auto n = static_cast<size_t>(std::count_if(entries_.data(), entries_.data() + size_, enough));
+    if (n >= min_keep) return keep_if(enough);
+    if (was_complete) listed_ = weighed_ = false;  // the row is still whole
+    keep_top(min_keep);
+}
+
+void Candidates::keep_likely(double p) {
+    const double relative = p * static_cast<double>(weigh()) / static_cast<double>(kWeightOne);
+    if (relative >= 1) return keep_top(1);
+    keep_relative(relative, 1);
+}
+
+void Candidates::drop_likely(double p, size_t min_keep) {
+    const double share = std::max(std::ceil(p * static_cast<double>(weigh())), 1.0);
+    if (share > static_cast<double>(kWeightOne)) return;  // not even the best
+    const bool was_complete = !listed_;
+    const size_t n_all = size();
+    if (was_complete) keep_relative(share / static_cast<double>(kWeightOne), 0);
+    const auto likely = [&](const Candidate& c) { return static_cast<double>(c.weight) >= share; };
+    size_t n = 0;
+    const Candidate* last = nullptr;
+    for (const Candidate& c : entries()) {
+        if (!likely(c)) continue;
+        n++;
+        if (!last || ranks_before(*last, c)) last = &c;
+    }
+    if (was_complete) listed_ = false;  // the row is still whole
+    if (n < 2 || n_all - (n - 1) < min_keep) return;
+    const int32_t kept = last->id;
+    if (was_complete) {
+        for (size_t i = 0; i < size_; i++) {
+            if (entries_[i].id != kept) row_.set(static_cast<size_t>(entries_[i].id), kBanned);
+        }
+    } else {
+        keep_if([&](const Candidate& c) { return c.id == kept || !likely(c); });
+    }
+    weighed_ = false;
+}
+
+void Candidates::keep_mass(double p, size_t min_keep) {
+    if (p >= 1.0) return;
+    const double share = std::ceil(p * static_cast<double>(weigh()));
+    keep_nearest(0, std::max(static_cast<uint64_t>(share), uint64_t{1}), min_keep);
+}
+
+void Candidates::keep_typical(double p, size_t min_keep) {
+    if (p >= 1.0) return;
+    // The distance of a logit from the best one, less the mean of these distances, is -log(probability) less
+    // the entropy: the logarithm of the sum is in both.
+    const Mass sums = mass();
+    const auto weight = static_cast<double>(sums.weight);
+    const uint64_t target = std::min(static_cast<uint64_t>(p * weight) + 1, sums.weight);
+    keep_nearest(static_cast<double>(sums.moment) / weight, target, min_keep);
+}
+
+void Candidates::keep_nearest(double centre, uint64_t target, size_t min_keep) {
+    const Nearness nearness{max_logit(), centre};
+    min_keep = std::clamp<size_t>(min_keep, 1, size());
+    const auto weigh_list = [&] {
+        uint64_t sum = 0;
+        for (Candidate& c : entries()) sum += c.weight = weight_of(c.logit, nearness.max);
+        return sum;
+    };
+    if (listed_) {
+        weigh_list();
+    } else {
+        bool enough = false;
+        for (const double radius : kRadii) {
+            gather(static_cast<double>(nearness.max) - centre - radius,
+                   [&](float logit) { return nearness.distance(logit) <= radius; });
+            enough = weigh_list() >= target && size_ >= min_keep;
+            if (enough) break;
+        }
+        if (!enough) {
+            listed_ = false;  // the row is still whole
+            weigh_list();
+        }
+    }
+    const auto before = [&](const Candidate& a, const Candidate& b) { return nearness.before(a, b); };
+    if (size_ <= kFew || (sorted() && centre == 0)) {
+        if (centre == 0) {
+            sort();
+        } else {
+            std::sort(entries_.data(), entries_.data() + size_, before);
+            order_ = Order::None;
+        }
+        uint64_t mass = 0;
+        size_t n = 0;
+        while (n < size_ && (mass < target || n < min_keep)) mass += entries_[n++].weight;
+        size_ = n;
+    } else {
+        const Candidate bar = entries_[last_needed(nearness, target)];
+        const auto near = [&](const Candidate& c) { return !before(bar, c); };
+        const auto n = static_cast<size_t>(std::count_if(entries_.data(), entries_.data() + size_, near));
+        if (n >= min_keep) {
+            keep_if(near);
+        } else {
+            std::nth_element(entries_.data(), entries_.data() + (min_keep - 1), entries_.data() + size_,
+                             before);
+            size_ = min_keep;
+            order_ = Order::None;
+        }
+    }
+    weighed_ = centre == 0;  // else the best may be gone, in whose units the weights are
+}
+
+/// The place of the last candidate, nearest first, that is needed to reach `target`. The bucket it lies in is
+/// found by one pass; within the bucket the search halves, which is again linear in all.
+uint32_t Candidates::last_needed(const Nearness& nearness, uint64_t target) {
     std::array<uint64_t, kBuckets> mass{};
-    for (const Candidate& c : entries()) mass[bucket_of(c.logit, max)] += c.weight;
+    for (size_t i = 0; i < size_; i++) mass[nearness.bucket(entries_[i].logit)] += entries_[i].weight;
     size_t bucket = 0;
     while (bucket + 1 < kBuckets && mass[bucket] < target) target -= mass[bucket++];
 
     uint32_t* first = indices_.data();
     uint32_t* last = first;
     for (size_t i = 0; i < size_; i++) {
-        if (bucket_of(entries_[i].logit, max) == bucket) *last++ = static_cast<uint32_t>(i);
+        if (nearness.bucket(entries_[i].logit) == bucket) *last++ = static_cast<uint32_t>(i);
     }
-    const auto before = [&](uint32_t a, uint32_t b) { return ranks_before(entries_[a], entries_[b]); };
+    const auto before = [&](uint32_t a, uint32_t b) { return nearness.before(entries_[a], entries_[b]); };
     while (last - first > 1) {
         uint32_t* const middle = first + (last - first) / 2;
         std::nth_element(first, middle, last, before);
@@ -173,13 +430,7 @@ Candidate Candidates::mass_bar(uint64_t target) {
             first = middle;
         }
     }
-    return entries_[*first];
-}
-
-void Candidates::keep_relative(double p) {
-    weigh();
-    const auto least = static_cast<uint64_t>(std::ceil(p * static_cast<double>(kWeightOne)));
-    keep_if([&](const Candidate& c) { return c.weight >= least; });
+    return *first;
 }
 
 }  // namespace tessera::sample

@@ -13,7 +13,8 @@ static_assert(UINT64_MAX / kWeightOne >= static_cast<uint64_t>(kMaxVocab) - 1, "
 
 }  // namespace
 
-Result<Chain> Chain::create(const Params& params, int32_t n_vocab, uint64_t stream) {
+Result<Chain> Chain::create(const Params& params, const Setting& setting, uint64_t stream) {
+    const int32_t n_vocab = setting.n_vocab;
     if (n_vocab < 1 || n_vocab > kMaxVocab) {
         return fail(ErrorCode::InvalidArgument, "sampling: expected a vocabulary of 1 to %d tokens, found %d",
                     kMaxVocab, n_vocab);
@@ -24,9 +25,9 @@ Result<Chain> Chain::create(const Params& params, int32_t n_vocab, uint64_t stre
     const double seed = params.number("seed");
     // 53 bits, which the parameter can hold: the run is repeated by giving this seed.
     chain.seed_ = seed < 0 ? random_seed() >> 11 : static_cast<uint64_t>(seed);
-    TSR_TRY(const std::vector<const SamplerInfo*> order, parse_order(params.text("samplers")));
+    TSR_TRY(const std::vector<const SamplerInfo*> order, chosen_order(params));
     for (const SamplerInfo* info : order) {
-        TSR_TRY(std::unique_ptr<Sampler> sampler, info->make(params, n_vocab));
+        TSR_TRY(std::unique_ptr<Sampler> sampler, info->make(params, setting));
         if (!sampler) continue;
         chain.samplers_.push_back(std::move(sampler));
         chain.names_.push_back(info->name);
@@ -34,19 +35,28 @@ Result<Chain> Chain::create(const Params& params, int32_t n_vocab, uint64_t stre
     return chain;
 }
 
-int32_t Chain::sample(std::span<const float> logits) { return sample(logits, buffer_); }
+int32_t Chain::sample(std::span<const float> logits, const Limits& limits) {
+    return sample(logits, buffer_, limits);
+}
 
-int32_t Chain::sample(std::span<const float> logits, Candidates& buffer) {
+int32_t Chain::sample(std::span<const float> logits, Candidates& buffer, const Limits& limits) {
     TSR_CHECK(logits.size() == static_cast<size_t>(n_vocab_));
+    TSR_CHECK(limits.allowed.empty() || limits.allowed.size() * 64 >= logits.size());
     last_ = {.seed = seed_, .stream = stream_, .step = step_++};
-    last_.n_nan = buffer.assign(logits);
+    last_.n_nan = buffer.assign(logits, limits.allowed);
+    buffer.ban(limits.banned);
     for (const auto& sampler : samplers_) sampler->apply(buffer, last_);
+    for (const auto& sampler : samplers_) sampler->drawn(last_);
     return last_.id;
 }
 
 void Chain::accept(int32_t id) {
     TSR_CHECK(id >= 0 && id < n_vocab_);
     for (const auto& sampler : samplers_) sampler->accept(id);
+}
+
+void Chain::forget_text() {
+    for (const auto& sampler : samplers_) sampler->forget_text();
 }
 
 void Chain::reset() {

@@ -11,26 +11,40 @@
 
 namespace tessera::sample {
 
+/// What one call of Chain::sample may not choose, besides what the chain's samplers rule out.
+struct Limits {
+    /// Token i is allowed where bit i % 64 of word i / 64 is 1; the words cover the vocabulary. Empty: all.
+    std::span<const uint64_t> allowed = {};
+    /// Ids that are not; each once.
+    std::span<const int32_t> banned = {};
+};
+
 /// The sampling state of one sequence. Call i of sample() takes the random numbers of (seed, stream, i)
 /// alone, so a sequence gives the same tokens whatever else is sampled, in whatever order. The same logits
 /// give the same token on every machine: no C library exponential, sums that do not depend on order, ties to
 /// the lower id. Not thread-safe. Apart from create(), clone() and the first sample(), nothing allocates.
 class Chain {
   public:
-    /// `n_vocab` from 1 to 2^24. `stream` tells sequences with one seed apart (n completions of a prompt).
-    /// Errors (InvalidArgument): n_vocab out of range, a logit_bias token outside the vocabulary.
-    static Result<Chain> create(const Params& params, int32_t n_vocab, uint64_t stream = 0);
+    /// `stream` tells sequences with one seed apart (n completions of a prompt). Errors (InvalidArgument):
+    /// n_vocab out of range, a logit_bias token outside the vocabulary, a sampler that needs a tokenizer
+    /// without one, two orders at once.
+    static Result<Chain> create(const Params& params, const Setting& setting, uint64_t stream = 0);
 
     /// The next token for logits [n_vocab]. It is not accepted: call accept() once it is part of the text.
-    /// NaN counts as -inf. Where all logits are -inf the lowest id comes back; last().all_masked says so.
-    int32_t sample(std::span<const float> logits);
+    /// NaN counts as -inf. Where all logits are -inf the lowest id comes back; last().all_masked says so, and
+    /// the caller ends the text with an error.
+    int32_t sample(std::span<const float> logits, const Limits& limits = {});
 
     /// The same in the caller's buffer, which several chains may share in turn; afterwards it holds the
-    /// candidates the token was drawn from, in order of id, with their weights.
-    int32_t sample(std::span<const float> logits, Candidates& buffer);
+    /// candidates the token was drawn from.
+    int32_t sample(std::span<const float> logits, Candidates& buffer, const Limits& limits = {});
 
     /// A token that became part of the text, prompt tokens included. 0 <= id < n_vocab.
     void accept(int32_t id);
+
+    /// Takes back all that was accepted, to be followed by accept() of the text that stays: how tokens are
+    /// taken back. Draws go on with new random numbers, and feedback (mirostat, adaptive_p) as it stands.
+    void forget_text();
 
     /// Back to the state after create(), with the same seed.
     void reset();

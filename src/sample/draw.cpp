@@ -23,8 +23,8 @@ constexpr ParamInfo kParams[] = {
 class Draw final : public Sampler {
   public:
     void apply(Candidates& candidates, Context& context) override {
-        candidates.sort_by_id();
         if (candidates.max_logit() == -INFINITY) {
+            candidates.sort_by_id();
             context.id = candidates.entries()[0].id;
             context.all_masked = true;
             return;
@@ -32,17 +32,15 @@ class Draw final : public Sampler {
         const uint64_t total = candidates.weigh();
         // The upper half of the product: a whole number from 0 to total - 1.
         const auto product = static_cast<unsigned __int128>(context.random(Context::Lane::Draw)) * total;
-        auto rest = static_cast<uint64_t>(product >> 64);
-        const Candidate* chosen = candidates.entries().data();
-        while (rest >= chosen->weight) rest -= (chosen++)->weight;
-        context.id = chosen->id;
-        context.p = static_cast<double>(chosen->weight) / static_cast<double>(total);
+        const Candidate chosen = candidates.pick(static_cast<uint64_t>(product >> 64));
+        context.id = chosen.id;
+        context.p = static_cast<double>(chosen.weight) / static_cast<double>(total);
     }
 
     std::unique_ptr<Sampler> clone() const override { return std::make_unique<Draw>(*this); }
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params&, int32_t) { return std::make_unique<Draw>(); }
+Result<std::unique_ptr<Sampler>> make(const Params&, const Setting&) { return std::make_unique<Draw>(); }
 
 }  // namespace
 

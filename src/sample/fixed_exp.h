@@ -6,6 +6,7 @@
 // hence the same bits everywhere. The weight is an integer, so that sums of weights do not depend on the
 // order of the summands. No libm call, no branch.
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace tessera::sample {
@@ -44,13 +45,39 @@ inline double exp_negative(double x) {
     return y * std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
 }
 
-/// exp(logit - max) in units of 1/kWeightOne, rounded to nearest: absolute error below 2^-40 of the best
-/// candidate's weight. max is finite, logit <= max is finite or -inf.
-inline uint64_t fixed_weight(float logit, float max) {
+/// A whole number of at most 51 bits out of its sum with kRoundToWhole.
+inline uint64_t whole_part(double shifted) {
+    return std::bit_cast<uint64_t>(shifted) - std::bit_cast<uint64_t>(kRoundToWhole);
+}
+
+/// fixed_weight() plus kRoundToWhole, for those who go on in double.
+inline double shifted_weight(float logit, float max) {
     const double below = static_cast<double>(logit) - static_cast<double>(max);
     const double x = below > -30.0 ? below : -30.0;  // exp(-30) is less than half a unit
-    const double units = exp_negative(x) * static_cast<double>(kWeightOne);
-    return std::bit_cast<uint64_t>(units + kRoundToWhole) - std::bit_cast<uint64_t>(kRoundToWhole);
+    return exp_negative(x) * static_cast<double>(kWeightOne) + kRoundToWhole;
+}
+
+/// exp(logit - max) in units of 1/kWeightOne, rounded to nearest: absolute error below 2^-40 of the best
+/// candidate's weight. max is finite, logit <= max is finite or -inf.
+inline uint64_t fixed_weight(float logit, float max) { return whole_part(shifted_weight(logit, max)); }
+
+/// The weight times (max - logit), rounded to whole, in units of the weight, from shifted_weight(). Below
+/// half of kWeightOne, for x exp(-x) < 0.37.
+inline uint64_t fixed_moment(double shifted, float logit, float max) {
+    const double below = static_cast<double>(max) - static_cast<double>(logit);
+    const double distance = below < 30.0 ? below : 30.0;  // there the weight is 0
+    return whole_part((shifted - kRoundToWhole) * distance + kRoundToWhole);
+}
+
+/// False where fixed_weight() is 0 for this logit and all below it: exp(-28.5) is less than half a unit.
+inline bool weighs(float logit, float max) {
+    return static_cast<double>(max) - static_cast<double>(logit) < 28.5;
+}
+
+/// The weight for any best logit: where that is infinite, all that equal it share alike.
+inline uint64_t weight_of(float logit, float max) {
+    if (std::isinf(max)) return logit == max ? kWeightOne : 0;
+    return fixed_weight(logit, max);
 }
 
 }  // namespace tessera::sample

@@ -17,7 +17,13 @@ constexpr double kMaxBias = 1e6;
 
 struct Bias {
     int32_t id;
-    float value;
+    double value;
+};
+
+/// Sorted by id.
+struct Biases {
+    std::vector<int32_t> ids;
+    std::vector<double> values;
 };
 
 tl::unexpected<Error> bad_item(std::string_view item) {
@@ -38,13 +44,12 @@ Result<Bias> parse_item(std::string_view item) {
     if (size.find_first_of("0123456789.") != 0) return bad_item(item);
     const std::optional<double> value = parse_double(size);
     if (!value || !(*value <= kMaxBias)) return bad_item(item);
-    return Bias{static_cast<int32_t>(*id), static_cast<float>(item[sign] == '-' ? -*value : *value)};
+    return Bias{static_cast<int32_t>(*id), item[sign] == '-' ? -*value : *value};
 }
 
-/// The items by ascending id.
-Result<std::vector<Bias>> parse_biases(std::string_view text) {
+Result<Biases> parse_biases(std::string_view text) {
     std::vector<Bias> biases;
-    if (trim(text).empty()) return biases;
+    if (trim(text).empty()) return Biases();
     for (std::string_view item : split(text, ',')) {
         TSR_TRY(const Bias bias, parse_item(trim(item)));
         biases.push_back(bias);
@@ -55,7 +60,12 @@ Result<std::vector<Bias>> parse_biases(std::string_view text) {
     if (twice != biases.end()) {
         return fail(ErrorCode::InvalidArgument, "logit_bias: token %d is named twice", twice->id);
     }
-    return biases;
+    Biases sorted;
+    for (const Bias& bias : biases) {
+        sorted.ids.push_back(bias.id);
+        sorted.values.push_back(bias.value);
+    }
+    return sorted;
 }
 
 Result<void> check(std::string_view text) {
@@ -73,44 +83,34 @@ constexpr ParamInfo kParams[] = {
 
 class LogitBias final : public Sampler {
   public:
-    explicit LogitBias(std::vector<Bias> biases) : biases_(std::move(biases)) {}
+    explicit LogitBias(Biases biases) : biases_(std::move(biases)) {}
 
     void apply(Candidates& candidates, Context&) override {
-        const auto entries = candidates.entries();
-        if (candidates.complete()) {
-            for (const Bias& bias : biases_) add(entries[static_cast<size_t>(bias.id)], bias.value);
-        } else {
-            const auto below = [](const Bias& bias, int32_t id) { return bias.id < id; };
-            for (Candidate& c : entries) {
-                const auto bias = std::lower_bound(biases_.begin(), biases_.end(), c.id, below);
-                if (bias != biases_.end() && bias->id == c.id) add(c, bias->value);
-            }
-        }
-        candidates.logits_changed();
+        candidates.edit(biases_.ids, [&](size_t i, double logit) {
+            const double value = biases_.values[i];
+            return value == -INFINITY ? value : logit + value;  // +inf - inf would be NaN
+        });
     }
 
     std::unique_ptr<Sampler> clone() const override { return std::make_unique<LogitBias>(*this); }
 
   private:
-    static void add(Candidate& c, float value) {
-        c.logit = value == -INFINITY ? value : c.logit + value;  // +inf - inf would be NaN
-    }
-
-    std::vector<Bias> biases_;
+    Biases biases_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, int32_t n_vocab) {
-    TSR_TRY(std::vector<Bias> biases, parse_biases(params.text("logit_bias")));
-    if (biases.empty()) return nullptr;
-    if (biases.back().id >= n_vocab) {
+Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+    TSR_TRY(Biases biases, parse_biases(params.text("logit_bias")));
+    if (biases.ids.empty()) return nullptr;
+    if (biases.ids.back() >= setting.n_vocab) {
         return fail(ErrorCode::InvalidArgument, "logit_bias: expected token ids from 0 to %d, found %d",
-                    n_vocab - 1, biases.back().id);
+                    setting.n_vocab - 1, biases.ids.back());
     }
     return std::make_unique<LogitBias>(std::move(biases));
 }
 
 }  // namespace
 
-constexpr SamplerInfo kLogitBias = {"logit_bias", "raises, lowers or bans chosen tokens", kParams, make};
+constexpr SamplerInfo kLogitBias = {"logit_bias", "raises, lowers or bans chosen tokens", kParams, make, 0,
+                                    true};
 
 }  // namespace tessera::sample

@@ -13,27 +13,29 @@ constexpr ParamInfo kParams[] = {
      .default_value = 0.05,
      .min = 0,
      .max = 1,
+     .model_key = "min_p",
      .help = "Drop tokens less likely than this fraction of the best token's probability; 0: off."},
 };
 
 class MinP final : public Sampler {
   public:
-    explicit MinP(double p) : p_(p) {}
-    void apply(Candidates& candidates, Context&) override { candidates.keep_relative(p_); }
+    MinP(double p, size_t min_keep) : p_(p), min_keep_(min_keep) {}
+    void apply(Candidates& candidates, Context&) override { candidates.keep_relative(p_, min_keep_); }
     std::unique_ptr<Sampler> clone() const override { return std::make_unique<MinP>(*this); }
 
   private:
     double p_;
+    size_t min_keep_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, int32_t) {
+Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
     const double p = params.number("min_p");
     if (p <= 0) return nullptr;
-    return std::make_unique<MinP>(p);
+    return std::make_unique<MinP>(p, static_cast<size_t>(params.number("min_keep")));
 }
 
 }  // namespace
 
-constexpr SamplerInfo kMinP = {"min_p", "tokens not far below the best", kParams, make};
+constexpr SamplerInfo kMinP = {"min_p", "tokens not far below the best", kParams, make, 'm'};
 
 }  // namespace tessera::sample

@@ -16,6 +16,7 @@ constexpr ParamInfo kParams[] = {
      .default_value = 1,
      .min = 0.01,
      .max = 100,
+     .model_key = "penalty_repeat",
      .help = "Divide positive and multiply negative logits of recent tokens by this; 1: off."},
     {.name = "presence_penalty",
      .default_value = 0,
@@ -32,6 +33,7 @@ constexpr ParamInfo kParams[] = {
      .default_value = 64,
      .min = -1,
      .max = 1048576,
+     .model_key = "penalty_last_n",
      .help = "How many tokens, prompt included, count as recent for the three penalties; 0: none, -1: all."},
 };
 
@@ -89,19 +91,17 @@ class Window {
 class Penalties final : public Sampler {
   public:
     Penalties(const Params& params, int32_t n_vocab)
-        : repeat_(static_cast<float>(params.number("repeat_penalty"))),
-          presence_(static_cast<float>(params.number("presence_penalty"))),
-          frequency_(static_cast<float>(params.number("frequency_penalty"))),
+        : repeat_(params.number("repeat_penalty")),
+          presence_(params.number("presence_penalty")),
+          frequency_(params.number("frequency_penalty")),
           window_(static_cast<int64_t>(params.number("repeat_last_n")), n_vocab) {}
 
     void apply(Candidates& candidates, Context&) override {
-        const auto entries = candidates.entries();
-        if (candidates.complete()) {
-            for (int32_t id : window_.distinct()) penalize(entries[static_cast<size_t>(id)]);
-        } else {
-            for (Candidate& c : entries) penalize(c);
-        }
-        candidates.logits_changed();
+        const std::span<const int32_t> ids = window_.distinct();
+        candidates.edit(ids, [&](size_t i, double logit) {
+            logit = logit > 0 ? logit / repeat_ : logit * repeat_;
+            return logit - (presence_ + window_.count(ids[i]) * frequency_);
+        });
     }
 
     void accept(int32_t id) override { window_.push(id); }
@@ -109,26 +109,19 @@ class Penalties final : public Sampler {
     std::unique_ptr<Sampler> clone() const override { return std::make_unique<Penalties>(*this); }
 
   private:
-    void penalize(Candidate& c) const {
-        const uint32_t count = window_.count(c.id);
-        if (count == 0) return;
-        c.logit = c.logit > 0 ? c.logit / repeat_ : c.logit * repeat_;
-        c.logit -= presence_ + static_cast<float>(count) * frequency_;
-    }
-
-    float repeat_, presence_, frequency_;
+    double repeat_, presence_, frequency_;
     Window window_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, int32_t n_vocab) {
+Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
     const bool neutral = params.number("repeat_penalty") == 1 && params.number("presence_penalty") == 0 &&
                          params.number("frequency_penalty") == 0;
     if (neutral || params.number("repeat_last_n") == 0) return nullptr;
-    return std::make_unique<Penalties>(params, n_vocab);
+    return std::make_unique<Penalties>(params, setting.n_vocab);
 }
 
 }  // namespace
 
-constexpr SamplerInfo kPenalties = {"penalties", "lowers tokens that occurred recently", kParams, make};
+constexpr SamplerInfo kPenalties = {"penalties", "lowers tokens that occurred recently", kParams, make, 'e'};
 
 }  // namespace tessera::sample

@@ -16,6 +16,7 @@ constexpr ParamInfo kParams[] = {
      .default_value = 40,
      .min = -1,
      .max = 16777216,
+     .model_key = "top_k",
      .help = "Keep only this many of the best tokens; 0 or less: off."},
 };
 
@@ -29,14 +30,14 @@ class TopK final : public Sampler {
     size_t k_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, int32_t n_vocab) {
+Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
     const double k = params.number("top_k");
-    if (k <= 0 || k >= n_vocab) return nullptr;
+    if (k <= 0 || k >= setting.n_vocab) return nullptr;
     return std::make_unique<TopK>(static_cast<size_t>(k));
 }
 
 }  // namespace
 
-constexpr SamplerInfo kTopK = {"top_k", "the k best tokens", kParams, make};
+constexpr SamplerInfo kTopK = {"top_k", "the k best tokens", kParams, make, 'k'};
 
 }  // namespace tessera::sample

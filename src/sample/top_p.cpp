@@ -14,27 +14,29 @@ constexpr ParamInfo kParams[] = {
      .default_value = 0.95,
      .min = 0,
      .max = 1,
+     .model_key = "top_p",
      .help = "Keep the best tokens that together reach this probability; 1: off."},
 };
 
 class TopP final : public Sampler {
   public:
-    explicit TopP(double p) : p_(p) {}
-    void apply(Candidates& candidates, Context&) override { candidates.keep_mass(p_); }
+    TopP(double p, size_t min_keep) : p_(p), min_keep_(min_keep) {}
+    void apply(Candidates& candidates, Context&) override { candidates.keep_mass(p_, min_keep_); }
     std::unique_ptr<Sampler> clone() const override { return std::make_unique<TopP>(*this); }
 
   private:
     double p_;
+    size_t min_keep_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, int32_t) {
+Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
     const double p = params.number("top_p");
     if (p >= 1) return nullptr;
-    return std::make_unique<TopP>(p);
+    return std::make_unique<TopP>(p, static_cast<size_t>(params.number("min_keep")));
 }
 
 }  // namespace
 
-constexpr SamplerInfo kTopP = {"top_p", "the best tokens that reach a probability", kParams, make};
+constexpr SamplerInfo kTopP = {"top_p", "the best tokens that reach a probability", kParams, make, 'p'};
 
 }  // namespace tessera::sample

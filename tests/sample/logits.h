@@ -38,7 +38,7 @@ inline Params neutral(std::initializer_list<std::pair<std::string_view, double>>
 }
 
 inline Chain make_chain(const Params& params, size_t n_vocab, uint64_t stream = 0) {
-    auto chain = Chain::create(params, static_cast<int32_t>(n_vocab), stream);
+    auto chain = Chain::create(params, {.n_vocab = static_cast<int32_t>(n_vocab)}, stream);
     EXPECT_TRUE(chain) << chain.error().message;
     return std::move(*chain);
 }

@@ -40,7 +40,7 @@ TEST(Params, DefaultsAreTheDocumentedOnes) {
 
 TEST(Params, EveryNumberKeepsToItsRange) {
     for (const ParamInfo& row : all_params()) {
-        if (row.kind == ParamKind::Text) continue;
+        if (!row.is_number()) continue;
         const std::string name(row.name);
         SCOPED_TRACE(name);
         Params params;
@@ -109,23 +109,23 @@ TEST(Params, LogitBiasList) {
 TEST(Params, LogitBiasIdsMustBeInTheVocabulary) {
     Params params;
     ASSERT_TRUE(params.set("logit_bias", "99-1,100+1"));
-    EXPECT_TRUE(Chain::create(params, 101));
-    const auto chain = Chain::create(params, 100);
+    EXPECT_TRUE(Chain::create(params, {.n_vocab = 101}));
+    const auto chain = Chain::create(params, {.n_vocab = 100});
     ASSERT_FALSE(chain);
     EXPECT_EQ(chain.error().message, "logit_bias: expected token ids from 0 to 99, found 100");
 }
 
 TEST(Params, VocabularySizeIsChecked) {
-    for (int32_t bad : {0, -1, (1 << 24) + 1}) EXPECT_FALSE(Chain::create(Params(), bad)) << bad;
-    EXPECT_TRUE(Chain::create(Params(), 1));
-    EXPECT_TRUE(Chain::create(Params(), 1 << 24));
+    for (int32_t bad : {0, -1, (1 << 24) + 1}) EXPECT_FALSE(Chain::create(Params(), {.n_vocab = bad})) << bad;
+    EXPECT_TRUE(Chain::create(Params(), {.n_vocab = 1}));
+    EXPECT_TRUE(Chain::create(Params(), {.n_vocab = 1 << 24}));
 }
 
 TEST(Params, SamplersNameTheOrder) {
     const auto names = [](const char* text) {
         Params params;
         EXPECT_TRUE(params.set("samplers", text)) << text;
-        const auto chain = Chain::create(params, 1000);
+        const auto chain = Chain::create(params, {.n_vocab = 1000});
         std::string joined;
         for (std::string_view name : chain->names()) joined += std::string(name) + " ";
         return joined;
@@ -136,7 +136,9 @@ TEST(Params, SamplersNameTheOrder) {
     EXPECT_EQ(names("draw"), "draw ");
 
     Params params;
-    expect_error(params.set("samplers", "top_k;mirostat"), {"samplers", "penalties", "found 'mirostat'"});
+    expect_error(params.set("samplers", "top_k;min-p"),
+                 {"samplers", "penalties", "found 'min-p'", "did you mean 'min_p'?"});
+    expect_error(params.set("samplers", "top_k;nothing_like_it"), {"samplers", "found 'nothing_like_it'"});
     expect_error(params.set("samplers", "top_k;top_p;top_k"), {"samplers", "'top_k' is named twice"});
     expect_error(params.set("samplers", "draw;top_p"), {"samplers", "'draw' ends the chain"});
     expect_error(params.set("samplers", "top_k;"), {"samplers", "found ''"});
@@ -145,7 +147,10 @@ TEST(Params, SamplersNameTheOrder) {
 TEST(Params, DefaultOrder) {
     std::string joined;
     for (const SamplerInfo& sampler : all_samplers()) joined += std::string(sampler.name) + " ";
-    EXPECT_EQ(joined, "logit_bias penalties top_k top_p min_p temperature draw ");
+    EXPECT_EQ(
+        joined,
+        "logit_bias banned_strings penalties dry no_repeat_ngram top_n_sigma top_k typ_p top_p min_p xtc "
+        "infill temperature adaptive_p mirostat draw ");
 }
 
 TEST(Params, DocumentHoldsTheTable) {
@@ -155,6 +160,9 @@ TEST(Params, DocumentHoldsTheTable) {
     EXPECT_NE(page.find(params_markdown()), std::string::npos)
         << "docs/sampling.md is out of date; its table should be:\n"
         << params_markdown();
+    EXPECT_NE(page.find(order_markdown()), std::string::npos)
+        << "docs/sampling.md is out of date; its order should be:\n"
+        << order_markdown();
 }
 
 }  // namespace

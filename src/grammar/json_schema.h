@@ -1,0 +1,13 @@
+#pragma once
+// The JSON schema front end.
+#include <string_view>
+
+#include "common/expected.h"
+#include "src/grammar/grammar.h"
+
+namespace tessera::grammar {
+
+/// JSON valid under the schema, as an expression of `program`. Errors as of Grammar::from_json_schema.
+Result<ExprId> add_json_schema(std::string_view schema, const SchemaOptions& options, Program& program);
+
+}  // namespace tessera::grammar

@@ -1,0 +1,109 @@
+#pragma once
+// Which tokens a grammar allows: one grammar, one vocabulary, and what has been worked out about them so far.
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "src/grammar/grammar.h"
+#include "src/grammar/stacks.h"
+#include "src/grammar/token_trie.h"
+
+namespace tessera::grammar {
+
+/// Shared by all matchers of the same grammar and vocabulary; thread-safe (one mask is computed at a time).
+///
+/// The upper part of a stack, down to the first call, decides most tokens: the answer for it is kept, and
+/// holds wherever the rule is called from. Tokens that reach beyond the end of that rule are kept as tree
+/// nodes ("exits") and go on from the caller, again through the cache.
+class MaskCache {
+  public:
+    /// Fails where the grammar refers to a token that the vocabulary does not have.
+    static Result<std::shared_ptr<MaskCache>> create(std::shared_ptr<const Grammar> grammar,
+                                                     std::shared_ptr<const TokenTrie> trie);
+
+    const Grammar& grammar() const { return *grammar_; }
+    const TokenTrie& trie() const { return *trie_; }
+
+    /// Whether token reference `ref` of the automaton means token `id`.
+    bool matches(uint32_t ref, int32_t id) const;
+
+    /// Sets the bits of the tokens that may come next and clears all others. `items` lie on `stacks`, which
+    /// gets more nodes. `words` has TokenTrie::mask_words() elements.
+    void mask(Stacks& stacks, std::span<const Item> items, bool accepting, std::span<uint64_t> words);
+
+    /// Bytes held, about.
+    size_t memory() const {
+        const std::lock_guard lock(mutex_);
+        return held();
+    }
+
+  private:
+    MaskCache(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie);
+
+    // A set of items on stacks whose bottom is "whoever called". Id 0 is the empty set without exit.
+    struct Config {
+        uint32_t first, n;
+        bool exited;
+    };
+    struct Walk {
+        std::vector<uint64_t> bits;   // either all words,
+        std::vector<int32_t> tokens;  // or, where few are allowed, the ids
+        uint32_t exits = 0;           // a node set; 0: none
+    };
+    // Node sets: 0 is empty, 1 holds the root.
+    static constexpr uint32_t kRootSet = 1;
+    // Config 0 as the start of a walk: the output has ended, so only tokens that end at a node of the set
+    // fit.
+    static constexpr uint32_t kEnded = 0;
+
+    void clear();
+    size_t held() const;
+    void apply(Stacks& stacks, std::span<const Item> items, uint32_t node_set, std::span<uint64_t> words,
+               size_t depth);
+    void leave(Stacks& stacks, uint32_t cut, uint32_t exits, std::span<uint64_t> words, size_t depth);
+    uint32_t relative_node(const Stacks& stacks, uint32_t node);
+    uint32_t intern_config(std::span<const Item> items, bool exited);
+    uint32_t intern_set(const std::vector<uint32_t>& nodes);
+    uint32_t step(uint32_t config, uint8_t byte);
+    const Walk& walk(uint32_t config, uint32_t node_set);
+    static void add_bits(const Walk& walk, std::span<uint64_t> words);
+    bool walk_from(uint32_t config, uint32_t node_set, uint32_t max_depth, std::vector<uint32_t>& exits);
+    bool walk_below(uint32_t config, uint32_t node, uint32_t max_depth, std::vector<uint32_t>& exits);
+    void add_whole_tokens(uint32_t config);
+    void add_free_specials(std::span<const Item> items);
+    std::span<const Item> items_of(uint32_t config) const {
+        return std::span(config_items_).subspan(configs_[config].first, configs_[config].n);
+    }
+
+    std::shared_ptr<const Grammar> grammar_;
+    std::shared_ptr<const TokenTrie> trie_;
+    std::vector<std::vector<int32_t>> token_refs_;  // ids each reference names, ascending
+    size_t n_words_;
+
+    mutable std::mutex mutex_;
+    Stacks stacks_;  // of the configs
+    std::vector<Config> configs_;
+    std::vector<Item> config_items_;
+    std::unordered_multimap<uint64_t, uint32_t> config_ids_;
+    std::vector<uint32_t> transitions_;  // [config][byte class]
+    std::vector<std::vector<uint32_t>> node_sets_;
+    std::unordered_multimap<uint64_t, uint32_t> set_ids_;
+    std::unordered_map<uint64_t, Walk> walks_;
+    size_t walk_memory_ = 0;
+    // Scratch.
+    struct Level {
+        std::vector<Item> items;
+        std::vector<std::pair<uint32_t, Item>> by_cut;
+        std::vector<Item> relative;
+    };
+    std::deque<Level> levels_;
+    std::vector<uint32_t> path_;
+    std::vector<int32_t> found_;
+    size_t work_ = 0;  // items looked at since a walk began
+};
+
+}  // namespace tessera::grammar

@@ -1,0 +1,22 @@
+#pragma once
+// The regular expression front end: the subset of PCRE and ECMAScript that describes regular languages.
+#include <string_view>
+
+#include "common/expected.h"
+#include "src/grammar/program.h"
+
+namespace tessera::grammar {
+
+/// Stand for the ends of the text where a pattern is searched for; never part of a text.
+constexpr uint32_t kTextStart = 0x110000, kTextEnd = 0x110001;
+
+enum class RegexUse {
+    Whole,   ///< the pattern matches all of a text; ^ and $ only where they say so again
+    Search,  ///< it matches somewhere in a text; ^ and $ become kTextStart and kTextEnd anywhere
+};
+
+/// Parses into an expression of `program`. Errors (Malformed, or Unsupported for what is no regular language
+/// or not in the subset) begin with "position N:", counted in characters from 1.
+Result<ExprId> parse_regex(std::string_view pattern, RegexUse use, Program& program);
+
+}  // namespace tessera::grammar

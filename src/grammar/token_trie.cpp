@@ -1,0 +1,161 @@
+// Sorting tokens by their bytes and laying the tree out depth first. The bytes come from the vocabulary's
+// spellings. Next: mask_cache.cpp, which walks the tree.
+#include "src/grammar/token_trie.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "common/utf8.h"
+
+namespace tessera::grammar {
+
+namespace {
+
+constexpr size_t kMaxTokens = 1u << 24;
+constexpr size_t kMaxTokenBytes = 0xFFFF;
+
+/// GPT-2 writes bytes as printable characters: printable Latin-1 stands for itself, the other 68 bytes follow
+/// U+0100 in ascending order.
+std::array<int16_t, 0x144> byte_of_character() {
+    std::array<int16_t, 0x144> table;
+    table.fill(-1);
+    int16_t next = 0x100;
+    for (int16_t byte = 0; byte < 256; byte++) {
+        const bool printable = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
+        const int16_t character = printable ? byte : next++;
+        table[static_cast<size_t>(character)] = byte;
+    }
+    return table;
+}
+
+std::string gpt2_bytes(std::string_view text) {
+    static const auto table = byte_of_character();
+    std::string out;
+    while (!text.empty()) {
+        const auto c = utf8::decode(text);
+        const int16_t byte = c.valid && c.code_point < table.size() ? table[c.code_point] : int16_t{-1};
+        if (byte >= 0)
+            out += static_cast<char>(byte);
+        else
+            out += text.substr(0, c.n_bytes);
+        text.remove_prefix(c.n_bytes);
+    }
+    return out;
+}
+
+std::string spm_bytes(std::string_view text) {
+    constexpr std::string_view kSpace = "▁";
+    std::string out;
+    for (size_t at = 0; at < text.size();) {
+        if (text.substr(at, kSpace.size()) == kSpace) {
+            out += ' ';
+            at += kSpace.size();
+        } else {
+            out += text[at++];
+        }
+    }
+    return out;
+}
+
+TokenText describe(const text::Vocab& vocab, int32_t id) {
+    const std::string text(vocab.text(id));
+    if (vocab.is_end(id)) return {text, TokenText::Kind::End};
+    switch (vocab.type(id)) {
+        case text::TokenType::Control:
+            return {text, TokenText::Kind::Special};
+        case text::TokenType::Unknown:
+        case text::TokenType::Unused:
+            return {text, TokenText::Kind::Never};
+        case text::TokenType::Byte:
+            return {std::string(1, static_cast<char>(vocab.byte_of(id)))};
+        case text::TokenType::UserDefined:
+            if (vocab.model() == "gpt2") return {text};
+            break;
+        case text::TokenType::Normal:
+            break;
+    }
+    if (vocab.model() == "gpt2") return {gpt2_bytes(text)};
+    return {vocab.model() == "llama" || vocab.model() == "t5" ? spm_bytes(text) : text};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TokenTrie>> TokenTrie::create(const text::Vocab& vocab) {
+    std::vector<TokenText> tokens;
+    tokens.reserve(static_cast<size_t>(vocab.size()));
+    for (int32_t id = 0; id < vocab.size(); id++) tokens.push_back(describe(vocab, id));
+    return create(tokens);
+}
+
+Result<std::shared_ptr<const TokenTrie>> TokenTrie::create(std::span<const TokenText> tokens) {
+    if (tokens.size() > kMaxTokens)
+        return fail(ErrorCode::Unsupported, "the vocabulary has %zu tokens; grammars work with up to %zu",
+                    tokens.size(), kMaxTokens);
+    std::shared_ptr<TokenTrie> trie(new TokenTrie());
+    std::vector<int32_t> sorted;
+    for (size_t i = 0; i < tokens.size(); i++) {
+        const TokenText& token = tokens[i];
+        if (token.bytes.size() > kMaxTokenBytes)
+            return fail(ErrorCode::Unsupported, "token %zu has %zu bytes; grammars work with up to %zu", i,
+                        token.bytes.size(), kMaxTokenBytes);
+        const auto id = static_cast<int32_t>(i);
+        trie->offsets_.push_back(static_cast<uint32_t>(trie->bytes_.size()));
+        trie->bytes_ += token.bytes;
+        // A token without bytes would allow the model to stand still for ever.
+        const bool is_text = token.kind == TokenText::Kind::Text;
+        trie->kinds_.push_back(is_text && token.bytes.empty() ? TokenText::Kind::Never : token.kind);
+        switch (trie->kinds_.back()) {
+            case TokenText::Kind::Text:
+                sorted.push_back(id);
+                break;
+            case TokenText::Kind::Special:
+                trie->special_.push_back(id);
+                break;
+            case TokenText::Kind::End:
+                trie->ends_.push_back(id);
+                break;
+            case TokenText::Kind::Never:
+                break;
+        }
+        if (is_text) trie->max_bytes_ = std::max(trie->max_bytes_, static_cast<uint32_t>(token.bytes.size()));
+    }
+    trie->offsets_.push_back(static_cast<uint32_t>(trie->bytes_.size()));
+    std::sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) {
+        const int order = trie->bytes(a).compare(trie->bytes(b));
+        return order != 0 ? order < 0 : a < b;
+    });
+    trie->build(sorted);
+    return trie;
+}
+
+void TokenTrie::build(std::span<const int32_t> sorted) {
+    std::vector<uint32_t> path = {0};  // the nodes from the root to the last one made
+    nodes_.push_back({0, 0, 0, 0});
+    std::string_view last;
+    for (const int32_t id : sorted) {
+        const std::string_view text = bytes(id);
+        size_t common = 0;
+        while (common < last.size() && common < text.size() && last[common] == text[common]) common++;
+        while (path.size() > common + 1) {
+            nodes_[path.back()].end = static_cast<uint32_t>(nodes_.size());
+            path.pop_back();
+        }
+        for (size_t i = common; i < text.size(); i++) {
+            path.push_back(static_cast<uint32_t>(nodes_.size()));
+            nodes_.push_back({0, static_cast<uint32_t>(node_tokens_.size()), static_cast<uint16_t>(i + 1),
+                              static_cast<uint8_t>(text[i])});
+        }
+        node_tokens_.push_back(id);
+        last = text;
+    }
+    for (const uint32_t node : path) nodes_[node].end = static_cast<uint32_t>(nodes_.size());
+    nodes_.push_back({0, static_cast<uint32_t>(node_tokens_.size()), 0, 0});
+}
+
+std::string_view TokenTrie::bytes(int32_t id) const {
+    const auto i = static_cast<size_t>(id);
+    return std::string_view(bytes_).substr(offsets_[i], offsets_[i + 1] - offsets_[i]);
+}
+
+}  // namespace tessera::grammar

@@ -1,0 +1,88 @@
+// adaptive_p: prefers tokens whose probability is near a target, and moves the target against what was drawn
+// before, so that the mean probability of the text comes out at it (MrJackSpade and ddh0, "adaptive-p",
+// 2025). Assumes that filters in front dropped the unlikely tokens: among those left all are near or far.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "src/sample/sampler.h"
+
+namespace tessera::sample {
+
+extern const SamplerInfo kAdaptiveP;
+
+namespace {
+
+constexpr ParamInfo kParams[] = {
+    {.name = "adaptive_target",
+     .default_value = -1,
+     .min = -1,
+     .max = 1,
+     .help = "Prefer tokens near this probability, on average over the text; below 0: off."},
+    {.name = "adaptive_decay",
+     .default_value = 0.9,
+     .min = 0,
+     .max = 0.99,
+     .help = "Weight of the past in that average, a token: higher is steadier."},
+};
+
+// The shape of the preference: logit 5 on target, falling first with the square of the distance, counted in
+// widths of 0.3, then linearly.
+constexpr double kPeak = 5, kSharpness = 10, kWidth = 0.3;
+
+class AdaptiveP final : public Sampler {
+  public:
+    AdaptiveP(double target, double decay, int32_t n_vocab)
+        : target_(target), decay_(decay), original_(static_cast<size_t>(n_vocab)) {
+        reset();
+    }
+
+    void apply(Candidates& candidates, Context&) override {
+        const double target = std::clamp(2 * target_ - sum_ / weight_, 0.0, 1.0);
+        const auto total = static_cast<double>(candidates.weigh());
+        if (candidates.max_logit() == -INFINITY) return;
+        for (Candidate& c : candidates.entries()) {
+            if (c.logit == -INFINITY) continue;
+            const double p = static_cast<double>(c.weight) / total;
+            const double distance = std::abs(p - target) / kWidth;
+            original_[static_cast<size_t>(c.id)] = p;
+            c.logit = static_cast<float>(kPeak - kSharpness * distance * distance / (1 + distance));
+        }
+        candidates.logits_replaced();
+    }
+
+    void drawn(const Context& context) override { id_ = context.all_masked ? -1 : context.id; }
+    void accept(int32_t id) override {
+        if (id == id_) {  // the prompt's tokens were not drawn
+            sum_ = original_[static_cast<size_t>(id)] + decay_ * sum_;
+            weight_ = 1 + decay_ * weight_;
+        }
+        id_ = -1;
+    }
+    void reset() override {
+        // As if all before had been on target.
+        weight_ = 1 / (1 - decay_);
+        sum_ = target_ * weight_;
+        id_ = -1;
+    }
+    void forget_text() override { id_ = -1; }
+    std::unique_ptr<Sampler> clone() const override { return std::make_unique<AdaptiveP>(*this); }
+
+  private:
+    double target_, decay_;
+    double sum_ = 0, weight_ = 0;   // of the probabilities drawn, the past decaying
+    std::vector<double> original_;  // [n_vocab] probabilities before they were changed, of the candidates
+    int32_t id_ = -1;               // drawn and not yet accepted
+};
+
+Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+    const double target = params.number("adaptive_target");
+    if (target < 0) return nullptr;
+    return std::make_unique<AdaptiveP>(target, params.number("adaptive_decay"), setting.n_vocab);
+}
+
+}  // namespace
+
+constexpr SamplerInfo kAdaptiveP = {"adaptive_p", "prefers tokens near a probability", kParams, make, 'a'};
+
+}  // namespace tessera::sample

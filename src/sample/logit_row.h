@@ -1,0 +1,93 @@
+#pragma once
+// A row of logits by token id, before any token was dropped, with the best of every block of ids: what makes
+// a filter over a large vocabulary cost one pass over its floats. Private to this folder.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tessera::sample {
+
+/// Weights summed (fixed_exp.h), and each weight times its distance from the best logit, likewise.
+struct Mass {
+    uint64_t weight = 0;
+    uint64_t moment = 0;
+};
+
+/// Mean and deviation of the finite logits, of which there are n.
+struct Spread {
+    size_t n = 0;
+    double mean = 0, deviation = 0;
+};
+
+/// Sums that come out the same for a row and for a list in order of id that holds the same tokens: a token's
+/// id decides which partial sum takes it.
+class LaneSum {
+  public:
+    static constexpr size_t kLanes = 8;
+    void add(size_t id, double x) { lanes_[id % kLanes] += x; }
+    double* lanes() { return lanes_.data(); }
+    double total() const {
+        return ((lanes_[0] + lanes_[1]) + (lanes_[2] + lanes_[3])) +
+               ((lanes_[4] + lanes_[5]) + (lanes_[6] + lanes_[7]));
+    }
+
+  private:
+    std::array<double, kLanes> lanes_{};
+};
+
+/// Not thread-safe. Memory is taken by reserve() alone.
+class LogitRow {
+  public:
+    static constexpr size_t kBlock = 64;
+
+    void reserve(size_t n_vocab);
+
+    /// Copies the row. NaN becomes -inf, as does every token whose bit in `allowed` is 0 (token i is bit i %
+    /// 64 of word i / 64; empty: all are allowed). Returns the number of NaNs.
+    size_t assign(std::span<const float> logits, std::span<const uint64_t> allowed);
+
+    size_t size() const { return n_; }
+    float operator[](size_t id) const { return logits_[id]; }
+    void set(size_t id, float logit);
+    /// Sets tokens to -inf, in any order.
+    void ban(std::span<const int32_t> ids);
+
+    float max() const;
+    /// A logit that at least k tokens reach, as high as the block maxima show; k is at most n_blocks().
+    float reached_by(size_t k);
+    size_t n_blocks() const { return n_blocks_; }
+
+    /// (logit - max) / temperature for all, 0 for those that equal `max`, which is max() and not -inf.
+    void temper(float max, double temperature);
+
+    /// The sum of all weights; remembers those of the blocks, for pick().
+    uint64_t weigh(float max);
+    Mass mass(float max) const;
+    Spread spread() const;
+
+    /// The token in which `rest` falls when the weights are laid out by id; rest < weigh().
+    size_t pick(uint64_t rest, float max) const;
+
+    /// Calls visit(id, logit) for every token of each block whose best reaches `least`, by id.
+    template <class Visit>
+    void visit_blocks(double least, Visit visit) const {
+        for (size_t b = 0; b < n_blocks_; b++) {
+            if (!(static_cast<double>(best_[b]) >= least)) continue;
+            const size_t end = b * kBlock + kBlock < n_ ? b * kBlock + kBlock : n_;
+            for (size_t id = b * kBlock; id < end; id++) visit(id, logits_[id]);
+        }
+    }
+
+  private:
+    void find_best(size_t block);
+
+    std::vector<float> logits_;     // [n_blocks * kBlock], -inf behind the last token
+    std::vector<float> best_;       // [n_blocks]
+    std::vector<float> scratch_;    // [n_blocks]
+    std::vector<uint64_t> masses_;  // [n_blocks] sums of weights
+    size_t n_ = 0, n_blocks_ = 0;
+};
+
+}  // namespace tessera::sample

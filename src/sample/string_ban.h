@@ -1,0 +1,60 @@
+#pragma once
+// Banned strings that spread over several tokens: holds tokens back while they may be the beginning of one,
+// and says when to go back.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/expected.h"
+#include "src/sample/byte_matcher.h"
+#include "src/text/tokenizer.h"
+
+namespace tessera::sample {
+
+/// Stands between the chain and whoever shows the text. For each token that was drawn, and before it is
+/// shown:
+///     push(id)
+///     show released(), which can no longer become part of a banned string
+///     where n_rewind() is not 0, take that many tokens back, this one among them: out of the model's cache,
+///         and of the chain by forget_text() and accept(); then draw again
+/// The next draw may not choose banned() (Limits::banned): the token that began the string at this place.
+/// Where it began in what is shown already, whose sequel was taken back for another string, that is the first
+/// token not shown. At the end of the text the caller shows held(). Only generated text is looked at; strings
+/// are compared by bytes, and control tokens have none. Not thread-safe.
+class StringBan {
+  public:
+    /// None of the strings is empty; the tokenizer outlives this.
+    StringBan(std::span<const std::string> strings, const text::Tokenizer& tokenizer);
+
+    /// Error (Unsupported): kMaxRewinds rewinds in a row brought no token that could be shown.
+    Result<void> push(int32_t id);
+
+    /// All three are valid until the next push().
+    std::span<const int32_t> released() const { return released_; }
+    std::span<const int32_t> held() const { return held_; }
+    std::span<const int32_t> banned() const { return banned_; }
+    size_t n_rewind() const { return n_rewind_; }
+
+    static constexpr size_t kMaxRewinds = 1000;
+
+  private:
+    struct Ban {
+        size_t position;  // of the token in the generated text
+        int32_t id;
+    };
+    std::string_view bytes_of(int32_t id) const;
+    void rewind(size_t kept);
+    void release(size_t n_bytes);
+
+    ByteMatcher matcher_;
+    const text::Tokenizer* tokenizer_;
+    std::vector<int32_t> held_, released_, banned_;
+    std::vector<size_t> ends_;  // [held] where each token ends, counted from the first byte held
+    std::vector<Ban> bans_;     // by position, none before the first token held
+    std::string tail_;          // the last bytes shown, in which a string may have begun
+    size_t n_tail_ = 0;         // how many of them matter
+    size_t n_released_ = 0, n_rewind_ = 0, n_rewinds_ = 0;
+};
+
+}  // namespace tessera::sample
