@@ -23,12 +23,13 @@ LAYERS = [
     (("ggml-like/",), ("common/", "quants/")),
     (MODEL, BELOW_3),
     (TEXT, ("common/", "ggml-like/gguf/")),
-    (SAMPLE, ("common/",) + TEXT),
+    (SAMPLE, ("common/", "ggml-like/gguf/") + TEXT),
     (("src/npu/",), BELOW_3),
     (("src/convert/",), BELOW_3 + ("src/model/", "src/arch/")),
     (("src/engine/",), BELOW_3 + LAYER_3),
     (("src/capi/",), ("common/", "src/engine/", "include/")),
     (("include/",), ()),
+    (("examples/embed-",), ()),
     (("server/",), ("include/",)),
     (("examples/tessera/",), BELOW_3 + LAYER_3 + ("src/engine/", "include/", "server/")),
     (("examples/tessera/chat", "examples/tessera/serve"), ("examples/tessera/", "include/", "server/")),
@@ -46,6 +47,7 @@ THIRD_PARTY = [
     (r"tl/expected\.hpp", "tl-expected", ("common/expected.h",), 1, True),
     (r"sentencepiece\w*\.h|sentencepiece.*\.pb\.h", "SentencePiece", TEXT, 1, False),
     (r"pcre2\w*\.h", "PCRE2", TEXT, 1, False),
+    (r"tessera\.hp?p?", "the installed interface", ("include/", "examples/embed-"), 3, True),
     (r"cblas\.h|openblas.*\.h", "OpenBLAS", ("ggml-like/cpu/",), 1, False),
     (r"nlohmann/.*", "nlohmann-json", ("src/text/jinja/", "src/grammar/", "src/convert/"), 12, False),
     (r"nlohmann/.*", "nlohmann-json", APPS, 99, True),
@@ -69,7 +71,7 @@ system_error thread tuple type_traits typeindex typeinfo unordered_map unordered
 version
 assert.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h stdalign.h stdarg.h
 stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h time.h
-cxxabi.h dirent.h dlfcn.h execinfo.h fcntl.h getopt.h libgen.h malloc.h netdb.h poll.h pthread.h pwd.h sched.h
+cxxabi.h dirent.h dlfcn.h execinfo.h fcntl.h getopt.h libgen.h malloc.h netdb.h poll.h pthread.h pwd.h regex.h sched.h
 semaphore.h spawn.h termios.h ucontext.h unistd.h""".split())
 SYSTEM_FOLDERS = ("sys/", "linux/", "arpa/", "netinet/", "net/")
 

@@ -5,6 +5,7 @@
 
 #include "common/rng.h"
 #include "common/strings.h"
+#include "examples/tessera/bench_load.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
@@ -21,6 +22,7 @@ struct BenchArgs {
     SessionFlags session;
     int64_t n_prompt = 512, n_generate = 128, depth = 0, n_seq = 1, n_samples = 5;
     bool json = false;
+    LoadTest load;
 };
 
 /// One kind of pass, after `depth` positions are filled.
@@ -214,6 +216,55 @@ Result<void> Bench::run() {
                                roofline_->fma_gmac_per_s()));
 }
 
+Result<void> measure_load(BenchArgs& args) {
+    args.load.n_prompt = args.n_prompt;
+    args.load.n_generate = args.n_generate;
+    args.load.json = args.json;
+    TSR_TRY(gguf::File file, args.model.file.open());
+    TSR_TRY(const auto tokenizer, load_tokenizer(file));
+    TSR_TRY(const LoadedModel loaded, load_model(std::move(file), args.model));
+    return run_load_tests(loaded, tokenizer, args.session, args.load);
+}
+
+Result<void> declare_number(double& value, double max, const std::string& text) {
+    const auto number = parse_double(text);
+    if (!number || !(*number >= 0 && *number <= max))
+        return fail(ErrorCode::InvalidArgument, "expected a number from 0 to %g, found '%s'", max,
+                    printable(text).c_str());
+    value = *number;
+    return {};
+}
+
+void declare_load(Options& options, BenchArgs& args) {
+    LoadTest& load = args.load;
+    options.group("Requests");
+    options.parsed(
+        "--concurrency", "N,N,...",
+        [&load](const std::string& text) -> Result<void> {
+            load.concurrency.clear();
+            for (const std::string_view part : split(text, ',')) {
+                const auto n = parse_int(part);
+                if (!n || *n < 1 || *n > 256)
+                    return fail(ErrorCode::InvalidArgument, "expected numbers from 1 to 256, found '%s'",
+                                printable(part).c_str());
+                load.concurrency.push_back(*n);
+            }
+            return {};
+        },
+        "Measure the engine instead: so many requests at a time, a test each.");
+    options.integer("--requests", load.n_requests, 0, 1 << 20,
+                    "Requests of a test; 0: three for each at a time.");
+    options.parsed(
+        "--shared-prefix", "X",
+        [&load](const std::string& text) { return declare_number(load.shared, 1, text); },
+        "Part of each prompt that all have in common. (default: 0)");
+    options.parsed(
+        "--arrival-rate", "X",
+        [&load](const std::string& text) { return declare_number(load.rate, 1e6, text); },
+        "Requests a second, at random times; 0: the next one as soon as one ends. (default: 0)");
+    options.flag("--mixed", load.mixed, "Prompts and answers of a quarter of the length to all of it.");
+}
+
 Action declare(Options& options) {
     auto args = std::make_shared<BenchArgs>();
     args->model.declare(options);
@@ -230,11 +281,14 @@ Action declare(Options& options) {
     args->session.declare_batch(options);
     args->session.declare_kv(options);
     options.flag("--json", args->json, "One JSON object a test, on a line.");
+    declare_load(options, *args);
     options.check([args]() -> Result<void> {
+        if (!args->load.concurrency.empty() && (args->n_prompt == 0 || args->n_generate == 0))
+            return fail(ErrorCode::InvalidArgument, "--concurrency needs -p and -n of 1 or more");
         if (args->n_prompt + args->n_generate > 0) return {};
         return fail(ErrorCode::InvalidArgument, "-p 0 and -n 0 leave nothing to measure");
     });
-    return [args] { return Bench(*args).run(); };
+    return [args] { return args->load.concurrency.empty() ? Bench(*args).run() : measure_load(*args); };
 }
 
 }  // namespace
@@ -255,6 +309,7 @@ const Command kBench = {
         "  tessera bench model.gguf\n"
         "  tessera bench model.gguf -p 0 -n 32 -d 4096 -t 8\n"
         "  tessera bench model.gguf -p 0 -n 32 -b 8\n"
+        "  tessera bench model.gguf --concurrency 1,4,8 --shared-prefix 0.5\n"
         "  tessera bench model.gguf -p 512 -n 128 -r 9 --json > result.jsonl\n",
     .declare = declare};
 

@@ -4,6 +4,7 @@
 
 namespace tessera {
 
-extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack, kPerplexity;
+extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack,
+    kPerplexity, kQuantize, kTemplate;
 
 }  // namespace tessera

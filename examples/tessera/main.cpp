@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
     using namespace tessera;
-    const Command* const commands[] = {&kRun,    &kTokenize, &kDetokenize, &kInspect, &kPack,
-                                       &kUnpack, &kLogits,   &kPerplexity, &kBench,   &kInfo};
+    const Command* const commands[] = {&kRun,    &kTokenize, &kDetokenize, &kTemplate,   &kInspect, &kPack,
+                                       &kUnpack, &kQuantize, &kLogits,     &kPerplexity, &kBench,   &kInfo};
     return run_program(argc, argv, commands);
 }

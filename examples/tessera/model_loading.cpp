@@ -16,6 +16,7 @@
 #include "common/progress.h"
 #include "common/strings.h"
 #include "examples/tessera/console.h"
+#include "src/model/check_weights.h"
 
 namespace tessera {
 
@@ -57,13 +58,6 @@ Result<std::string> resolve_path(const std::string& given) {
     return path;
 }
 
-Result<Type> parse_kv_type(std::string_view name) {
-    TSR_TRY(const Type type, type_from_name(name));
-    if (std::find(std::begin(kKvTypes), std::end(kKvTypes), type) != std::end(kKvTypes)) return type;
-    return fail(ErrorCode::InvalidArgument, "expected one of %s, found '%s'", engine::kv_type_names().c_str(),
-                printable(name).c_str());
-}
-
 std::string type_name(Type type) { return std::string(type_info(type).name); }
 
 }  // namespace
@@ -93,6 +87,7 @@ Result<gguf::File> FileOptions::open() const {
 void ModelOptions::declare(Options& options) {
     file.declare(options);
     options.flag("--precise", precise, "Compute in float straight from the file, without int8 activations.");
+    options.flag("--check", check, "Before anything else, look for weights that are infinite or NaN.");
     options.integer("-t,--threads", n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
 }
@@ -104,6 +99,16 @@ std::string LoadedModel::description() const {
                 pool->n_threads() == 1 ? "thread" : "threads");
 }
 
+Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels) {
+    std::optional<ProgressBar> bar;
+    const auto progress = [&](uint64_t done, uint64_t total) {
+        const bool shows_bar = console::verbosity() != console::Verbosity::Quiet;
+        if (!bar) bar.emplace("checking", total, ProgressBar::Unit::Bytes, shows_bar);
+        bar->update(done);
+    };
+    return check_weights(file, pool, kernels, progress);
+}
+
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
     const double start = now_seconds();
     LoadedModel loaded;
@@ -111,6 +116,7 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
     const int n_threads =
         options.n_threads > 0 ? static_cast<int>(options.n_threads) : default_thread_count();
     loaded.pool = std::make_unique<ThreadPool>(n_threads);
+    if (options.check) TSR_TRY_VOID(check_file(file, *loaded.pool, *loaded.isa->table));
     std::optional<ProgressBar> bar;
     const bool shows_bar = console::verbosity() != console::Verbosity::Quiet;
     const auto progress = [&](uint64_t done, uint64_t total) {
@@ -155,8 +161,8 @@ void SessionFlags::declare_kv(Options& options) {
                 return fail(ErrorCode::InvalidArgument,
                             "expected one type, or one for K and one for V, found '%s'",
                             printable(text).c_str());
-            TSR_TRY(k_type, parse_kv_type(names.front()));
-            TSR_TRY(v_type, parse_kv_type(names.back()));
+            TSR_TRY(k_type, engine::kv_type_from_name(names.front()));
+            TSR_TRY(v_type, engine::kv_type_from_name(names.back()));
             return {};
         },
         "How keys and values are stored: " + engine::kv_type_names() +

@@ -32,6 +32,7 @@ struct ModelOptions {
     FileOptions file;
     int64_t n_threads = 0;  ///< 0 = default_thread_count()
     bool precise = false;
+    bool check = false;  ///< weights for NaN and infinite ones
 
     void declare(Options& options);
 };
@@ -46,6 +47,9 @@ struct LoadedModel {
     /// "llama 3.7M, q4_k, avx2, 2 threads".
     std::string description() const;
 };
+
+/// check_weights() on `pool`, with a progress bar on a terminal.
+Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels);
 
 /// Opens and packs, with a progress bar on a terminal.
 Result<LoadedModel> load_model(const ModelOptions& options);

@@ -10,6 +10,7 @@
 #include "common/threads.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
+#include "examples/tessera/output_path.h"
 #include "quants/dispatch.h"
 #include "src/model/packed_file.h"
 
@@ -23,22 +24,6 @@ struct PackArgs {
     std::string in, out;
     int64_t n_threads = 0;
 };
-
-/// The file that `out` stands for, through links: the input itself and what is no file would be replaced.
-Result<std::string> resolve_output(const std::string& out, const gguf::File& in) {
-    const std::string shown = printable(out, 400);
-    std::error_code ignored;
-    const auto status = fs::status(out, ignored);
-    if (out == "-" || (fs::exists(status) && !fs::is_regular_file(status)))
-        return fail(ErrorCode::InvalidArgument, "OUT: expected the name of a file, found '%s'",
-                    shown.c_str());
-    for (int i = 0; i < in.n_files(); i++)
-        if (fs::equivalent(in.mapping(i).path(), out, ignored))
-            return fail(ErrorCode::InvalidArgument, "OUT: '%s' is the input; expected another file",
-                        shown.c_str());
-    const fs::path target = fs::canonical(out, ignored);
-    return ignored ? out : target.string();
-}
 
 Result<void> repack(const PackArgs& args, bool packs) {
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());

@@ -1,18 +1,25 @@
-// tessera run: completes one prompt, printing as it writes. The loop is in Completion::generate(); everything
-// else is options, and the report at the end.
+// tessera run: completes one prompt, printing as it writes. The engine does the work on its thread, whose
+// callbacks print; this one waits, and looks for Ctrl-C.
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 
 #include "common/cpu.h"
 #include "common/log.h"
+#include "common/progress.h"
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
+#include "examples/tessera/constraint_flags.h"
+#include "examples/tessera/dialogue_flags.h"
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
-#include "src/sample/chain.h"
-#include "src/text/detokenizer.h"
+#include "src/engine/engine.h"
+#include "src/sample/model_defaults.h"
 
 namespace tessera {
 
@@ -22,6 +29,9 @@ struct RunArgs {
     ModelOptions model;
     SessionFlags session;
     sample::Params sampling;
+    DialogueFlags chat;
+    ConstraintFlags constraint;
+    std::vector<std::string> stop;
     std::string dash, prompt, prompt_file;
     bool has_prompt = false, reads_stdin = false;
     int64_t n_predict = 256;
@@ -31,35 +41,34 @@ struct RunArgs {
     bool shows_prompt() const { return !json && !no_echo && (echo || console::is_terminal(STDOUT_FILENO)); }
 };
 
-enum class Stop { EndOfGeneration, Length, ContextFull, Interrupted };
-
-const char* stop_name(Stop stop) {
-    switch (stop) {
-        case Stop::EndOfGeneration:
+/// "end of generation", "interrupted", ... as the user reads it.
+const char* stop_name(engine::Finish finish) {
+    switch (finish) {
+        case engine::Finish::EndOfGeneration:
             return "end of generation";
-        case Stop::Length:
-            return "length";
-        case Stop::ContextFull:
+        case engine::Finish::ContextFull:
             return "context full";
-        case Stop::Interrupted:
+        case engine::Finish::Cancelled:
             return "interrupted";
+        case engine::Finish::StopString:
+            return "stop string";
+        default:
+            return engine::finish_name(finish);
     }
-    return "";
 }
 
-/// One prompt and what comes after it.
-class Completion {
+/// One prompt and what comes after it: a request to an engine of its own.
+class Run {
   public:
-    explicit Completion(const RunArgs& args) : args_(args) {}
+    explicit Run(const RunArgs& args) : args_(args) {}
 
     Result<void> run();
 
   private:
     Result<void> load();
-    Result<void> read_prompt();
-    Result<void> create_chain();
+    Result<void> read_prompt(const gguf::File& file);
+    engine::Request request() const;
     Result<void> generate();
-    Result<void> emit(std::string_view text);
     Result<void> report();
     double prompt_rate() const;
     double decode_rate() const;
@@ -67,38 +76,62 @@ class Completion {
     const RunArgs& args_;
     LoadedModel loaded_;
     std::shared_ptr<const text::Tokenizer> tokenizer_;
-    std::unique_ptr<engine::Session> session_;
-    std::unique_ptr<sample::Chain> chain_;
-    std::string prompt_, text_;
-    std::vector<int32_t> prompt_ids_, ids_;
-    Stop stop_ = Stop::Length;
-    double load_seconds_ = 0, prompt_seconds_ = 0, decode_seconds_ = 0;
-    bool prompt_done_ = false;
-    int64_t n_decoded_ = 0;  // tokens that went through the model after the prompt
+    std::shared_ptr<const grammar::Grammar> grammar_;
+    std::unique_ptr<engine::Engine> engine_;
+    sample::Params sampling_;
+    std::string prompt_;
+    std::vector<int32_t> prompt_ids_;
+    double load_seconds_ = 0, generate_seconds_ = 0;
+
+    // Written on the engine's thread until the request has ended.
+    std::string text_;
+    std::vector<int32_t> ids_;
+    engine::Outcome outcome_;
+    std::string samplers_;
+    Result<void> printed_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool ended_ = false, output_failed_ = false;
 };
 
-Result<void> Completion::load() {
+Result<void> Run::load() {
     const double start = now_seconds();
+    TSR_TRY(grammar_, args_.constraint.create());
     TSR_TRY(gguf::File file, args_.model.file.open());
     TSR_TRY(tokenizer_, load_tokenizer(file));
+    TSR_TRY_VOID(read_prompt(file));
+    sampling_ = args_.sampling;
+    for (const std::string& name : sample::apply_model_defaults(file, sampling_))
+        log::info("the model file sets the default of %s", name.c_str());
     TSR_TRY(loaded_, load_model(std::move(file), args_.model));
     if (const int64_t trained = loaded_.model->hparams().n_ctx_train; args_.session.n_ctx > trained)
         log::warn("the model was trained for a context of %lld; beyond it the text may lose its sense",
                   static_cast<long long>(trained));
-    TSR_TRY(session_, engine::Session::create(loaded_.model, *loaded_.pool, args_.session.session()));
+    TSR_TRY(engine_, engine::Engine::create(loaded_.model, tokenizer_, *loaded_.pool,
+                                            {.n_ctx = args_.session.n_ctx,
+                                             .n_batch = args_.session.n_batch,
+                                             .max_running = 1,
+                                             .k_type = args_.session.k_type,
+                                             .v_type = args_.session.v_type}));
     load_seconds_ = now_seconds() - start;
     return {};
 }
 
-Result<void> Completion::read_prompt() {
+Result<void> Run::read_prompt(const gguf::File& file) {
     prompt_ = args_.prompt;
     if (!args_.has_prompt) {
         TSR_TRY(prompt_, console::read_all(args_.reads_stdin ? "-" : args_.prompt_file));
         // The line feed that editors and echo put behind a text would make the model start a new line.
         if (prompt_.ends_with('\n')) prompt_.pop_back();
     }
-    TSR_TRY(prompt_ids_, tokenizer_->encode(prompt_, {.parse_special = args_.parse_special}));
-    if (!args_.parse_special) {
+    if (args_.chat.chat) {
+        TSR_TRY(const chat::Prompt chat, args_.chat.prompt(prompt_, file, tokenizer_->vocab()));
+        TSR_TRY(prompt_ids_,
+                tokenizer_->encode(chat.text, {.add_special = !chat.has_bos, .parse_special = true}));
+    } else {
+        TSR_TRY(prompt_ids_, tokenizer_->encode(prompt_, {.parse_special = args_.parse_special}));
+    }
+    if (!args_.chat.chat && !args_.parse_special) {
         TSR_TRY(const auto parsed, tokenizer_->encode(prompt_, {.parse_special = true}));
         if (parsed != prompt_ids_)
             log::warn(
@@ -108,95 +141,93 @@ Result<void> Completion::read_prompt() {
     if (prompt_ids_.empty())
         return fail(ErrorCode::InvalidArgument,
                     "prompt: expected some text, found none, and this model has no token to start from");
-    if (static_cast<int64_t>(prompt_ids_.size()) > session_->n_ctx())
-        return fail(ErrorCode::InvalidArgument,
-                    "prompt: %zu tokens do not fit the context of %lld (a longer context: --ctx N)",
-                    prompt_ids_.size(), static_cast<long long>(session_->n_ctx()));
     return {};
 }
 
-Result<void> Completion::create_chain() {
-    sample::Params params = args_.sampling;
-    if (args_.ignore_eos) {
-        std::string biases = params.text("logit_bias");
-        for (const int32_t id : tokenizer_->vocab().end_ids())
-            biases += strf("%s%d-inf", biases.empty() ? "" : ",", id);
-        TSR_TRY_VOID(params.set("logit_bias", biases));
+engine::Request Run::request() const {
+    engine::Request out;
+    out.prompt = prompt_ids_;
+    out.sampling = sampling_;
+    out.max_tokens = args_.n_predict;
+    out.stop = args_.stop;
+    out.grammar = grammar_;
+    out.ignore_eos = args_.ignore_eos;
+    return out;
+}
+
+/// Ctrl-C is an end like the others; so is an output that takes no more.
+Result<void> Run::generate() {
+    const auto n_prompt = static_cast<int64_t>(prompt_ids_.size());
+    log::info("reading a prompt of %lld tokens", static_cast<long long>(n_prompt));
+    std::optional<ProgressBar> bar;
+    engine::Listener listener;
+    if (n_prompt > args_.session.n_batch && console::verbosity() != console::Verbosity::Quiet) {
+        bar.emplace("prompt", prompt_ids_.size(), ProgressBar::Unit::Tokens);
+        listener.on_prompt = [&bar](int32_t, int64_t n_read, int64_t n_in_all) {
+            bar->update(static_cast<uint64_t>(n_read));
+            if (n_read == n_in_all) bar.reset();
+        };
     }
-    const auto n_vocab = static_cast<int32_t>(loaded_.model->hparams().n_vocab);
-    TSR_TRY(sample::Chain chain, sample::Chain::create(params, n_vocab));
-    chain_ = std::make_unique<sample::Chain>(std::move(chain));
-    for (const int32_t id : prompt_ids_) chain_->accept(id);
-    return {};
-}
-
-Result<void> Completion::emit(std::string_view text) {
-    text_ += text;
-    return args_.json ? Result<void>() : console::print(text);
-}
-
-/// Prompt in, then one token at a time until something ends it. Ctrl-C is an end like the others.
-Result<void> Completion::generate() {
+    listener.on_delta = [this](const engine::Delta& delta) {
+        text_ += delta.text;
+        if (delta.id >= 0) ids_.push_back(delta.id);
+        if (args_.json || !printed_) return;
+        printed_ = console::print(delta.text);
+        if (printed_) return;
+        const std::lock_guard lock(mutex_);
+        output_failed_ = true;
+        changed_.notify_all();
+    };
+    listener.on_finish = [this](const engine::Outcome& outcome) {
+        outcome_ = outcome;
+        for (const std::string_view name : outcome.samplers)
+            samplers_ += (samplers_.empty() ? "" : ";") + std::string(name);
+        const std::lock_guard lock(mutex_);
+        ended_ = true;
+        changed_.notify_all();
+    };
     const console::InterruptGuard guard;
-    loaded_.pool->set_abort_flag(&guard.flag());
-    log::info("reading a prompt of %zu tokens", prompt_ids_.size());
-    double start = now_seconds();
-    Result<void> done = eval_prompt(*session_, prompt_ids_, args_.session.n_batch);
-    prompt_seconds_ = now_seconds() - start;
-    prompt_done_ = done.has_value();
-
-    text::Detokenizer detokenizer(*tokenizer_, {.at_text_start = false});
-    start = now_seconds();
-    while (done) {
-        if (guard.interrupted()) {
-            stop_ = Stop::Interrupted;
-            break;
-        }
-        if (args_.n_predict >= 0 && static_cast<int64_t>(ids_.size()) >= args_.n_predict) break;
-        const int32_t id = chain_->sample(session_->logits());
-        if (!args_.ignore_eos && tokenizer_->vocab().is_end(id)) {
-            stop_ = Stop::EndOfGeneration;
-            break;
-        }
-        chain_->accept(id);
-        ids_.push_back(id);
-        TSR_TRY_VOID(emit(detokenizer.push(id)));
-        if (args_.n_predict >= 0 && static_cast<int64_t>(ids_.size()) >= args_.n_predict) break;
-        if (session_->n_tok() == session_->n_ctx()) {
-            stop_ = Stop::ContextFull;
-            break;
-        }
-        done = session_->eval({&id, 1});
-        n_decoded_ += done ? 1 : 0;
+    const double start = now_seconds();
+    TSR_TRY(engine::Ticket ticket, engine_->submit(request(), std::move(listener)));
+    {
+        std::unique_lock lock(mutex_);
+        // A signal wakes nobody: it is looked for now and then.
+        while (!ended_ && !output_failed_ && !guard.interrupted())
+            changed_.wait_for(lock, std::chrono::milliseconds(20));
     }
-    decode_seconds_ = now_seconds() - start;
-    loaded_.pool->set_abort_flag(nullptr);
-    if (!done && done.error().code != ErrorCode::Cancelled) return done;
-    if (!done) stop_ = Stop::Interrupted;
-    return emit(detokenizer.flush());
+    ticket.cancel();
+    ticket.wait();
+    generate_seconds_ = now_seconds() - start;
+    if (outcome_.finish == engine::Finish::Failed) return tl::unexpected<Error>(outcome_.error);
+    return printed_;
 }
 
-double Completion::prompt_rate() const {
-    return prompt_seconds_ > 0 ? static_cast<double>(prompt_ids_.size()) / prompt_seconds_ : 0;
+double Run::prompt_rate() const {
+    const engine::Usage& usage = outcome_.usage;
+    return usage.prompt_s > 0 ? static_cast<double>(usage.n_prompt) / usage.prompt_s : 0;
 }
 
-double Completion::decode_rate() const {
-    return decode_seconds_ > 0 ? static_cast<double>(n_decoded_) / decode_seconds_ : 0;
+/// The first token comes out of the prompt.
+double Run::decode_rate() const {
+    const engine::Usage& usage = outcome_.usage;
+    return usage.decode_s > 0 ? static_cast<double>(usage.n_generated - 1) / usage.decode_s : 0;
 }
 
-Result<void> Completion::report() {
+Result<void> Run::report() {
+    const engine::Usage& usage = outcome_.usage;
+    const auto seed = static_cast<unsigned long long>(outcome_.seed);
     if (args_.json) {
         const Json object = {
             {"text", text_},
             {"tokens", ids_},
             {"prompt_tokens", prompt_ids_.size()},
-            {"stop", stop_name(stop_)},
-            {"seed", chain_->seed()},
+            {"stop", stop_name(outcome_.finish)},
+            {"seed", outcome_.seed},
             {"timings",
              {{"load_ms", rounded(load_seconds_ * 1e3)},
-              {"prompt_ms", rounded(prompt_seconds_ * 1e3)},
-              {"prompt_tokens_per_s", rounded(prompt_done_ ? prompt_rate() : 0)},
-              {"decode_ms", rounded(decode_seconds_ * 1e3)},
+              {"prompt_ms", rounded(usage.prompt_s * 1e3)},
+              {"prompt_tokens_per_s", rounded(prompt_rate())},
+              {"decode_ms", rounded(usage.decode_s * 1e3)},
               {"decode_tokens_per_s", rounded(decode_rate())}}},
             {"peak_rss_bytes", peak_rss_bytes()},
             {"isa", loaded_.isa->name},
@@ -204,32 +235,31 @@ Result<void> Completion::report() {
         };
         TSR_TRY_VOID(console::print(json_line(object)));
     }
-    if (stop_ == Stop::ContextFull)
+    if (outcome_.finish == engine::Finish::ContextFull)
         console::note("the context of %lld positions is full (a longer one: --ctx N)",
-                      static_cast<long long>(session_->n_ctx()));
+                      static_cast<long long>(engine_->n_ctx()));
     if (!args_.stats) return {};
-    const std::string kv = args_.session.kv_name();
     std::fprintf(stderr, "model    %s\n", loaded_.description().c_str());
     std::fprintf(stderr, "load     %.0f ms\n", load_seconds_ * 1e3);
-    if (prompt_done_)
+    if (usage.prompt_s > 0)
         std::fprintf(stderr, "prompt   %zu tokens in %.0f ms, %.1f tokens/s\n", prompt_ids_.size(),
-                     prompt_seconds_ * 1e3, prompt_rate());
+                     usage.prompt_s * 1e3, prompt_rate());
     else
         std::fprintf(stderr, "prompt   %zu tokens, interrupted after %.0f ms\n", prompt_ids_.size(),
-                     prompt_seconds_ * 1e3);
+                     generate_seconds_ * 1e3);
     std::fprintf(stderr, "decode   %zu tokens in %.0f ms, %.1f tokens/s (stop: %s)\n", ids_.size(),
-                 decode_seconds_ * 1e3, decode_rate(), stop_name(stop_));
+                 usage.decode_s * 1e3, decode_rate(), stop_name(outcome_.finish));
     std::fprintf(stderr, "memory   %s at peak, KV cache %s (%s, %lld positions)\n",
-                 format_bytes(peak_rss_bytes()).c_str(), format_bytes(session_->kv_bytes()).c_str(),
-                 kv.c_str(), static_cast<long long>(session_->n_ctx()));
-    std::fprintf(stderr, "seed     %llu\n", static_cast<unsigned long long>(chain_->seed()));
+                 format_bytes(peak_rss_bytes()).c_str(), format_bytes(engine_->kv_bytes()).c_str(),
+                 args_.session.kv_name().c_str(), static_cast<long long>(engine_->n_ctx()));
+    std::fprintf(stderr, "sampling %s\n", samplers_.c_str());
+    std::fprintf(stderr, "seed     %llu\n", seed);
+    if (usage.n_rewinds > 0) std::fprintf(stderr, "rewinds  %lld\n", static_cast<long long>(usage.n_rewinds));
     return {};
 }
 
-Result<void> Completion::run() {
+Result<void> Run::run() {
     TSR_TRY_VOID(load());
-    TSR_TRY_VOID(read_prompt());
-    TSR_TRY_VOID(create_chain());
     if (args_.shows_prompt()) TSR_TRY_VOID(console::print(prompt_));
     TSR_TRY_VOID(generate());
     if (!args_.json && !text_.ends_with('\n')) TSR_TRY_VOID(console::print("\n"));
@@ -239,12 +269,12 @@ Result<void> Completion::run() {
 void declare_sampling(Options& options, const std::shared_ptr<RunArgs>& args) {
     options.group("Sampling");
     for (const sample::ParamInfo& param : sample::all_params()) {
-        const bool is_text = param.kind == sample::ParamKind::Text;
-        const std::string form = is_text                                ? std::string(param.form)
+        const std::string form = !param.is_number()                     ? std::string(param.form)
                                  : param.kind == sample::ParamKind::Int ? "N"
                                                                         : "X";
         std::string help(param.help);
-        if (!is_text) help += strf(" (default: %g)", param.default_value);
+        if (param.is_number() || !param.default_text.empty())
+            help += " (default: " + sample::default_of(param) + ")";
         options.parsed(
             sample::flag_of(param).c_str(), form,
             [args, name = param.name](const std::string& text) { return args->sampling.set(name, text); },
@@ -269,7 +299,8 @@ Result<void> check(RunArgs& args) {
                     "a prompt is needed: -p TEXT, -f FILE, or - for standard input");
     if (n_prompts > 1)
         return fail(ErrorCode::InvalidArgument, "expected one of -p, -f and -, found %d of them", n_prompts);
-    return {};
+    TSR_TRY_VOID(args.chat.check());
+    return args.constraint.check();
 }
 
 Action declare(Options& options) {
@@ -291,18 +322,28 @@ Action declare(Options& options) {
                     "Tokens to write; -1: until the model ends or the context is full.");
     options.flag("--parse-special", args->parse_special,
                  "The spelling of a control token becomes that token.");
+    options.repeated(
+        "--stop", "TEXT",
+        [args](const std::string& text) -> Result<void> {
+            if (text.empty()) return fail(ErrorCode::InvalidArgument, "expected some text, found none");
+            args->stop.push_back(text);
+            return {};
+        },
+        "End before this text. May be given several times.");
     options.flag("--ignore-eos", args->ignore_eos, "Go on where the model would end.");
     options.flag("--echo", args->echo, "Print the prompt in front, as on a terminal.");
     options.flag("--no-echo", args->no_echo, "Print only what is new, as into a pipe or file.");
     options.flag("--json", args->json, "Print one JSON object at the end instead of the text.");
     options.flag("--stats", args->stats, "Print times and memory on standard error at the end.");
+    args->chat.declare(options);
+    args->constraint.declare(options);
     options.group("Context");
     args->session.declare_ctx(options);
     args->session.declare_batch(options);
     args->session.declare_kv(options);
     declare_sampling(options, args);
     options.check([args] { return check(*args); });
-    return [args] { return Completion(*args).run(); };
+    return [args] { return Run(*args).run(); };
 }
 
 }  // namespace
@@ -315,7 +356,9 @@ const Command kRun = {
         "  tessera run -p \"Once upon a time\"             the default model, 256 tokens\n"
         "  tessera run model.gguf -f story.txt -n -1     a file, until the model ends\n"
         "  echo \"The captain\" | tessera run model.gguf - --temp 0\n"
-        "  tessera run model.gguf -p \"One\" --seed 1 --json | jq .text\n",
+        "  tessera run model.gguf -p \"One\" --seed 1 --json | jq .text\n"
+        "  tessera run model.gguf --chat --system \"Be brief.\" -p \"Who was Ada Lovelace?\"\n"
+        "  tessera run model.gguf -p \"Ada:\" --json-schema @person.json\n",
     .declare = declare};
 
 }  // namespace tessera

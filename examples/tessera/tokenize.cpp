@@ -1,6 +1,7 @@
 // tessera tokenize: text to tokens, one a line for people, or ids for programs. The text is taken byte for
 // byte, a line feed at its end included.
 #include "common/strings.h"
+#include "common/utf8.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
@@ -32,7 +33,13 @@ std::string as_lines(const text::Tokenizer& tokenizer, std::span<const int32_t> 
 
 std::string as_json(const text::Tokenizer& tokenizer, std::span<const int32_t> ids) {
     Json pieces = Json::array();
-    for (const int32_t id : ids) pieces.push_back(std::string(tokenizer.token_bytes(id)));
+    for (const int32_t id : ids) {
+        const std::string_view bytes = tokenizer.token_bytes(id);
+        if (utf8::is_valid(bytes))
+            pieces.push_back(bytes);
+        else
+            pieces.push_back(std::vector<uint8_t>(bytes.begin(), bytes.end()));
+    }
     return json_line({{"n_tokens", ids.size()}, {"ids", ids}, {"pieces", pieces}});
 }
 
@@ -63,7 +70,9 @@ Action declare(Options& options) {
                  "The spelling of a control token becomes that token.");
     options.group("Output");
     options.flag("--ids", args->ids_only, "Ids only, on one line.");
-    options.flag("--json", args->json, "One JSON object with ids and pieces.");
+    options.flag(
+        "--json", args->json,
+        "One JSON object with ids and pieces; a piece that is a part of a character is a list of bytes.");
     options.check([args, options]() -> Result<void> {
         const int n_texts = options.given("TEXT") + options.given("--prompt") + options.given("--file");
         args->has_text = options.given("TEXT") || options.given("--prompt");

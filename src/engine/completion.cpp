@@ -51,7 +51,7 @@ const char* finish_name(Finish finish) {
 Completion::Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer,
                        kv::PagePool& pages, sample::Chain chain)
     : job_(std::move(job)),
-      vocab_(&tokenizer.vocab()),
+      tokenizer_(&tokenizer),
       index_(index),
       sequence_(pages),
       chain_(std::move(chain)),
@@ -64,7 +64,8 @@ Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job,
     const Request& request = job->request;
     const auto n_vocab = static_cast<int32_t>(tokenizer.vocab().size());
     TSR_TRY(const sample::Params params, sampling_of(request, tokenizer.vocab()));
-    TSR_TRY(sample::Chain chain, sample::Chain::create(params, n_vocab, static_cast<uint64_t>(index)));
+    const sample::Setting setting{.n_vocab = n_vocab, .tokenizer = &tokenizer, .n_ctx = n_ctx};
+    TSR_TRY(sample::Chain chain, sample::Chain::create(params, setting, static_cast<uint64_t>(index)));
     for (const int32_t id : request.prompt) chain.accept(id);
     std::unique_ptr<Completion> out(
         new Completion(std::move(job), index, tokenizer, pages, std::move(chain)));
@@ -72,6 +73,12 @@ Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job,
     out->tokens_ = out->job_->request.prompt;
     out->top_.reserve(static_cast<size_t>(std::max(0, out->job_->request.n_top)) + 1);
     out->n_ctx_ = n_ctx;
+    const std::vector<std::string> banned = params.list("banned_strings");
+    if (!banned.empty()) out->ban_.emplace(banned, tokenizer);
+    if (out->job_->masks) {
+        out->allowed_.resize(out->job_->masks->trie().mask_words());
+        out->matcher_.emplace(out->job_->masks);
+    }
     out->usage_.n_prompt = static_cast<int64_t>(out->tokens_.size());
     return out;
 }
@@ -87,10 +94,10 @@ void Completion::admitted(int64_t n_cached) {
 void Completion::rank(std::span<const float> logits) {
     top_.clear();
     const auto norm = row_norm(logits);
-    const auto log_p = [&](size_t id) {
-        return norm ? static_cast<float>(static_cast<double>(logits[id]) - norm->log_sum) : -INFINITY;
+    const auto log_p = [&norm](float logit) {
+        return norm ? static_cast<float>(static_cast<double>(logit) - norm->log_sum) : -INFINITY;
     };
-    log_p_ = log_p(static_cast<size_t>(drawn_));
+    log_p_ = log_p(logits[static_cast<size_t>(drawn_)]);
     const auto n_top = std::min(static_cast<size_t>(job_->request.n_top), logits.size());
     if (!norm || n_top == 0) return;
     const auto before = [](const TokenProb& a, const TokenProb& b) {
@@ -108,11 +115,19 @@ void Completion::rank(std::span<const float> logits) {
         std::push_heap(top_.begin(), top_.end(), before);
     }
     std::sort_heap(top_.begin(), top_.end(), before);
-    for (TokenProb& entry : top_) entry.log_p = log_p(static_cast<size_t>(entry.id));
+    for (TokenProb& entry : top_) entry.log_p = log_p(entry.log_p);
 }
 
 void Completion::sample(std::span<const float> logits) {
-    drawn_ = chain_.sample(logits);
+    drawn_ = -1;
+    if (matcher_ && matcher_->is_finished()) return;
+    sample::Limits limits;
+    if (matcher_) {
+        matcher_->mask(allowed_);
+        limits.allowed = allowed_;
+    }
+    if (ban_) limits.banned = ban_->banned();
+    drawn_ = chain_.sample(logits, limits);
     if (job_->request.n_top >= 0) rank(logits);
 }
 
@@ -121,28 +136,108 @@ void Completion::emit(int32_t id, std::string_view text) {
     job_->listener.on_delta({index_, id, text, log_p_, top_});
 }
 
-bool Completion::take() {
-    const Request& request = job_->request;
-    if (first_token_at_ == 0) {
-        first_token_at_ = steady_seconds();
-        usage_.prompt_s = first_token_at_ - began_at_;
+void Completion::tell_prompt_read() const {
+    const int64_t n_read = std::min(sequence_.n_tok(), usage_.n_prompt);
+    if (usage_.n_generated == 0 && job_->listener.on_prompt)
+        job_->listener.on_prompt(index_, n_read, usage_.n_prompt);
+}
+
+bool Completion::ends(Finish why) {
+    ended_by_ = why;
+    return false;
+}
+
+void Completion::show(int32_t id) { emit(id, stops_.push(detokenizer_.push(id))); }
+
+/// Shows what can no longer become a banned string, and takes back what became one.
+bool Completion::append_held(int32_t id) {
+    held_.push_back({log_p_, top_});
+    if (auto pushed = ban_->push(id); !pushed) {
+        error_ = pushed.error();
+        return ends(Finish::Failed);
     }
-    const auto ends = [this](Finish why) {
-        ended_by_ = why;
-        return false;
-    };
-    if (request.max_tokens == 0) return ends(Finish::Length);
-    if (!request.ignore_eos && vocab_->is_end(drawn_)) return ends(Finish::EndOfGeneration);
+    for (const int32_t released : ban_->released()) {
+        log_p_ = held_.front().log_p;
+        top_ = std::move(held_.front().top);
+        held_.pop_front();
+        show(released);
+    }
+    if (ban_->n_rewind() > 0) go_back(ban_->n_rewind());
+    return true;
+}
+
+/// The last n tokens out of the text, as if they had not been drawn.
+void Completion::go_back(size_t n) {
+    ++usage_.n_rewinds;
+    held_.resize(held_.size() - n);
+    tokens_.resize(tokens_.size() - n);
+    usage_.n_generated -= static_cast<int64_t>(n);
+    chain_.forget_text();
+    for (const int32_t id : tokens_) chain_.accept(id);
+    if (matcher_) matcher_->rollback(n);
+    sequence_.truncate(static_cast<int64_t>(tokens_.size()) - 1);
+}
+
+/// One token more of the text. False when that ended it.
+bool Completion::append(int32_t id) {
+    const Request& request = job_->request;
+    if (matcher_) {
+        if (auto taken = matcher_->accept(id); !taken) {
+            error_ = taken.error();
+            return ends(Finish::Failed);
+        }
+    }
     ++usage_.n_generated;
-    tokens_.push_back(drawn_);
-    chain_.accept(drawn_);
-    emit(drawn_, stops_.push(detokenizer_.push(drawn_)));
+    tokens_.push_back(id);
+    chain_.accept(id);
+    if (ban_) {
+        if (!append_held(id)) return false;
+    } else {
+        show(id);
+    }
     if (stops_.hit() >= 0) return ends(Finish::StopString);
     if (request.max_tokens > 0 && usage_.n_generated >= request.max_tokens) return ends(Finish::Length);
     if (static_cast<int64_t>(tokens_.size()) <= n_ctx_) return true;
     if (request.on_full == ContextPolicy::Stop) return ends(Finish::ContextFull);
     shift();
     return true;
+}
+
+/// What the grammar leaves no choice about need not be computed token by token. The last token of such text
+/// is left to the model: it may be the beginning of a longer one.
+bool Completion::append_forced() {
+    constexpr size_t kLeast = 8, kMost = 1024;  // bytes
+    const std::string forced = matcher_->forced_bytes(kMost);
+    if (forced.size() < kLeast) return true;
+    const auto ids = tokenizer_->encode(forced, {.add_special = false});
+    if (!ids || ids->size() < 2) return true;
+    // A scheme that puts a space in front of each text would say something else.
+    std::string spelled;
+    for (const int32_t id : *ids) spelled += tokenizer_->token_bytes(id);
+    if (spelled != forced) return true;
+    for (const int32_t id : std::span(*ids).first(ids->size() - 1)) {
+        top_.clear();
+        log_p_ = 0;
+        if (!append(id)) return false;
+    }
+    return true;
+}
+
+bool Completion::take() {
+    const Request& request = job_->request;
+    if (first_token_at_ == 0) {
+        first_token_at_ = steady_seconds();
+        usage_.prompt_s = first_token_at_ - began_at_;
+    }
+    if (request.max_tokens == 0) return ends(Finish::Length);
+    if (drawn_ < 0) return ends(Finish::EndOfGeneration);  // the grammar has nothing more to say
+    if (chain_.last().all_masked) {
+        error_ = {ErrorCode::InvalidArgument,
+                  "sampling: expected a token that grammar and parameters allow, found none"};
+        return ends(Finish::Failed);
+    }
+    if (!request.ignore_eos && tokenizer_->vocab().is_end(drawn_)) return ends(Finish::EndOfGeneration);
+    return append(drawn_) && (!matcher_ || ban_ || append_forced());
 }
 
 void Completion::shift() {
@@ -153,14 +248,21 @@ void Completion::shift() {
     sequence_.truncate(n_keep);
 }
 
-void Completion::finish(Finish why, Error error) {
+void Completion::finish(Finish why) {
+    for (const int32_t id : ban_&& stops_.hit() < 0 ? ban_->held() : std::span<const int32_t>()) {
+        log_p_ = held_.front().log_p;
+        top_ = std::move(held_.front().top);
+        held_.pop_front();
+        show(id);
+    }
     const std::string rest(stops_.push(detokenizer_.flush()));
     top_.clear();
     emit(-1, rest);
     emit(-1, stops_.flush());
     if (first_token_at_ > 0) usage_.decode_s = steady_seconds() - first_token_at_;
     if (job_->listener.on_finish)
-        job_->listener.on_finish({index_, why, stops_.hit(), std::move(error), chain_.seed(), usage_});
+        job_->listener.on_finish(
+            {index_, why, stops_.hit(), std::move(error_), chain_.seed(), chain_.names(), usage_});
     job_->n_open.fetch_sub(1);
     job_->n_open.notify_all();
 }

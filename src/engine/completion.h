@@ -1,13 +1,17 @@
 #pragma once
 // One completion on its way: its tokens, its place in the cache, its sampling state and its text.
 #include <atomic>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/engine/request.h"
 #include "src/engine/stop_strings.h"
+#include "src/grammar/matcher.h"
 #include "src/kv/sequence.h"
 #include "src/sample/chain.h"
+#include "src/sample/string_ban.h"
 #include "src/text/detokenizer.h"
 
 namespace tessera::engine {
@@ -16,6 +20,7 @@ namespace tessera::engine {
 struct Job {
     Request request;
     Listener listener;
+    std::shared_ptr<grammar::MaskCache> masks;  // of the request's grammar
     std::atomic<bool> cancelled{false};
     double submitted_at = 0;         // seconds of the steady clock
     uint64_t number = 0;             // in order of submission
@@ -47,10 +52,12 @@ class Completion {
     }
     bool decoding() const { return usage_.n_generated > 0 && pending().size() == 1; }
 
+    /// Tells the listener how far the prompt is.
+    void tell_prompt_read() const;
     /// Draws from the logits [n_vocab] of its last token. Any thread.
     void sample(std::span<const float> logits);
     /// Makes the drawn token part of the text and tells the listener. False when that ended the completion:
-    /// finish() is next.
+    /// finish() with ended_by() is next.
     bool take();
 
     /// Forgets the older half of what is behind n_keep; its keys and values are to be computed anew.
@@ -61,30 +68,45 @@ class Completion {
     void mark_prompt_known() { job_->prompt_known = true; }
 
     /// Tells the listener of the end. Once.
-    void finish(Finish why, Error error = {});
+    void finish(Finish why);
     Finish ended_by() const { return ended_by_; }
 
   private:
     Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer, kv::PagePool& pages,
                sample::Chain chain);
     void rank(std::span<const float> logits);
+    bool append(int32_t id);
+    bool append_held(int32_t id);
+    void go_back(size_t n);
+    void show(int32_t id);
+    bool append_forced();
+    bool ends(Finish why);
     void emit(int32_t id, std::string_view text);
 
     std::shared_ptr<Job> job_;
-    const text::Vocab* vocab_;
+    const text::Tokenizer* tokenizer_;
     int32_t index_;
     std::vector<int32_t> tokens_;  // prompt and what came after
     kv::Sequence sequence_;
     sample::Chain chain_;
     text::Detokenizer detokenizer_;
     StopStrings stops_;
-    std::vector<TokenProb> top_;  // of the drawn token
+    std::optional<grammar::Matcher> matcher_;
+    std::vector<uint64_t> allowed_;  // a bit for each token
+    std::optional<sample::StringBan> ban_;
+    std::vector<TokenProb> top_;  // the likeliest where the token stands that is shown next
+    struct Held {
+        float log_p;
+        std::vector<TokenProb> top;
+    };
+    std::deque<Held> held_;  // of the tokens that the ban holds back
     float log_p_ = 0;
     int32_t drawn_ = -1;
     int64_t n_ctx_ = 0;
     Usage usage_;
     double began_at_ = 0, first_token_at_ = 0;
     Finish ended_by_ = Finish::Failed;
+    Error error_;
 };
 
 }  // namespace tessera::engine

@@ -18,6 +18,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const Model> mode
                                                ThreadPool& pool, const EngineOptions& options) {
     TSR_TRY_VOID(check_range("queue", options.max_queue, 1, 1 << 20));
     std::unique_ptr<Engine> out(new Engine());
+    out->constraints_ = std::make_unique<Constraints>(tokenizer);
     TSR_TRY(out->scheduler_, Scheduler::create(std::move(model), std::move(tokenizer), pool, options));
     out->control_ = out->scheduler_->control();
     out->max_queue_ = options.max_queue;
@@ -42,6 +43,9 @@ Engine::~Engine() {
 Result<Ticket> Engine::submit(Request request, Listener listener) {
     TSR_TRY_VOID(scheduler_->check(request));
     auto job = std::make_shared<Job>();
+    if (request.grammar) {
+        TSR_TRY(job->masks, constraints_->masks(request.grammar));
+    }
     job->request = std::move(request);
     job->listener = std::move(listener);
     job->submitted_at = steady_seconds();

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "src/engine/constraints.h"
 #include "src/engine/scheduler.h"
 
 namespace tessera::engine {
@@ -48,6 +49,8 @@ class Engine {
     /// As of the end of the last pass. Any thread.
     EngineStats stats() const;
     int64_t n_ctx() const { return scheduler_->n_ctx(); }
+    /// Bytes of the cache.
+    uint64_t kv_bytes() const { return scheduler_->kv_bytes(); }
     const Model& model() const { return scheduler_->model(); }
 
   private:
@@ -57,6 +60,7 @@ class Engine {
 
     std::unique_ptr<Scheduler> scheduler_;  // of the thread, but for what is const
     std::shared_ptr<PassControl> control_;
+    std::unique_ptr<Constraints> constraints_;
     int64_t max_queue_ = 0;
 
     mutable std::mutex mutex_;

@@ -3,12 +3,14 @@
 // are written, and an outcome for each completion.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/expected.h"
+#include "src/grammar/grammar.h"
 #include "src/sample/params.h"
 
 namespace tessera::engine {
@@ -40,12 +42,13 @@ struct TokenProb {
 struct Request {
     std::vector<int32_t> prompt;  ///< at least one token
     sample::Params sampling;
-    int64_t max_tokens = -1;        ///< -1: until something else ends it
-    std::vector<std::string> stop;  ///< at most 64 of at most 4096 bytes
-    int32_t n = 1;                  ///< completions of the same prompt, 1..64; each with a stream of its own
-    int32_t n_top = -1;             ///< log probabilities: -1 none, 0 the token's own, up to 64 best beside
-    bool ignore_eos = false;        ///< go on where the model would end
-    bool show_special = false;      ///< control tokens appear in the text by their spelling
+    int64_t max_tokens = -1;                          ///< -1: until something else ends it
+    std::vector<std::string> stop;                    ///< at most 64 of at most 4096 bytes
+    std::shared_ptr<const grammar::Grammar> grammar;  ///< what is written is held to it; null: nothing
+    int32_t n = 1;              ///< completions of the same prompt, 1..64; each with a stream of its own
+    int32_t n_top = -1;         ///< log probabilities: -1 none, 0 the token's own, up to 64 best beside
+    bool ignore_eos = false;    ///< go on where the model would end
+    bool show_special = false;  ///< control tokens appear in the text by their spelling
     ContextPolicy on_full = ContextPolicy::Stop;
     int64_t n_keep = 0;     ///< tokens at the front that a shift keeps
     int32_t priority = 0;   ///< higher ones are admitted first and give way last
@@ -67,6 +70,7 @@ struct Usage {
     int64_t n_cached = 0;  ///< prompt tokens that were known already
     int64_t n_generated = 0;
     int64_t n_shifted = 0;                           ///< tokens that a full context made it forget
+    int64_t n_rewinds = 0;                           ///< times that a banned string was taken back
     int64_t n_preempted = 0;                         ///< times that it gave way and was computed anew
     double queue_s = 0, prompt_s = 0, decode_s = 0;  ///< waiting; until the first token; from there
 };
@@ -78,6 +82,7 @@ struct Outcome {
     int stop_index = -1;  ///< of Request::stop
     Error error;          ///< with Finish::Failed
     uint64_t seed = 0;
+    std::span<const std::string_view> samplers;  ///< that took part, in order; during the call
     Usage usage;
 };
 
@@ -85,6 +90,8 @@ struct Outcome {
 struct Listener {
     std::function<void(const Delta&)> on_delta;
     std::function<void(const Outcome&)> on_finish;  ///< once for each completion, its last call
+    /// Prompt tokens read so far, after each pass that read some.
+    std::function<void(int32_t completion, int64_t n_read, int64_t n_prompt)> on_prompt;
 };
 
 }  // namespace tessera::engine

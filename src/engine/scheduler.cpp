@@ -163,7 +163,12 @@ void Scheduler::admit() {
             best = at;
             least = n;
         }
-        if (best == waiting_.end() || !admit_one(*best)) return;
+        if (best == waiting_.end()) return;
+        if (!admit_one(*best)) {
+            if (!running_.empty()) return;
+            tree_->clear();
+            TSR_CHECK(admit_one(*best));
+        }
         auto admitted = std::move(*best);
         waiting_.erase(best);
         insert_by_rank(running_, std::move(admitted));
@@ -182,11 +187,16 @@ void Scheduler::preempt(size_t index) {
     insert_by_rank(waiting_, std::move(one));
 }
 
-/// Free pages for one, at the cost of those behind it in rank.
-bool Scheduler::make_room(Completion& wanting, int64_t n_pages) {
-    while (!tree_->make_room(n_pages)) {
-        if (running_.back().get() == &wanting) return false;
-        preempt(running_.size() - 1);
+/// Free pages for n tokens of one, at the cost of those behind it in rank. Who runs alone gets them in any
+/// case: then even what the tree shares with it goes, and it need not copy its last page.
+bool Scheduler::make_room(Completion& wanting, int64_t n_tok) {
+    while (!tree_->make_room(wanting.sequence().pages_for(n_tok))) {
+        if (running_.back().get() != &wanting)
+            preempt(running_.size() - 1);
+        else if (running_.size() == 1 && tree_->n_pages() > 0)
+            tree_->clear();
+        else
+            return false;
     }
     return true;
 }
@@ -202,9 +212,8 @@ void Scheduler::plan() {
         auto n = static_cast<int64_t>(one.pending().size());
         if (!one.decoding()) n = std::min(n, n_prompt);
         if (n == 0) continue;
-        if (!make_room(one, one.sequence().pages_for(n))) {
-            // It is the last in rank: it waits, unless it is alone, and then there is room for a whole
-            // context.
+        if (!make_room(one, n)) {
+            // It is the last in rank of several, and waits.
             preempt(i);
             break;
         }
@@ -236,7 +245,7 @@ bool Scheduler::compute() {
     control_->n_tok.store(n_tok);
     pool_->set_abort_flag(&control_->abort);
     const double start = steady_seconds();
-    forward(*backend_, *model_, pages_->layout(), {tokens_, segments_, outputs_}, activations_);
+    forward(*backend_, *model_, pages_->layout(), {tokens_, segments_, outputs_, n_ctx_}, activations_);
     const double seconds = steady_seconds() - start;
     pool_->set_abort_flag(nullptr);
     control_->n_tok.store(0);
@@ -250,7 +259,9 @@ bool Scheduler::compute() {
     for (const Row& row : rows_) {
         kv::Sequence& sequence = row.completion->sequence();
         const int64_t n_before = sequence.n_tok();
+        const bool was_decoding = row.completion->decoding();
         sequence.advance(row.n_tok);
+        if (!was_decoding) row.completion->tell_prompt_read();
         // A whole page is known to all from now on; so is a prompt, when it has been read.
         const bool read = row.n_tok > 1 && row.completion->pending().empty();
         const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;

@@ -65,6 +65,9 @@ class Scheduler {
     std::shared_ptr<PassControl> control() const { return control_; }
     EngineStats stats() const;
     int64_t n_ctx() const { return n_ctx_; }
+    uint64_t kv_bytes() const {
+        return static_cast<uint64_t>(pages_->n_pages()) * pages_->layout().page_bytes;
+    }
     const Model& model() const { return *model_; }
     /// Forgets all texts that no completion uses.
     void clear_prefixes() { tree_->clear(); }
@@ -77,7 +80,7 @@ class Scheduler {
     void admit();
     bool admit_one(std::unique_ptr<Completion>& next);
     void plan();
-    bool make_room(Completion& wanting, int64_t n_pages);
+    bool make_room(Completion& wanting, int64_t n_tok);
     void preempt(size_t index);
     bool compute();
     void sample_and_take();

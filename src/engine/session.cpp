@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/strings.h"
+
 namespace tessera::engine {
 
 namespace {
@@ -48,6 +50,13 @@ std::string kv_type_names() {
     return names;
 }
 
+Result<Type> kv_type_from_name(std::string_view name) {
+    TSR_TRY(const Type type, type_from_name(name));
+    if (std::find(std::begin(kKvTypes), std::end(kKvTypes), type) != std::end(kKvTypes)) return type;
+    return fail(ErrorCode::InvalidArgument, "expected one of %s, found '%s'", kv_type_names().c_str(),
+                printable(name).c_str());
+}
+
 Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch) {
     const Hparams& h = model.hparams();
     return CpuBackend::create(pool, model.kernels(),
@@ -74,8 +83,10 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
     TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), plan.n_pages));
     session->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
     session->sequence_ = std::make_unique<kv::Sequence>(*session->pages_);
+    session->tokens_.reserve(static_cast<size_t>(session->n_ctx_));
     session->outputs_.reserve(static_cast<size_t>(n_batch));
     session->model_ = std::move(model);
+    session->take_fingerprint();
     return session;
 }
 
@@ -102,9 +113,10 @@ Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int3
                     static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
                     static_cast<long long>(pages_->n_free()));
     const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
-    forward(*backend_, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs}, activations_);
+    forward(*backend_, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_}, activations_);
     if (pool_->aborted()) return fail(ErrorCode::Cancelled, "evaluation was cancelled");
     sequence_->advance(n_tok);
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     last_out_ = static_cast<int64_t>(outputs.size()) - 1;
     return {};
 }
@@ -118,7 +130,7 @@ Result<void> Session::eval(std::span<const int32_t> tokens) {
         outputs_.clear();
         if (at + part.size() == tokens.size()) outputs_.push_back(static_cast<int32_t>(part.size() - 1));
         if (auto done = step(part, outputs_); !done) {
-            sequence_->truncate(start);
+            truncate(start);
             return done;
         }
     }
@@ -134,13 +146,29 @@ Result<void> Session::eval_all(std::span<const int32_t> tokens, const RowsFn& ro
         outputs_.resize(part.size());
         std::iota(outputs_.begin(), outputs_.end(), 0);
         if (auto done = step(part, outputs_); !done) {
-            sequence_->truncate(start);
+            truncate(start);
             return done;
         }
         if (!rows(static_cast<int64_t>(at), static_cast<int64_t>(part.size()), activations_.logits.f32))
             return {};
     }
     return {};
+}
+
+Result<int64_t> Session::sync(std::span<const int32_t> tokens) {
+    if (tokens.empty()) return fail(ErrorCode::InvalidArgument, "tokens: expected at least one, found none");
+    const auto ends = std::mismatch(tokens.begin(), tokens.end() - 1, tokens_.begin(), tokens_.end());
+    const auto n_kept = ends.first - tokens.begin();
+    truncate(n_kept);
+    TSR_TRY_VOID(eval(tokens.subspan(static_cast<size_t>(n_kept))));
+    return n_kept;
+}
+
+void Session::truncate(int64_t n) {
+    if (n >= n_tok()) return;
+    sequence_->truncate(n);
+    tokens_.resize(static_cast<size_t>(n));
+    last_out_ = -1;
 }
 
 std::span<const float> Session::logits() const {

@@ -36,6 +36,8 @@ Result<void> check_range(const char* name, int64_t value, int64_t min, int64_t m
 
 /// "f32, f16, ...": the types a cache may have, for help and errors.
 std::string kv_type_names();
+/// A type that a cache may have, by its name.
+Result<Type> kv_type_from_name(std::string_view name);
 
 /// A backend with scratch for passes of this model of up to n_batch tokens.
 Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch);
@@ -56,9 +58,21 @@ class Session {
     using RowsFn = std::function<bool(int64_t first, int64_t n, const float* rows)>;
     Result<void> eval_all(std::span<const int32_t> tokens, const RowsFn& rows);
 
-    /// Logits after the last token, [n_vocab]; valid until the next eval.
-    std::span<const float> logits() const;
+    /// Makes the text these tokens, and returns how many at the front were there already; the last is
+    /// computed in any case. Errors as eval(), after which only the common beginning is left.
+    Result<int64_t> sync(std::span<const int32_t> tokens);
 
+    /// Logits after the last token, [n_vocab]; valid until the next eval. Not after truncate() or restore().
+    std::span<const float> logits() const;
+    bool has_logits() const { return last_out_ >= 0; }
+
+    /// The text and its cache into a file, which appears when it is complete.
+    Result<void> save(const std::string& path) const;
+    /// Takes them from there; what the session held is gone. Errors, with the session empty: a file that is
+    /// torn or changed, another model's or another cache type's, or a text that does not fit the context.
+    Result<void> restore(const std::string& path);
+
+    std::span<const int32_t> tokens() const { return tokens_; }
     int64_t n_tok() const { return sequence_->n_tok(); }
     int64_t n_ctx() const { return n_ctx_; }
     const Model& model() const { return *model_; }
@@ -66,11 +80,12 @@ class Session {
     uint64_t kv_bytes() const;
 
     /// Forgets all tokens from position n on.
-    void truncate(int64_t n) { sequence_->truncate(n); }
+    void truncate(int64_t n);
 
   private:
     Session() = default;
     Result<void> check(std::span<const int32_t> tokens) const;
+    void take_fingerprint();
     Result<void> step(std::span<const int32_t> tokens, std::span<const int32_t> outputs);
 
     std::shared_ptr<const Model> model_;
@@ -79,8 +94,10 @@ class Session {
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::Sequence> sequence_;
     Activations activations_;
+    std::vector<int32_t> tokens_;   // in the cache
     std::vector<int32_t> outputs_;  // rows wanted of the current pass
     int64_t n_ctx_ = 0, last_out_ = -1;
+    uint64_t fingerprint_ = 0;  // of the model, for saved sessions
 };
 
 }  // namespace tessera::engine

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <regex>
 #include <thread>
 
 #include "src/engine/engine.h"
@@ -199,6 +200,35 @@ TEST_F(Engines, LogProbabilitiesAreTheModels) {
     }
 }
 
+TEST_F(Engines, WhatIsWrittenKeepsToTheGrammar) {
+    auto one = engine({.n_ctx = 256});
+    const auto check = [&](Result<std::shared_ptr<const grammar::Grammar>> made, const std::string& pattern) {
+        ASSERT_TRUE(made.has_value()) << made.error().message;
+        for (uint64_t seed = 0; seed < 6; ++seed) {
+            Request asked = request("Once upon a time", 200, seed);
+            asked.grammar = *made;
+            asked.ignore_eos = false;
+            Got got;
+            one->submit(asked, got.listener())->wait();
+            EXPECT_EQ(got.outcome[0].finish, Finish::EndOfGeneration) << got.outcome[0].error.message;
+            EXPECT_TRUE(std::regex_match(got.text[0], std::regex(pattern))) << got.text[0];
+            // The same in company and from a known prefix.
+            Got again, other;
+            const Ticket beside = *one->submit(request(story(3), 30, seed), other.listener());
+            one->submit(asked, again.listener())->wait();
+            beside.wait();
+            EXPECT_EQ(again.ids[0], got.ids[0]);
+        }
+    };
+    check(grammar::Grammar::from_gbnf("root ::= \"yes \" [a-c]{2,5} | \"no\""), "yes [a-c]{2,5}|no");
+    check(grammar::Grammar::from_regex("[0-9]{3}-[xyz]+!"), "[0-9]{3}-[xyz]+!");
+    check(grammar::Grammar::from_json_schema(
+              R"({"type":"object","properties":{"a_rather_long_name":{"enum":["left","right"]}},
+                  "required":["a_rather_long_name"],"additionalProperties":false})",
+              {.layout = grammar::JsonLayout::Compact}),
+          R"re(\{"a_rather_long_name":"(left|right)"\})re");
+}
+
 TEST_F(Engines, AFullContextStopsOrShifts) {
     auto one = engine({.n_ctx = 64});
     Request asked = request("Once upon a time", 200);
@@ -213,6 +243,18 @@ TEST_F(Engines, AFullContextStopsOrShifts) {
     EXPECT_EQ(shifted.outcome[0].finish, Finish::Length);
     EXPECT_EQ(shifted.ids[0].size(), 200u);
     EXPECT_GT(shifted.outcome[0].usage.n_shifted, 0);
+}
+
+TEST_F(Engines, ACacheOfOneContextIsEnough) {
+    for (const int64_t n_ctx : {16, 64, 65, 128}) {
+        auto one = engine({.n_ctx = n_ctx, .max_running = 1});
+        for (uint64_t seed = 0; seed < 3; ++seed) {
+            Got got;
+            one->submit(request("Once upon a time", -1, seed), got.listener())->wait();
+            EXPECT_EQ(got.outcome[0].finish, Finish::ContextFull);
+            EXPECT_EQ(got.ids[0], alone(request("Once upon a time", -1, seed), {.n_ctx = n_ctx}));
+        }
+    }
 }
 
 TEST_F(Engines, CancelAndDeadlineEndARequestAtOnce) {

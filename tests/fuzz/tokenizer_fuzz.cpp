@@ -1,12 +1,17 @@
-// Any vocabulary that loads encodes any bytes to valid ids, streams like it decodes, and gives text back.
-// Input: a byte of flags, a byte with the number of extra tokens, for each a byte of type, one of score, one
-// of length and that many bytes of spelling; the rest is the text.
+// Any vocabulary that loads encodes any bytes to valid ids, streams like it decodes, and gives text back
+// where its kind does. Input: a byte of flags, one of the kind and pre-tokenizer, one with the number of
+// extra tokens, for each a byte of type, one of score, one of length and that many bytes of spelling; a byte
+// with the number of merges, for each two bytes that name tokens (or, both 255, a length and that many
+// bytes); the rest is the text.
 #include <cstdio>
 #include <cstdlib>
 
 #include "common/bytes.h"
+#include "common/log.h"
 #include "common/utf8.h"
+#include "src/text/byte_letters.h"
 #include "src/text/detokenizer.h"
+#include "src/text/pretokenizers.h"
 #include "tests/text/memory_gguf.h"
 
 namespace {
@@ -19,7 +24,14 @@ void require(bool condition, const char* what) {
     std::abort();
 }
 
-enum Flags : uint8_t { kHasBytes = 1, kNoPrefix = 2, kRemoveSpaces = 4, kAddEos = 8, kPhi = 16 };
+enum Flags : uint8_t {
+    kHasBytes = 1,
+    kNoPrefix = 2,
+    kRemoveSpaces = 4,
+    kAddEos = 8,
+    kPhi = 16,
+    kCharsMap = 32
+};
 
 void check_text(const text::Tokenizer& tokenizer, std::string_view input, bool reversible) {
     for (const bool parse_special : {false, true}) {
@@ -40,22 +52,57 @@ void check_text(const text::Tokenizer& tokenizer, std::string_view input, bool r
     }
 }
 
+test::TokenList first_tokens(uint8_t flags, std::string_view model) {
+    test::TokenList list;
+    if (model == "gpt2" && (flags & kHasBytes))
+        for (const std::string& letter : text::byte_letters()) list.add(letter, 0, 1);
+    if (model == "gpt2") return list;
+    if (flags & kHasBytes) list = test::TokenList::with_bytes();
+    if (!(flags & kHasBytes) && model != "llama") list.add("<unk>", 0, 2);
+    if (flags & kHasBytes) list.add("▁", 0, 1);  // without it a space would be the bytes of its symbol
+    return list;
+}
+
+std::vector<std::string> read_merges(ByteReader& in, const test::TokenList& list) {
+    std::vector<std::string> merges;
+    for (int left = in.get<uint8_t>() % 64; left > 0 && in.remaining() > 0; left--) {
+        const auto first = in.get<uint8_t>(), second = in.get<uint8_t>();
+        if (first == 255 && second == 255) {
+            merges.emplace_back(in.view(std::min<size_t>(in.get<uint8_t>() % 32, in.remaining())));
+        } else if (!list.texts.empty()) {
+            // The last tokens are the input's own.
+            const size_t n = list.texts.size();
+            merges.push_back(list.texts[n - 1 - first % n] + " " + list.texts[n - 1 - second % n]);
+        }
+    }
+    return merges;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    static const bool is_silent = (log::set_sink({}), true);
+    (void)is_silent;
     ByteReader in(std::as_bytes(std::span(data, size)));
-    const auto flags = in.get<uint8_t>();
-    test::TokenList list;
-    if (flags & kHasBytes) {
-        list = test::TokenList::with_bytes();
-        list.add("▁", 0, 1);  // without it a space would be the bytes of its symbol
-    }
+    const auto flags = in.get<uint8_t>(), kind = in.get<uint8_t>();
+    constexpr std::string_view kModels[] = {"llama", "gpt2", "t5", "bert"};
+    const std::string_view model = kModels[kind % 4];
+    const auto rows = text::pre_tokenizers();
+    const std::string_view pre = rows[kind / 4 % rows.size()].name;
+
+    test::TokenList list = first_tokens(flags, model);
     for (int left = in.get<uint8_t>() % 64; left > 0 && in.remaining() > 0; left--) {
         const int32_t type = in.get<uint8_t>() % 8;
         const float score = static_cast<float>(in.get<uint8_t>());
         list.add(std::string(in.view(std::min<size_t>(in.get<uint8_t>() % 32, in.remaining()))), score, type);
     }
-    test::MemoryGguf file = list.gguf();
+    test::MemoryGguf file = list.gguf(model);
+    if (model == "gpt2")
+        file.text("tokenizer.ggml.pre", pre).texts("tokenizer.ggml.merges", read_merges(in, list));
+    if (model == "bert") file.u32("tokenizer.ggml.unknown_token_id", 0);
+    if (model == "t5" && (flags & kCharsMap))
+        file.bytes_array("tokenizer.ggml.precompiled_charsmap",
+                         in.view(std::min<size_t>(4096, in.remaining())));
     file.boolean("tokenizer.ggml.add_space_prefix", !(flags & kNoPrefix));
     file.boolean("tokenizer.ggml.remove_extra_whitespaces", flags & kRemoveSpaces);
     file.boolean("tokenizer.ggml.add_eos_token", flags & kAddEos);
@@ -66,7 +113,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!tokenizer) return 0;
 
     const std::string_view input = in.view(in.remaining());
-    const bool plain = (flags & kHasBytes) && !(flags & (kRemoveSpaces | kPhi));
-    check_text(**tokenizer, input, plain && utf8::is_valid(input) && input.find("▁") == input.npos);
+    const bool plain = (flags & kHasBytes) && utf8::is_valid(input);
+    const bool keeps_spaces = !(flags & (kRemoveSpaces | kPhi)) && input.find("▁") == input.npos;
+    check_text(**tokenizer, input, plain && (model == "gpt2" || (model == "llama" && keeps_spaces)));
     return 0;
 }

@@ -1,0 +1,23 @@
+#pragma once
+// bench --concurrency: requests to the engine as a server gets them, and how long each waits for its tokens.
+#include <vector>
+
+#include "examples/tessera/model_loading.h"
+
+namespace tessera {
+
+struct LoadTest {
+    std::vector<int64_t> concurrency;  ///< requests that are open at a time, one test each
+    int64_t n_requests = 0;            ///< of a test; 0 = three for each that is open
+    int64_t n_prompt = 512, n_generate = 128;
+    double shared = 0;   ///< part of each prompt that all have in common, 0..1
+    bool mixed = false;  ///< lengths from a quarter of those to all
+    double rate = 0;     ///< arrivals a second at random times; 0 = the next one as soon as one ends
+    bool json = false;
+};
+
+/// Prints a line for each concurrency.
+Result<void> run_load_tests(const LoadedModel& loaded, std::shared_ptr<const text::Tokenizer> tokenizer,
+                            const SessionFlags& flags, const LoadTest& test);
+
+}  // namespace tessera

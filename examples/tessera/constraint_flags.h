@@ -1,0 +1,22 @@
+#pragma once
+// Options that hold what is written to a form: a grammar, a regular expression, a JSON schema.
+#include <memory>
+#include <string>
+
+#include "examples/tessera/options.h"
+#include "src/grammar/grammar.h"
+
+namespace tessera {
+
+struct ConstraintFlags {
+    std::string grammar, regex, schema;
+    bool json_object = false, compact = false;
+
+    void declare(Options& options);
+    /// Errors: more than one of them.
+    Result<void> check() const;
+    /// Null when none was given. Errors say in which option, and where in it.
+    Result<std::shared_ptr<const grammar::Grammar>> create() const;
+};
+
+}  // namespace tessera

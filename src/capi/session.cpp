@@ -1,0 +1,163 @@
+// The C interface: sessions. A session has a pool of its own, so that sessions of one model may run side by
+// side; idle pools sleep.
+#include "src/capi/guard.h"
+#include "src/capi/handles.h"
+
+namespace tessera::capi {
+
+namespace {
+
+Result<void> create(const tsr_model& model, const tsr_session_options& options, tsr_session& out) {
+    engine::SessionOptions wanted;
+    wanted.n_ctx = options.n_ctx;
+    if (options.n_batch != 0) wanted.n_batch = options.n_batch;
+    TSR_TRY(wanted.k_type, cache_type(options.k_type, "k_type"));
+    TSR_TRY(wanted.v_type, cache_type(options.v_type, "v_type"));
+    TSR_TRY(const sample::Params params, sampling_params(options.sampling, options.n_sampling));
+    TSR_TRY(out.pool, create_pool(options.n_threads));
+    TSR_TRY(out.session, engine::Session::create(model.model, *out.pool, wanted));
+    out.tokenizer = model.tokenizer;
+    const sample::Setting setting{.n_vocab = static_cast<int32_t>(model.model->hparams().n_vocab),
+                                  .tokenizer = out.tokenizer.get(),
+                                  .n_ctx = out.session->n_ctx()};
+    TSR_TRY(sample::Chain chain, sample::Chain::create(params, setting));
+    out.chain = std::make_unique<sample::Chain>(std::move(chain));
+    return {};
+}
+
+/// The sampling state follows the text: penalties look at what is there.
+void accept_from(tsr_session& session, int64_t first) {
+    const auto tokens = session.session->tokens();
+    for (size_t i = static_cast<size_t>(first); i < tokens.size(); ++i) session.chain->accept(tokens[i]);
+}
+
+/// After tokens were forgotten. The random numbers go on where they were.
+void accept_anew(tsr_session& session) {
+    const uint64_t step = session.chain->step();
+    session.chain->reset();
+    session.chain->seek(step);
+    accept_from(session, 0);
+}
+
+Result<void> eval(tsr_session& session, std::span<const int32_t> tokens) {
+    const int64_t n_before = session.session->n_tok();
+    TSR_TRY_VOID(session.session->eval(tokens));
+    accept_from(session, n_before);
+    return {};
+}
+
+Result<void> need_logits(const tsr_session& session) {
+    if (session.session->has_logits()) return {};
+    return fail(ErrorCode::InvalidArgument, "session: expected an evaluated token, found no logits");
+}
+
+}  // namespace
+
+}  // namespace tessera::capi
+
+using namespace tessera;
+using namespace tessera::capi;
+
+tsr_status tsr_session_create(const tsr_model* model, const tsr_session_options* options,
+                              tsr_session** session, tsr_error* error) {
+    if (session) *session = nullptr;
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(model, "model"));
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY(const tsr_session_options wanted, read_options(options, "options"));
+        auto created = std::make_unique<tsr_session>();
+        TSR_TRY_VOID(create(*model, wanted, *created));
+        *session = created.release();
+        return {};
+    });
+}
+
+void tsr_session_free(tsr_session* session) { delete session; }
+
+tsr_status tsr_session_eval(tsr_session* session, const int32_t* tokens, size_t n, tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY(const auto given, need_span(tokens, n, "tokens"));
+        return eval(*session, given);
+    });
+}
+
+tsr_status tsr_session_sync(tsr_session* session, const int32_t* tokens, size_t n, size_t* n_kept,
+                            tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY(const auto given, need_span(tokens, n, "tokens"));
+        auto kept = session->session->sync(given);
+        accept_anew(*session);
+        if (!kept) return tl::unexpected<Error>(kept.error());
+        if (n_kept) *n_kept = static_cast<size_t>(*kept);
+        return {};
+    });
+}
+
+tsr_status tsr_session_truncate(tsr_session* session, int64_t n, tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY_VOID(engine::check_range("n", n, 0, session->session->n_tok()));
+        session->session->truncate(n);
+        accept_anew(*session);
+        return {};
+    });
+}
+
+int64_t tsr_session_n_tokens(const tsr_session* session) { return session ? session->session->n_tok() : 0; }
+
+int64_t tsr_session_n_ctx(const tsr_session* session) { return session ? session->session->n_ctx() : 0; }
+
+tsr_status tsr_session_logits(const tsr_session* session, const float** logits, size_t* n_vocab,
+                              tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY_VOID(need(logits, "logits"));
+        TSR_TRY_VOID(need(n_vocab, "n_vocab"));
+        TSR_TRY_VOID(need_logits(*session));
+        *logits = session->session->logits().data();
+        *n_vocab = session->session->logits().size();
+        return {};
+    });
+}
+
+tsr_status tsr_session_sample(tsr_session* session, int32_t* id, tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY_VOID(need(id, "id"));
+        TSR_TRY_VOID(need_logits(*session));
+        *id = session->chain->sample(session->session->logits());
+        return {};
+    });
+}
+
+tsr_status tsr_session_step(tsr_session* session, int32_t* id, tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY_VOID(need(id, "id"));
+        TSR_TRY_VOID(need_logits(*session));
+        const int32_t drawn = session->chain->sample(session->session->logits());
+        TSR_TRY_VOID(eval(*session, {&drawn, 1}));
+        *id = drawn;
+        return {};
+    });
+}
+
+tsr_status tsr_session_save(const tsr_session* session, const char* path, tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY_VOID(need(path, "path"));
+        return session->session->save(path);
+    });
+}
+
+tsr_status tsr_session_restore(tsr_session* session, const char* path, tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(session, "session"));
+        TSR_TRY_VOID(need(path, "path"));
+        const auto restored = session->session->restore(path);
+        accept_anew(*session);
+        return restored;
+    });
+}

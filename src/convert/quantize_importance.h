@@ -1,0 +1,31 @@
+#pragma once
+// Importance matrices: how much the input of each column of a matrix matters, as mean squares of activations
+// that were collected over a text.
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/expected.h"
+#include "ggml-like/gguf/file.h"
+
+namespace tessera::convert {
+
+/// From a GGUF file: tensors NAME.in_sum2 [n_expert, n_in] or [n_in], sums of squares, and NAME.counts
+/// [n_expert, 1] or [1]: how many rows were summed. An expert that saw none counts every input alike.
+class Importance {
+  public:
+    /// Errors: no importance matrix, shapes that do not fit together, sums or counts that are negative or not
+    /// finite.
+    static Result<Importance> read(const gguf::File& file);
+
+    /// Mean squares [n_expert * n_in], experts outermost; empty for a tensor that was not collected.
+    std::span<const float> find(std::string_view tensor) const;
+    size_t size() const { return values_.size(); }
+
+  private:
+    std::map<std::string, std::vector<float>, std::less<>> values_;
+};
+
+}  // namespace tessera::convert

@@ -1,0 +1,22 @@
+// The parts of a model file in the order in which they may fail cheaply: keys, vocabulary, weights.
+#include "src/engine/load.h"
+
+#include "quants/dispatch.h"
+
+namespace tessera::engine {
+
+Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options) {
+    Loaded out;
+    TSR_TRY(const kernels::IsaInfo* isa,
+            options.isa.empty() ? kernels::choose_isa_from_environment() : kernels::choose_isa(options.isa));
+    out.isa_name = isa->name;
+    TSR_TRY(gguf::File file, gguf::File::open(path));
+    auto tokenizer = text::Tokenizer::load(file);
+    if (!tokenizer) return fail_in(path, std::move(tokenizer.error()));
+    out.tokenizer = std::move(*tokenizer);
+    TSR_TRY(out.model, Model::load(std::move(file), pool, *isa->table,
+                                   {.pack = !options.precise, .progress = options.progress}));
+    return out;
+}
+
+}  // namespace tessera::engine

@@ -1,0 +1,28 @@
+#pragma once
+// A model file, ready to compute: its weights in the order of the kernels, and its tokenizer.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/threads.h"
+#include "src/model/model.h"
+#include "src/text/tokenizer.h"
+
+namespace tessera::engine {
+
+struct LoadOptions {
+    std::string isa;       ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
+    bool precise = false;  ///< float products straight from the file
+    std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes, while weights are packed
+};
+
+struct Loaded {
+    std::shared_ptr<const Model> model;
+    std::shared_ptr<const text::Tokenizer> tokenizer;
+    std::string_view isa_name;
+};
+
+/// Errors name the file, or the instruction set.
+Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options);
+
+}  // namespace tessera::engine

@@ -1,0 +1,69 @@
+"""What is installed is enough to build and run the embedding examples, and exports the interface alone."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "models/tessera-tiny.gguf"
+
+
+def run(*command, **options):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Installed(unittest.TestCase):
+    build = cmake = ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="tessera-install-")
+        cls.prefix = pathlib.Path(cls.folder.name) / "prefix"
+        run(cls.cmake, "--install", cls.build, "--prefix", cls.prefix)
+        cls.libraries = next(cls.prefix.rglob("libtessera.so")).parent
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def example(self, name, *arguments):
+        build = pathlib.Path(self.folder.name) / name
+        run(self.cmake, "-S", ROOT / "examples" / name, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run(self.cmake, "--build", build)
+        return run(build / name, *arguments)
+
+    def test_c_through_cmake(self):
+        said = self.example("embed-c", MODEL, "Once upon a time")
+        self.assertRegex(said, r"\n\d+ tokens\n$")
+
+    def test_cpp_through_cmake(self):
+        said = self.example("embed-cpp", MODEL)
+        self.assertTrue(said.startswith("llama, "))
+        self.assertIn("The captain looked ...", said)
+
+    def test_c_through_pkg_config(self):
+        environment = os.environ | {"PKG_CONFIG_PATH": str(self.libraries / "pkgconfig")}
+        flags = run("pkg-config", "--define-variable=prefix=" + str(self.prefix), "--cflags", "--libs", "tessera",
+                    env=environment).split()
+        program = pathlib.Path(self.folder.name) / "by-hand"
+        run("cc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers",
+            ROOT / "examples/embed-c/main.c", "-o", program, *flags)
+        said = run(program, MODEL, "Once", env=os.environ | {"LD_LIBRARY_PATH": str(self.libraries)})
+        self.assertIn("tokens", said)
+
+    def test_only_the_interface_is_exported(self):
+        names = {line.split()[-1].split("@")[0]
+                 for line in run("nm", "-D", "--defined-only", self.libraries / "libtessera.so").splitlines()}
+        declared = set(re.findall(r"\b(tsr_\w+)\(", (ROOT / "include/tessera.h").read_text()))
+        self.assertEqual(names - {"TESSERA_1"}, declared - {name for name in declared if name.endswith("_fn")})
+
+
+if __name__ == "__main__":
+    Installed.cmake, Installed.build = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,86 @@
+"""`tessera template`: prompts of dialogues, from every source, and what it says of wrong ones."""
+import json
+
+from program_case import SHARED, ProgramCase, main
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+class Template(ProgramCase):
+    def render(self, dialogue, *arguments):
+        return self.fine("template", *arguments, stdin=json.dumps(dialogue).encode()).decode()
+
+    def file(self, name, value):
+        path = self.folder / name
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    def test_builtin(self):
+        chatml = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
+        self.assertEqual(self.render(HELLO, "--chat-template", "chatml"), chatml)
+        self.assertEqual(self.render({"messages": HELLO, "model": "x"}, "--chat-template", "chatml"), chatml)
+        self.assertEqual(self.render(HELLO, "--chat-template", "chatml", "--closed"), chatml.rsplit("<|im_start|>", 1)[0])
+        self.assertIn("llama3", self.fine("template", "--list").decode().split())
+
+    def test_template_of_a_file(self):
+        source = self.file("t.jinja", "{{ bos_token }}{{ strftime_now('%d %B %Y') }} {{ mood }} {% if tools %}"
+                                      "{{ tools[0].function.name }} {% endif %}{% for m in messages %}{{ m.content }}"
+                                      "{% endfor %}{{ enable_thinking }}")
+        tools = self.file("tools.json", [{"name": "lookup"}])
+        text = self.render(HELLO, "--chat-template", source, "--date", "2026-01-31", "--bos", "<s>", "--tools", tools,
+                           "--kwargs", '{"mood": "fine"}', "--thinking", "off")
+        self.assertEqual(text, "<s>31 January 2026 fine lookup HelloFalse")
+
+    def test_continue(self):
+        open_end = HELLO + [{"role": "assistant", "content": "Once upon"}]
+        self.assertTrue(self.render(open_end, "--chat-template", "chatml", "--continue").endswith("\nOnce upon"))
+        self.refused(1, "template", "--chat-template", "chatml", "--continue", stdin=json.dumps(HELLO).encode(),
+                     says="assistant's message last")
+
+    def test_report(self):
+        report = json.loads(self.render([{"role": "system", "content": "S"}] + HELLO, "--chat-template", "gemma",
+                                        "--bos", "<bos>", "--json"))
+        self.assertTrue(report["has_bos"])
+        self.assertFalse(report["abilities"]["system"])
+        self.assertEqual(report["opening"], "<start_of_turn>model\n")
+        self.assertEqual(len(report["notes"]), 1)
+        self.assertIn("S\n\nHello", report["prompt"])
+
+    def test_broken_template(self):
+        source = self.file("t.jinja", "\n  {% for m in messages %}")
+        done = self.run_program("template", "--chat-template", source, stdin=json.dumps(HELLO).encode())
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"line 2, column 6", done.stderr)
+        self.assertIn(b"<|im_start|>user\nHello", done.stdout)
+
+    def test_wrong_use(self):
+        dialogue = json.dumps(HELLO).encode()
+        self.refused(1, "template", "--chat-template", "chatlm", stdin=dialogue, says=["chatlm", "did you mean 'chatml'"])
+        self.refused(1, "template", "--chat-template", "chatml", stdin=b'[{"role": 1}]', says="messages[0].role")
+        self.refused(1, "template", "--chat-template", "chatml", stdin=b"{", says="JSON")
+        self.refused(1, "template", "--chat-template", "chatml", "--kwargs", "[]", stdin=dialogue, says="--kwargs")
+        self.refused(2, "template", "--chat-template", "chatml", "--date", "soon", stdin=dialogue, says="2026-08-22")
+        self.refused(2, "template", "--closed", "--continue", stdin=dialogue, says="at most one of")
+
+    def test_references(self):
+        path = SHARED / "golden/templates/Qwen-Qwen3-0.6B.json"
+        if not path.exists():
+            self.skipTest(f"no reference data at {path}")
+        suite = json.loads(path.read_text())
+        for case in suite["cases"]:
+            given = case["input"]
+            if "output" not in case or given["kwargs"] or given["documents"]:
+                continue
+            dialogue = {"messages": given["messages"], "tools": given["tools"],
+                        "add_generation_prompt": given["add_generation_prompt"]}
+            with self.subTest(case["dialogue"]):
+                # What is read from JSON has an empty content where there was none.
+                if case["dialogue"].endswith("content_null"):
+                    continue
+                text = self.render(dialogue, "--chat-template", SHARED / "data/templates" / suite["template"], "--raw",
+                                   "--eos", suite["eos_token"], "--date", suite["now"])
+                self.assertEqual(text, case["output"])
+
+
+if __name__ == "__main__":
+    main()
