@@ -49,18 +49,23 @@ constexpr StoreFn store_fn() {
     }
 }
 
-/// The encoder with a search, where there is one.
+/// The encoder with a search, where there is one. (Whether there is one is no comparison with null: under
+/// UndefinedBehaviorSanitizer gcc takes no address for a constant expression there.)
+template <class Block>
+constexpr bool kHasSearch = false;
 template <class Block>
 constexpr QuantizeFn kSearching = nullptr;
-#define TSR_ENCODER(Name, name, Kind) \
-    template <>                       \
+#define TSR_ENCODER(Name, name, Kind)                      \
+    template <>                                            \
+    constexpr bool kHasSearch<quants::Block##Name> = true; \
+    template <>                                            \
     constexpr QuantizeFn kSearching<quants::Block##Name> = quants::baseline::encode_##name;
 #include "quants/encode/encoders.def"
 #undef TSR_ENCODER
 
 template <class Block>
 constexpr QuantizeFn quantize_fn() {
-    if constexpr (kSearching<Block> != nullptr) {
+    if constexpr (kHasSearch<Block>) {
         return kSearching<Block>;
     } else if constexpr (HasOnePass<Block>) {
         return quantize_row<Block>;
