@@ -13,7 +13,7 @@ constexpr const VecTable* kTables[] = {
     &kVecAvx512Vnni, &kVecAvxVnni, &kVecAvx2,
 #endif
 #if defined(TSR_HAVE_NEON)
-    &kVecDotprod,    &kVecNeon,
+    &kVecI8mm,       &kVecDotprod, &kVecNeon,
 #endif
     &kVecScalar,
 };

@@ -93,6 +93,7 @@ extern const VecTable kVecAvxVnni;
 extern const VecTable kVecAvx512Vnni;
 extern const VecTable kVecNeon;
 extern const VecTable kVecDotprod;
+extern const VecTable kVecI8mm;
 
 /// The table with the same name as a kernel table; null when there is none.
 const VecTable* vec_table(const char* isa_name);

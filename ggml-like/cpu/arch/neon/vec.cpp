@@ -8,5 +8,6 @@ namespace tessera::cpu {
 
 constinit const VecTable kVecNeon = Vec<kernels::NeonIsa>::table("neon");
 constinit const VecTable kVecDotprod = Vec<kernels::NeonIsa>::table("dotprod");
+constinit const VecTable kVecI8mm = Vec<kernels::NeonIsa>::table("i8mm");
 
 }  // namespace tessera::cpu
