@@ -1,20 +1,49 @@
-// The limits of AVX2 with FMA, and the tables of the instruction sets beyond it, which read as it does. The
-// empty assembly makes the compiler think that a value changed, so that it neither drops the work nor moves
-// it out of the loop; it costs no instruction.
-#include "quants/kernels/probe.h"
+// The limits of AVX2 with FMA. The empty assembly makes the compiler think that a value changed, so that it
+// neither drops the work nor moves it out of the loop; it costs no instruction.
+#include "quants/arch/avx2/probe.h"
 
 #include <immintrin.h>
 
-#include "quants/arch/avx512/probe.h"
-#include "quants/arch/avxvnni/probe.h"
-#include "quants/kernels/inline.h"
+#include "quants/kernels/probe.inl"
 
 namespace tessera::kernels {
 
 namespace {
 
 constexpr int kStreams = 4;
-constexpr int kChains = 12;  // latency times throughput of an FMA is 8 to 10 on the processors since 2013
+
+struct Int8Link {
+    using Acc = __m256i;
+    static constexpr int kChains = 12, kMacs = 32;
+    TSR_INLINE Acc zero() { return _mm256_setzero_si256(); }
+    TSR_INLINE __m256i first() { return _mm256_set1_epi8(5); }
+    TSR_INLINE __m256i second() { return _mm256_set1_epi8(3); }
+    TSR_INLINE void step(Acc& acc, __m256i& w, __m256i x) {
+        __asm__ volatile("" : "+x"(w));
+        const __m256i pairs = _mm256_maddubs_epi16(w, x);
+        acc = _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+x"(acc)); }
+};
+
+struct FmaLink {
+    using Acc = __m256;
+    // Latency times throughput of an FMA is 8 to 10 on the processors since 2013.
+    static constexpr int kChains = 12, kMacs = 8;
+    TSR_INLINE Acc zero() { return _mm256_setzero_ps(); }
+    TSR_INLINE __m256 first() { return _mm256_set1_ps(1.5f); }
+    TSR_INLINE __m256 second() { return _mm256_set1_ps(0.5f); }
+    TSR_INLINE void step(Acc& acc, __m256 w, __m256 x) {
+        acc = _mm256_fmadd_ps(w, x, acc);
+        hide(acc);  // each by itself, or equal chains would be merged into one
+    }
+    TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+x"(acc)); }
+};
+static_assert(chain_of<FmaLink>().macs_per_round == avx2::kFmaMacsPerRound);
+
+}  // namespace
+
+namespace avx2 {
 
 void read(const void* p, size_t n_bytes) {
     const auto* base = static_cast<const char*>(p);
@@ -36,51 +65,11 @@ void read(const void* p, size_t n_bytes) {
     for (int s = 0; s < kStreams; s++) __asm__ volatile("" : "+x"(acc[s][0]), "+x"(acc[s][1]));
 }
 
-void int8_chain(int64_t n_rounds) {
-    __m256i acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = _mm256_setzero_si256();
-    const __m256i ones = _mm256_set1_epi16(1), x = _mm256_set1_epi8(3);
-    __m256i w = _mm256_set1_epi8(5);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i++) {
-            __asm__ volatile("" : "+x"(w));
-            acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), ones));
-        }
-    }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+x"(acc[i]));
-}
+void fma_chain(int64_t n_rounds) { run_chains<FmaLink>(n_rounds); }
 
-void fma_chain(int64_t n_rounds) {
-    __m256 acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = _mm256_setzero_ps();
-    const __m256 w = _mm256_set1_ps(1.5f), x = _mm256_set1_ps(0.5f);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        // Each chain is touched by itself, or equal chains would be merged into one.
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i++) {
-            acc[i] = _mm256_fmadd_ps(w, x, acc[i]);
-            __asm__ volatile("" : "+x"(acc[i]));
-        }
-    }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+x"(acc[i]));
-}
-
-}  // namespace
+}  // namespace avx2
 
 constinit const ProbeTable kAvx2Probe = {
-    .name = "avx2", .read = read, .int8 = {int8_chain, kChains * 32}, .fma = {fma_chain, kChains * 8}};
-constinit const ProbeTable kAvxVnniProbe = {.name = "avxvnni",
-                                            .read = read,
-                                            .int8 = {avxvnni::int8_chain, avxvnni::kInt8MacsPerRound},
-                                            .fma = {fma_chain, kChains * 8}};
-constinit const ProbeTable kAvx512VnniProbe = {.name = "avx512vnni",
-                                               .read = read,
-                                               .int8 = {avx512::int8_chain, avx512::kInt8MacsPerRound},
-                                               .fma = {avx512::fma_chain, avx512::kFmaMacsPerRound}};
+    .name = "avx2", .read = avx2::read, .int8 = chain_of<Int8Link>(), .fma = chain_of<FmaLink>()};
 
 }  // namespace tessera::kernels

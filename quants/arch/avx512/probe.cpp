@@ -1,45 +1,43 @@
-// The limits of AVX-512; the rest and how it works: quants/arch/avx2/probe.cpp.
-#include "quants/arch/avx512/probe.h"
-
+// The limits of AVX-512 with VNNI; reads are those of AVX2, and so is how it works:
+// quants/arch/avx2/probe.cpp.
 #include <immintrin.h>
 
-#include "quants/kernels/inline.h"
+#include "quants/arch/avx2/probe.h"
+#include "quants/kernels/probe.inl"
 
-namespace tessera::kernels::avx512 {
+namespace tessera::kernels {
 
-void int8_chain(int64_t n_rounds) {
-    constexpr int kChains = kInt8MacsPerRound / 64;
-    __m512i acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = _mm512_setzero_si512();
-    const __m512i x = _mm512_set1_epi8(3);
-    __m512i w = _mm512_set1_epi8(5);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i++) {
-            __asm__ volatile("" : "+v"(w));
-            acc[i] = _mm512_dpbusd_epi32(acc[i], w, x);
-        }
+namespace {
+
+struct DotLink {
+    using Acc = __m512i;
+    static constexpr int kChains = 12, kMacs = 64;
+    TSR_INLINE Acc zero() { return _mm512_setzero_si512(); }
+    TSR_INLINE __m512i first() { return _mm512_set1_epi8(5); }
+    TSR_INLINE __m512i second() { return _mm512_set1_epi8(3); }
+    TSR_INLINE void step(Acc& acc, __m512i& w, __m512i x) {
+        __asm__ volatile("" : "+v"(w));
+        acc = _mm512_dpbusd_epi32(acc, w, x);
     }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+v"(acc[i]));
-}
+    TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+v"(acc)); }
+};
 
-void fma_chain(int64_t n_rounds) {
-    constexpr int kChains = kFmaMacsPerRound / 16;
-    __m512 acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = _mm512_setzero_ps();
-    const __m512 w = _mm512_set1_ps(1.5f), x = _mm512_set1_ps(0.5f);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i++) {
-            acc[i] = _mm512_fmadd_ps(w, x, acc[i]);
-            __asm__ volatile("" : "+v"(acc[i]));
-        }
+struct FmaLink {
+    using Acc = __m512;
+    static constexpr int kChains = 12, kMacs = 16;
+    TSR_INLINE Acc zero() { return _mm512_setzero_ps(); }
+    TSR_INLINE __m512 first() { return _mm512_set1_ps(1.5f); }
+    TSR_INLINE __m512 second() { return _mm512_set1_ps(0.5f); }
+    TSR_INLINE void step(Acc& acc, __m512 w, __m512 x) {
+        acc = _mm512_fmadd_ps(w, x, acc);
+        hide(acc);
     }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+v"(acc[i]));
-}
+    TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+v"(acc)); }
+};
 
-}  // namespace tessera::kernels::avx512
+}  // namespace
+
+constinit const ProbeTable kAvx512VnniProbe = {
+    .name = "avx512vnni", .read = avx2::read, .int8 = chain_of<DotLink>(), .fma = chain_of<FmaLink>()};
+
+}  // namespace tessera::kernels

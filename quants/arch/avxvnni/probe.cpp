@@ -1,28 +1,32 @@
-// The limit of AVX-VNNI; the rest and how it works: quants/arch/avx2/probe.cpp.
-#include "quants/arch/avxvnni/probe.h"
-
+// The limits of AVX-VNNI, which are those of AVX2 but for products of bytes; how it works:
+// quants/arch/avx2/probe.cpp.
 #include <immintrin.h>
 
-#include "quants/kernels/inline.h"
+#include "quants/arch/avx2/probe.h"
+#include "quants/kernels/probe.inl"
 
-namespace tessera::kernels::avxvnni {
+namespace tessera::kernels {
 
-void int8_chain(int64_t n_rounds) {
-    constexpr int kChains = kInt8MacsPerRound / 32;  // 5 cycles of latency times 2 a cycle, and 2 to spare
-    __m256i acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = _mm256_setzero_si256();
-    const __m256i x = _mm256_set1_epi8(3);
-    __m256i w = _mm256_set1_epi8(5);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i++) {
-            __asm__ volatile("" : "+x"(w));
-            acc[i] = _mm256_dpbusd_avx_epi32(acc[i], w, x);
-        }
+namespace {
+
+struct DotLink {
+    using Acc = __m256i;
+    static constexpr int kChains = 12, kMacs = 32;  // 5 cycles of latency times 2 a cycle, and 2 to spare
+    TSR_INLINE Acc zero() { return _mm256_setzero_si256(); }
+    TSR_INLINE __m256i first() { return _mm256_set1_epi8(5); }
+    TSR_INLINE __m256i second() { return _mm256_set1_epi8(3); }
+    TSR_INLINE void step(Acc& acc, __m256i& w, __m256i x) {
+        __asm__ volatile("" : "+x"(w));
+        acc = _mm256_dpbusd_avx_epi32(acc, w, x);
     }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+x"(acc[i]));
-}
+    TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+x"(acc)); }
+};
 
-}  // namespace tessera::kernels::avxvnni
+}  // namespace
+
+constinit const ProbeTable kAvxVnniProbe = {.name = "avxvnni",
+                                            .read = avx2::read,
+                                            .int8 = chain_of<DotLink>(),
+                                            .fma = {avx2::fma_chain, avx2::kFmaMacsPerRound}};
+
+}  // namespace tessera::kernels

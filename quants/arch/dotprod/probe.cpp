@@ -1,28 +1,27 @@
-// The limit of the dot product instructions; the rest and how it works: quants/arch/neon/probe.cpp.
-#include "quants/arch/dotprod/probe.h"
-
+// The limits of NEON with the dot product instructions, which are its own but for dot products of bytes; how
+// it works: quants/arch/neon/probe.cpp.
 #include <arm_neon.h>
 
-#include "quants/kernels/inline.h"
+#include "quants/arch/neon/probe.h"
+#include "quants/arch/neon/probe_words.h"
 
-namespace tessera::kernels::dotprod {
+namespace tessera::kernels {
 
-void int8_chain(int64_t n_rounds) {
-    constexpr int kChains = kInt8MacsPerRound / 16;
-    int32x4_t acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = vdupq_n_s32(0);
-    const int8x16_t x = vdupq_n_s8(3);
-    int8x16_t w = vdupq_n_s8(5);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i++) {
-            __asm__ volatile("" : "+w"(w));
-            acc[i] = vdotq_s32(acc[i], w, x);
-        }
+namespace {
+
+struct ByteLink : WordLink {
+    static constexpr int kMacs = 16;
+    TSR_INLINE void step(Acc& acc, int8x16_t& w, int8x16_t x) {
+        __asm__ volatile("" : "+w"(w));
+        acc = vdotq_s32(acc, w, x);
     }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+w"(acc[i]));
-}
+};
 
-}  // namespace tessera::kernels::dotprod
+}  // namespace
+
+constinit const ProbeTable kDotprodProbe = {.name = "dotprod",
+                                            .read = neon::read,
+                                            .int8 = chain_of<ByteLink>(),
+                                            .fma = {neon::fma_chain, neon::kFmaMacsPerRound}};
+
+}  // namespace tessera::kernels

@@ -1,28 +1,27 @@
-// The limit of the 8-bit matrix instructions; the rest and how it works: quants/arch/neon/probe.cpp.
-#include "quants/arch/i8mm/probe.h"
-
+// The limits of NEON with the 8-bit matrix instructions, which are its own but for products of bytes; how it
+// works: quants/arch/neon/probe.cpp.
 #include <arm_neon.h>
 
-#include "quants/kernels/inline.h"
+#include "quants/arch/neon/probe.h"
+#include "quants/arch/neon/probe_words.h"
 
-namespace tessera::kernels::i8mm {
+namespace tessera::kernels {
 
-void int8_chain(int64_t n_rounds) {
-    constexpr int kChains = kInt8MacsPerRound / 32;
-    int32x4_t acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = vdupq_n_s32(0);
-    const int8x16_t x = vdupq_n_s8(3);
-    int8x16_t w = vdupq_n_s8(5);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i++) {
-            __asm__ volatile("" : "+w"(w));
-            acc[i] = vmmlaq_s32(acc[i], w, x);
-        }
+namespace {
+
+struct ByteLink : WordLink {
+    static constexpr int kMacs = 32;
+    TSR_INLINE void step(Acc& acc, int8x16_t& w, int8x16_t x) {
+        __asm__ volatile("" : "+w"(w));
+        acc = vmmlaq_s32(acc, w, x);
     }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+w"(acc[i]));
-}
+};
 
-}  // namespace tessera::kernels::i8mm
+}  // namespace
+
+constinit const ProbeTable kI8mmProbe = {.name = "i8mm",
+                                         .read = neon::read,
+                                         .int8 = chain_of<ByteLink>(),
+                                         .fma = {neon::fma_chain, neon::kFmaMacsPerRound}};
+
+}  // namespace tessera::kernels

@@ -1,20 +1,52 @@
-// The limits of NEON, without and with dot products and 8-bit matrix products. The empty assembly makes the
-// compiler think that a value changed, so that it neither drops the work nor moves it out of the loop; it
-// costs no instruction.
-#include "quants/kernels/probe.h"
+// The limits of NEON. The empty assembly makes the compiler think that a value changed, so that it neither
+// drops the work nor moves it out of the loop; it costs no instruction.
+#include "quants/arch/neon/probe.h"
 
 #include <arm_neon.h>
 
-#include "quants/arch/dotprod/probe.h"
-#include "quants/arch/i8mm/probe.h"
-#include "quants/kernels/inline.h"
+#include "quants/kernels/probe.inl"
 
 namespace tessera::kernels {
 
 namespace {
 
 constexpr int kStreams = 4;
-constexpr int kChains = 16;  // latency times throughput of a fused multiply-add is 16 on cores of four pipes
+
+/// Without dot products: eight bytes at a time into halfwords.
+struct Int8Link {
+    struct Acc {
+        int16x8_t low, high;
+    };
+    static constexpr int kChains = 8, kMacs = 16;
+    TSR_INLINE Acc zero() { return {vdupq_n_s16(0), vdupq_n_s16(0)}; }
+    TSR_INLINE int8x16_t first() { return vdupq_n_s8(5); }
+    TSR_INLINE int8x16_t second() { return vdupq_n_s8(3); }
+    TSR_INLINE void step(Acc& acc, int8x16_t& w, int8x16_t x) {
+        __asm__ volatile("" : "+w"(w));
+        acc.low = vmlal_s8(acc.low, vget_low_s8(w), vget_low_s8(x));
+        acc.high = vmlal_high_s8(acc.high, w, x);
+    }
+    TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+w"(acc.low), "+w"(acc.high)); }
+};
+
+struct FmaLink {
+    using Acc = float32x4_t;
+    // Latency times throughput of a fused multiply-add is 16 on cores of four pipes.
+    static constexpr int kChains = 16, kMacs = 4;
+    TSR_INLINE Acc zero() { return vdupq_n_f32(0.0f); }
+    TSR_INLINE float32x4_t first() { return vdupq_n_f32(1.5f); }
+    TSR_INLINE float32x4_t second() { return vdupq_n_f32(0.5f); }
+    TSR_INLINE void step(Acc& acc, float32x4_t w, float32x4_t x) {
+        acc = vfmaq_f32(acc, w, x);
+        hide(acc);  // each by itself, or equal chains would be merged into one
+    }
+    TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+w"(acc)); }
+};
+static_assert(chain_of<FmaLink>().macs_per_round == neon::kFmaMacsPerRound);
+
+}  // namespace
+
+namespace neon {
 
 void read(const void* p, size_t n_bytes) {
     const auto* base = static_cast<const uint8_t*>(p);
@@ -41,52 +73,11 @@ void read(const void* p, size_t n_bytes) {
     }
 }
 
-void int8_chain(int64_t n_rounds) {
-    int16x8_t acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = vdupq_n_s16(0);
-    const int8x16_t x = vdupq_n_s8(3);
-    int8x16_t w = vdupq_n_s8(5);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i += 2) {
-            __asm__ volatile("" : "+w"(w));
-            acc[i] = vmlal_s8(acc[i], vget_low_s8(w), vget_low_s8(x));
-            acc[i + 1] = vmlal_high_s8(acc[i + 1], w, x);
-        }
-    }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+w"(acc[i]));
-}
+void fma_chain(int64_t n_rounds) { run_chains<FmaLink>(n_rounds); }
 
-void fma_chain(int64_t n_rounds) {
-    float32x4_t acc[kChains];
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) acc[i] = vdupq_n_f32(0.0f);
-    const float32x4_t w = vdupq_n_f32(1.5f), x = vdupq_n_f32(0.5f);
-    for (int64_t round = 0; round < n_rounds; round++) {
-        // Each chain is touched by itself, or equal chains would be merged into one.
-        TSR_UNROLL
-        for (int i = 0; i < kChains; i++) {
-            acc[i] = vfmaq_f32(acc[i], w, x);
-            __asm__ volatile("" : "+w"(acc[i]));
-        }
-    }
-    TSR_UNROLL
-    for (int i = 0; i < kChains; i++) __asm__ volatile("" : "+w"(acc[i]));
-}
-
-}  // namespace
+}  // namespace neon
 
 constinit const ProbeTable kNeonProbe = {
-    .name = "neon", .read = read, .int8 = {int8_chain, kChains * 8}, .fma = {fma_chain, kChains * 4}};
-constinit const ProbeTable kDotprodProbe = {.name = "dotprod",
-                                            .read = read,
-                                            .int8 = {dotprod::int8_chain, dotprod::kInt8MacsPerRound},
-                                            .fma = {fma_chain, kChains * 4}};
-constinit const ProbeTable kI8mmProbe = {.name = "i8mm",
-                                         .read = read,
-                                         .int8 = {i8mm::int8_chain, i8mm::kInt8MacsPerRound},
-                                         .fma = {fma_chain, kChains * 4}};
+    .name = "neon", .read = neon::read, .int8 = chain_of<Int8Link>(), .fma = chain_of<FmaLink>()};
 
 }  // namespace tessera::kernels

@@ -2,32 +2,20 @@
 // products made of dot product instructions (quants/arch/dotprod) and of 8-bit matrix instructions
 // (quants/arch/i8mm). The units of these folders include no std headers and define nothing but tables and the
 // packed functions (p8.h) outside their anonymous namespaces. The kernels: quants/kernels/*.inl.
-#include "quants/kernels/table.h"
 #include "quants/arch/dotprod/p8.h"
 #include "quants/arch/i8mm/p8.h"
 #include "quants/arch/neon/isa.h"
 #include "quants/arch/neon/p8.h"
 #define TSR_ENCODE_SET baseline
 #include "quants/encode/set_encoders.inl"
-#include "quants/kernels/matmul.inl"
-#include "quants/kernels/unpack.inl"
+#include "quants/kernels/float_table.inl"
 
 namespace tessera::kernels {
 
 namespace {
 
-template <uint32_t kId, int kBlock, int kBlockBytes>
-void matmul(const MatmulArgs& args) {
-    Matmul<NeonIsa>{args, {kBlock, kBlockBytes}, Unpack<NeonIsa, kId>::run}.run();
-}
-
 constexpr KernelTable make_table(const char* name) {
-    KernelTable table{};
-    table.name = name;
-#define TSR_WEIGHT(id, block, bytes) table.matmul_f32[id] = matmul<id, block, bytes>;
-#include "quants/kernels/weights.def"
-#undef TSR_WEIGHT
-    table.gemm_panel = gemm_panel<NeonIsa>;
+    KernelTable table = float_table<NeonIsa>(name);
     neon::set_packed(table);
     set_encoders(table);
     return table;

@@ -3,8 +3,7 @@
 
 #include "quants/arch/avx2/isa.h"
 #include "quants/arch/avx2/p8.h"
-#include "quants/kernels/matmul.inl"
-#include "quants/kernels/unpack.inl"
+#include "quants/kernels/float_table.inl"
 #include "tests/quants/emulated/products.h"
 
 namespace tessera::kernels {
@@ -17,18 +16,8 @@ struct EmulatedAvx512Isa : Avx2Isa {
     static constexpr int kGemmPanels = 2;
 };
 
-template <uint32_t kId, int kBlock, int kBlockBytes>
-void matmul(const MatmulArgs& args) {
-    Matmul<EmulatedAvx512Isa>{args, {kBlock, kBlockBytes}, Unpack<Avx2Isa, kId>::run}.run();
-}
-
 constexpr KernelTable make_table(const char* name) {
-    KernelTable table{};
-    table.name = name;
-#define TSR_WEIGHT(id, block, bytes) table.matmul_f32[id] = matmul<id, block, bytes>;
-#include "quants/kernels/weights.def"
-#undef TSR_WEIGHT
-    table.gemm_panel = gemm_panel<EmulatedAvx512Isa>;
+    KernelTable table = float_table<EmulatedAvx512Isa, Avx2Isa>(name);
     avx2::set_packed(table);
     return table;
 }

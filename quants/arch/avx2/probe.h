@@ -1,0 +1,12 @@
+#pragma once
+// What the probes of the instruction sets beyond AVX2 share with it.
+#include "quants/kernels/probe.h"
+
+namespace tessera::kernels::avx2 {
+
+void read(const void* p, size_t n_bytes);
+
+constexpr int64_t kFmaMacsPerRound = 12 * 8;
+void fma_chain(int64_t n_rounds);
+
+}  // namespace tessera::kernels::avx2

@@ -1,0 +1,30 @@
+// The float part of an instruction set's kernel table: one product a weight type, over its vocabulary of
+// vector verbs. Included by ISA units, which add the packed functions and encoders; no std headers here.
+#include "quants/kernels/matmul.inl"
+#include "quants/kernels/table.h"
+#include "quants/kernels/unpack.inl"
+
+namespace tessera::kernels {
+
+namespace {
+
+/// Isa gives the shape of the tiles, Decoder the registers that weights are unpacked with.
+template <class Isa, class Decoder, uint32_t kId, int kBlock, int kBlockBytes>
+void matmul(const MatmulArgs& args) {
+    Matmul<Isa>{args, {kBlock, kBlockBytes}, Unpack<Decoder, kId>::run}.run();
+}
+
+template <class Isa, class Decoder = Isa>
+constexpr KernelTable float_table(const char* name) {
+    KernelTable table{};
+    table.name = name;
+#define TSR_WEIGHT(id, block, bytes) table.matmul_f32[id] = matmul<Isa, Decoder, id, block, bytes>;
+#include "quants/kernels/weights.def"
+#undef TSR_WEIGHT
+    table.gemm_panel = gemm_panel<Isa>;
+    return table;
+}
+
+}  // namespace
+
+}  // namespace tessera::kernels
