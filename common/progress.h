@@ -1,9 +1,13 @@
 #pragma once
 // A one-line progress bar on stderr for long operations; silent when stderr is no terminal or when disabled.
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace tessera {
+
+/// Told of a long operation's progress: bytes done, and bytes in all.
+using ByteProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 class ProgressBar {
   public:

@@ -8,7 +8,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "common/log.h"
 #include "common/strings.h"
@@ -62,6 +65,14 @@ void set_verbosity(Verbosity verbosity) { current_verbosity = verbosity; }
 Verbosity verbosity() { return current_verbosity; }
 
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }
+
+ByteProgress byte_bar(const char* label) {
+    auto bar = std::make_shared<std::optional<ProgressBar>>();
+    return [label, bar = std::move(bar)](uint64_t done, uint64_t total) {
+        if (!*bar) bar->emplace(label, total, ProgressBar::Unit::Bytes, verbosity() != Verbosity::Quiet);
+        (*bar)->update(done);
+    };
+}
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& name) {
     while (!bytes.empty()) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/expected.h"
+#include "common/progress.h"
 
 namespace tessera::console {
 
@@ -28,6 +29,10 @@ bool stdout_gone();
 
 /// One line to standard error, unless the program is quiet.
 void note(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+/// Draws a bar while it is called, if standard error is a terminal and the program not quiet. The bar is
+/// cleared when the last copy of the function goes.
+ByteProgress byte_bar(const char* label);
 
 /// All bytes to a descriptor; `name` is for the error.
 Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& name);

@@ -100,13 +100,7 @@ std::string LoadedModel::description() const {
 }
 
 Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels) {
-    std::optional<ProgressBar> bar;
-    const auto progress = [&](uint64_t done, uint64_t total) {
-        const bool shows_bar = console::verbosity() != console::Verbosity::Quiet;
-        if (!bar) bar.emplace("checking", total, ProgressBar::Unit::Bytes, shows_bar);
-        bar->update(done);
-    };
-    return check_weights(file, pool, kernels, progress);
+    return check_weights(file, pool, kernels, console::byte_bar("checking"));
 }
 
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
@@ -117,15 +111,8 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
         options.n_threads > 0 ? static_cast<int>(options.n_threads) : default_thread_count();
     loaded.pool = std::make_unique<ThreadPool>(n_threads);
     if (options.check) TSR_TRY_VOID(check_file(file, *loaded.pool, *loaded.isa->table));
-    std::optional<ProgressBar> bar;
-    const bool shows_bar = console::verbosity() != console::Verbosity::Quiet;
-    const auto progress = [&](uint64_t done, uint64_t total) {
-        if (!bar) bar.emplace("loading", total, ProgressBar::Unit::Bytes, shows_bar);
-        bar->update(done);
-    };
     TSR_TRY(loaded.model, Model::load(std::move(file), *loaded.pool, *loaded.isa->table,
-                                      {.pack = !options.precise, .progress = progress}));
-    bar.reset();
+                                      {.pack = !options.precise, .progress = console::byte_bar("loading")}));
     loaded.load_seconds = now_seconds() - start;
     log::info("loaded %s in %.0f ms: %s", printable(loaded.model->file().path(), 400).c_str(),
               loaded.load_seconds * 1e3, loaded.description().c_str());

@@ -1,11 +1,9 @@
 // tessera pack and tessera unpack: stock file to packed container and back. Both stream, so a model larger
 // than the memory can be converted. The conversion is src/model/packed_file.cpp.
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
 #include "common/cpu.h"
-#include "common/progress.h"
 #include "common/strings.h"
 #include "common/threads.h"
 #include "examples/tessera/commands.h"
@@ -33,15 +31,12 @@ Result<void> repack(const PackArgs& args, bool packs) {
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     const console::InterruptGuard guard;
     pool.set_abort_flag(&guard.flag());
-    std::optional<ProgressBar> bar;
-    const bool shows_bar = console::verbosity() != console::Verbosity::Quiet;
-    const auto progress = [&](uint64_t done, uint64_t total) {
-        if (!bar) bar.emplace(packs ? "packing" : "unpacking", total, ProgressBar::Unit::Bytes, shows_bar);
-        bar->update(done);
-    };
-    const RepackContext context{.pool = pool, .kernels = *isa->table, .progress = progress};
-    TSR_TRY_VOID(packs ? pack_file(std::move(in), out, context) : unpack_file(in, out, context));
-    bar.reset();
+    {
+        const RepackContext context{.pool = pool,
+                                    .kernels = *isa->table,
+                                    .progress = console::byte_bar(packs ? "packing" : "unpacking")};
+        TSR_TRY_VOID(packs ? pack_file(std::move(in), out, context) : unpack_file(in, out, context));
+    }
     std::error_code ignored;
     const auto out_bytes = fs::file_size(out, ignored);
     console::note("%s %s, %s, to %s, %s", packs ? "packed" : "unpacked", printable(args.in, 400).c_str(),

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "common/cpu.h"
-#include "common/progress.h"
 #include "common/strings.h"
 #include "common/threads.h"
 #include "examples/tessera/commands.h"
@@ -136,14 +135,10 @@ Result<std::vector<TensorError>> write(const QuantizeArgs& args, const gguf::Fil
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     const console::InterruptGuard guard;
     pool.set_abort_flag(&guard.flag());
-    std::optional<ProgressBar> bar;
-    const bool shows_bar = console::verbosity() != console::Verbosity::Quiet;
-    const auto progress = [&](uint64_t done, uint64_t total) {
-        if (!bar) bar.emplace("quantizing", total, ProgressBar::Unit::Bytes, shows_bar);
-        bar->update(done);
-    };
-    const convert::QuantizeContext context{
-        .pool = pool, .kernels = *isa->table, .measures = args.errors || args.json, .progress = progress};
+    const convert::QuantizeContext context{.pool = pool,
+                                           .kernels = *isa->table,
+                                           .measures = args.errors || args.json,
+                                           .progress = console::byte_bar("quantizing")};
     return convert::quantize_file(in, out, *args.plan.mixture, plan, context);
 }
 

@@ -38,8 +38,9 @@ constexpr int kStreamTokens = kTileSums;
 constexpr int kPanelUnitsK = 4096;
 /// The same where few tokens share it: then it had better stay in the first cache.
 constexpr int kFewTokens = 32, kFewPanelK = 512;
-/// How far a stream is fetched ahead of its use.
-constexpr int kAheadBytes = 1536;
+/// How far ahead of its use a stream is fetched to the outer cache, and from there to the inner one. With the
+/// near one alone, as many lines as the inner cache can wait for are too few: 6 % of the read bandwidth.
+constexpr int kFarBytes = 4096, kNearBytes = 1024;
 
 /// What a tile reads of its tokens: the first one's arrays from the first unit's k on; the rest by stride.
 struct TileAct {
@@ -68,15 +69,22 @@ struct Stream {
     typename U::Head head[R];
     const uint8_t* block;
 
-    /// Fetches what lies kAheadBytes behind the n bytes at p of each group; past a group's end that is the
-    /// start of the group that its stream reads next.
+    /// What lies n_ahead bytes behind p; past a group's end that is the start of the group that its stream
+    /// reads next.
+    TSR_INLINE const uint8_t* ahead(const Stream& s, const uint8_t* p, int n_ahead) {
+        p += n_ahead;
+        return p >= s.end ? p + s.next_groups : p;
+    }
+    /// Fetches as many bytes ahead as the n at p of each group.
     TSR_INLINE void fetch(const Stream& s, const uint8_t* p, int n) {
-        const uint8_t* ahead = p + kAheadBytes;
-        if (ahead >= s.end) ahead += s.next_groups;
+        const uint8_t *far = ahead(s, p, kFarBytes), *near = ahead(s, p, kNearBytes);
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
-            for (int at = 0; at < n; at += 64) prefetch(ahead + r * s.group_bytes + at);
+            for (int at = 0; at < n; at += 64) {
+                prefetch_far(far + r * s.group_bytes + at);
+                prefetch(near + r * s.group_bytes + at);
+            }
         }
     }
     TSR_INLINE void open_unit(Stream& s) {

@@ -10,6 +10,7 @@
 #include "common/strings.h"
 #include "ggml-like/gguf/format.h"
 #include "ggml-like/gguf/writer.h"
+#include "src/model/input_pieces.h"
 
 namespace tessera::convert {
 
@@ -60,8 +61,7 @@ class Quantizer {
   public:
     Quantizer(const gguf::File& in, std::span<const PlannedTensor> plan, const QuantizeContext& context,
               gguf::Writer& writer)
-        : in_(in), plan_(plan), context_(context), writer_(writer) {
-        for (const PlannedTensor& tensor : plan) total_ += tensor.from->data.size();
+        : plan_(plan), context_(context), writer_(writer), pieces_(in, context.pool, context.progress) {
         scratch_.resize(static_cast<size_t>(context.pool.n_threads()));
     }
 
@@ -79,30 +79,18 @@ class Quantizer {
     Result<void> copy(const PlannedTensor& tensor);
     Result<TensorError> convert(const PlannedTensor& tensor);
     void convert_unit(const Rows& rows, int64_t unit, Scratch& scratch);
-    Result<void> done(std::span<const std::byte> piece);
     Result<void> write_pending();
 
-    const gguf::File& in_;
     const std::span<const PlannedTensor> plan_;
     const QuantizeContext& context_;
     gguf::Writer& writer_;
+    InputPieces pieces_;
     std::vector<Scratch> scratch_;
     std::vector<std::byte> buffer_;   // of the piece at hand
     std::vector<std::byte> pending_;  // the piece before it, written while that one is computed
     size_t n_pending_ = 0;
     std::vector<TensorError> unit_errors_;
-    uint64_t done_ = 0, total_ = 0;
 };
-
-Result<void> Quantizer::done(std::span<const std::byte> piece) {
-    if (context_.pool.aborted())
-        return fail(ErrorCode::Cancelled, "%s: interrupted; nothing was written",
-                    printable(in_.path(), 400).c_str());
-    in_.release(piece);
-    done_ += piece.size();
-    if (context_.progress) context_.progress(done_, total_);
-    return {};
-}
 
 Result<void> Quantizer::write_pending() {
     const size_t n = std::exchange(n_pending_, 0);
@@ -110,15 +98,8 @@ Result<void> Quantizer::write_pending() {
 }
 
 Result<void> Quantizer::copy(const PlannedTensor& tensor) {
-    constexpr size_t kPieceBytes = size_t{8} << 20;
-    const std::span<const std::byte> data = tensor.from->data;
     TSR_TRY_VOID(write_pending());
-    for (size_t at = 0; at < data.size(); at += kPieceBytes) {
-        const auto piece = data.subspan(at, std::min(kPieceBytes, data.size() - at));
-        TSR_TRY_VOID(writer_.write(piece));
-        TSR_TRY_VOID(done(piece));
-    }
-    return {};
+    return pieces_.copy(tensor.from->data, writer_);
 }
 
 void Quantizer::convert_unit(const Rows& rows, int64_t unit, Scratch& scratch) {
@@ -171,8 +152,8 @@ Result<TensorError> Quantizer::convert(const PlannedTensor& tensor) {
                 convert_unit(rows, unit - 1, scratch_[static_cast<size_t>(worker)]);
         });
         for (const TensorError& error : unit_errors_) add(sum, error);
-        TSR_TRY_VOID(done(from.data.subspan(static_cast<size_t>(first) * from_bytes,
-                                            static_cast<size_t>(rows.count) * from_bytes)));
+        TSR_TRY_VOID(pieces_.done(from.data.subspan(static_cast<size_t>(first) * from_bytes,
+                                                    static_cast<size_t>(rows.count) * from_bytes)));
         TSR_TRY_VOID(written);
         std::swap(buffer_, pending_);
         n_pending_ = static_cast<size_t>(rows.count) * to_bytes;

@@ -1,10 +1,10 @@
 #pragma once
 // Writes a model file with its tensors in other types. Reads and writes in a stream: memory is some MiB,
 // whatever the file's size.
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "common/progress.h"
 #include "common/threads.h"
 #include "quants/kernels/table.h"
 #include "src/convert/quantize_policy.h"
@@ -17,7 +17,7 @@ struct QuantizeContext {
     const kernels::KernelTable& kernels;
     bool measures = false;  ///< whether errors are computed, which takes a second pass over the weights
     /// Called with the bytes read and in all; may be empty.
-    std::function<void(uint64_t done, uint64_t total)> progress = {};
+    ByteProgress progress = {};
 };
 
 struct TensorError {

@@ -1,9 +1,9 @@
 #pragma once
 // A model file, ready to compute: its weights in the order of the kernels, and its tokenizer.
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "common/progress.h"
 #include "common/threads.h"
 #include "src/model/model.h"
 #include "src/text/tokenizer.h"
@@ -11,9 +11,9 @@
 namespace tessera::engine {
 
 struct LoadOptions {
-    std::string isa;       ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
-    bool precise = false;  ///< float products straight from the file
-    std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes, while weights are packed
+    std::string isa;        ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
+    bool precise = false;   ///< float products straight from the file
+    ByteProgress progress;  ///< bytes, while weights are packed
 };
 
 struct Loaded {

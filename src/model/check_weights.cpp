@@ -92,7 +92,7 @@ std::string place(const gguf::TensorInfo& tensor, int64_t index) {
 }  // namespace
 
 Result<void> check_weights(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels,
-                           const std::function<void(uint64_t done, uint64_t total)>& progress) {
+                           const ByteProgress& progress) {
     uint64_t done = 0, total = 0;
     for (const gguf::TensorInfo& tensor : file.tensors()) total += tensor.data.size();
     std::vector<std::vector<std::byte>> rows(static_cast<size_t>(pool.n_threads()));

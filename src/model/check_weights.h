@@ -1,7 +1,7 @@
 #pragma once
 // Damage that no header shows: weights that are not numbers.
-#include <functional>
 
+#include "common/progress.h"
 #include "common/threads.h"
 #include "ggml-like/gguf/file.h"
 #include "quants/kernels/table.h"
@@ -12,6 +12,6 @@ namespace tessera {
 /// file's order, with an infinite value or a NaN, and where in it; it also tells of packed tensors that the
 /// instruction set cannot read. `progress` gets the bytes done and in all, and may be empty.
 Result<void> check_weights(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels,
-                           const std::function<void(uint64_t done, uint64_t total)>& progress);
+                           const ByteProgress& progress);
 
 }  // namespace tessera

@@ -1,11 +1,11 @@
 #pragma once
 // A loaded model: its file, hyperparameters and bound weights. Immutable after load, shared by every session;
 // knows nothing of text.
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "common/arena.h"
+#include "common/progress.h"
 #include "common/threads.h"
 #include "ggml-like/gguf/file.h"
 #include "quants/kernels/table.h"
@@ -23,7 +23,7 @@ class Model {
         /// Off: every product runs in float straight from the mapping, and a packed container is refused.
         bool pack = true;
         /// Called with the bytes done and in all while weights are packed; may be empty.
-        std::function<void(uint64_t done, uint64_t total)> progress;
+        ByteProgress progress;
     };
 
     /// Takes the file. Errors name the key or tensor, what was expected and what was found.

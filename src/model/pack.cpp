@@ -63,7 +63,7 @@ void Packer::pack(const Job& job) {
     w.expert_bytes = job.matrix_bytes;
 }
 
-Result<void> Packer::pack_all(const std::function<void(uint64_t, uint64_t)>& progress) {
+Result<void> Packer::pack_all(const ByteProgress& progress) {
     Weights& w = model_.weights_;
     const bool tied = w.output.data == w.token_embd.data;
     for (Weight* weight : weights_to_pack(w)) plan(*weight);

@@ -13,7 +13,7 @@ class Packer {
     Packer(Model& model, ThreadPool& pool) : model_(model), pool_(pool) {}
 
     /// Packs every matrix whose type has an integer kernel, in parallel, releasing file pages behind.
-    Result<void> pack_all(const std::function<void(uint64_t, uint64_t)>& progress);
+    Result<void> pack_all(const ByteProgress& progress);
 
   private:
     struct Job {

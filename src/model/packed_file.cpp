@@ -10,13 +10,14 @@
 #include "ggml-like/gguf/format.h"
 #include "ggml-like/gguf/packed.h"
 #include "ggml-like/gguf/writer.h"
+#include "src/model/input_pieces.h"
 #include "src/model/pack.h"
 
 namespace tessera {
 
 namespace {
 
-constexpr size_t kPieceBytes = size_t{8} << 20;
+constexpr size_t kPieceBytes = InputPieces::kPieceBytes;
 /// Groups of one unit of work.
 constexpr int64_t kUnitGroups = 16;
 
@@ -24,46 +25,25 @@ class Repacker {
   public:
     /// layouts: of every tensor in the output.
     Repacker(const gguf::File& in, std::vector<Layout> layouts, const RepackContext& context)
-        : in_(in), layouts_(std::move(layouts)), context_(context) {
-        for (const gguf::TensorInfo& tensor : in.tensors()) total_ += tensor.data.size();
-    }
+        : in_(in),
+          layouts_(std::move(layouts)),
+          context_(context),
+          pieces_(in, context.pool, context.progress) {}
 
     /// `writer` has its keys; the tensors are added here.
     Result<void> write_tensors(gguf::Writer& writer);
 
   private:
-    Result<void> copy(const gguf::TensorInfo& tensor, gguf::Writer& writer);
     Result<void> convert(const gguf::TensorInfo& tensor, Layout to, uint64_t n_bytes, gguf::Writer& writer);
     Result<void> convert_matrix(const gguf::TensorInfo& tensor, Layout to, std::span<const std::byte> matrix,
                                 gguf::Writer& writer);
-    /// After a piece of the input is written.
-    Result<void> done(std::span<const std::byte> piece);
 
     const gguf::File& in_;
     const std::vector<Layout> layouts_;
     const RepackContext& context_;
     std::vector<std::byte> buffer_;
-    uint64_t done_ = 0, total_ = 0;
+    InputPieces pieces_;
 };
-
-Result<void> Repacker::done(std::span<const std::byte> piece) {
-    if (context_.pool.aborted())
-        return fail(ErrorCode::Cancelled, "%s: interrupted; nothing was written",
-                    printable(in_.path(), 400).c_str());
-    in_.release(piece);
-    done_ += piece.size();
-    if (context_.progress) context_.progress(done_, total_);
-    return {};
-}
-
-Result<void> Repacker::copy(const gguf::TensorInfo& tensor, gguf::Writer& writer) {
-    for (size_t at = 0; at < tensor.data.size(); at += kPieceBytes) {
-        const auto piece = tensor.data.subspan(at, std::min(kPieceBytes, tensor.data.size() - at));
-        TSR_TRY_VOID(writer.write(piece));
-        TSR_TRY_VOID(done(piece));
-    }
-    return {};
-}
 
 Result<void> Repacker::convert_matrix(const gguf::TensorInfo& tensor, Layout to,
                                       std::span<const std::byte> matrix, gguf::Writer& writer) {
@@ -92,7 +72,7 @@ Result<void> Repacker::convert_matrix(const gguf::TensorInfo& tensor, Layout to,
         // Rows and groups have the same bytes, but for the rows that fill up the last group.
         const size_t n_bytes = static_cast<size_t>(n) * group_bytes;
         const size_t in_rows = std::min(n_bytes, static_cast<size_t>(n_out) * row_bytes - from);
-        TSR_TRY_VOID(done(matrix.subspan(from, to == Layout::Packed ? in_rows : n_bytes)));
+        TSR_TRY_VOID(pieces_.done(matrix.subspan(from, to == Layout::Packed ? in_rows : n_bytes)));
         TSR_TRY_VOID(writer.write({buffer_.data(), to == Layout::Packed ? n_bytes : in_rows}));
     }
     return {};
@@ -127,7 +107,7 @@ Result<void> Repacker::write_tensors(gguf::Writer& writer) {
     TSR_TRY_VOID(writer.begin_data());
     for (size_t i = 0; i < layouts_.size(); i++) {
         const gguf::TensorInfo& tensor = in_.tensors()[i];
-        TSR_TRY_VOID(tensor.layout == layouts_[i] ? copy(tensor, writer)
+        TSR_TRY_VOID(tensor.layout == layouts_[i] ? pieces_.copy(tensor.data, writer)
                                                   : convert(tensor, layouts_[i], n_bytes[i], writer));
     }
     return writer.finish();

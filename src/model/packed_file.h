@@ -2,9 +2,9 @@
 // Stock file to packed container and back (docs/packed-gguf.md). Both read and write in a stream: memory is a
 // few MiB, whatever the file's size.
 #include <cstdint>
-#include <functional>
 #include <string>
 
+#include "common/progress.h"
 #include "common/threads.h"
 #include "ggml-like/gguf/file.h"
 #include "quants/kernels/table.h"
@@ -16,7 +16,7 @@ struct RepackContext {
     ThreadPool& pool;  ///< its abort flag ends the conversion with Cancelled
     const kernels::KernelTable& kernels;
     /// Called with the bytes read and in all; may be empty.
-    std::function<void(uint64_t done, uint64_t total)> progress = {};
+    ByteProgress progress = {};
 };
 
 /// Writes `in`, which has to load as a model, as one packed container: the matrices that Model::load would

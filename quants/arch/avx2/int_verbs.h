@@ -33,6 +33,8 @@ TSR_INLINE Int twice(const void* p) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(p)));
 }
 TSR_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+/// As far as the second level.
+TSR_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 TSR_INLINE Int both(Int a, Int b) { return _mm256_and_si256(a, b); }
 TSR_INLINE Int either(Int a, Int b) { return _mm256_or_si256(a, b); }

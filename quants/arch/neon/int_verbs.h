@@ -64,6 +64,8 @@ TSR_INLINE Flt splat_float(const float* p) {
 /// The same 16 bytes for both halves of the rows.
 TSR_INLINE Int twice(const void* p) { return {load16(p), load16(p)}; }
 TSR_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
+/// As far as the second level.
+TSR_INLINE void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 TSR_INLINE Int both(Int a, Int b) { return {vandq_u8(a.lo, b.lo), vandq_u8(a.hi, b.hi)}; }
 TSR_INLINE Int either(Int a, Int b) { return {vorrq_u8(a.lo, b.lo), vorrq_u8(a.hi, b.hi)}; }
