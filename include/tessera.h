@@ -57,6 +57,25 @@ TSR_API const char* tsr_status_name(tsr_status status);
 TSR_API const char* tsr_version(void);
 TSR_API int tsr_abi_version(void);
 
+/* Whether the library at hand can do this: "chat", "convert", "embeddings", "grammar", "infill", "tools". 0
+ * for a name that it does not know. A library of an earlier version ignores option fields that came later, so
+ * who can do without asks first. */
+TSR_API int tsr_has_feature(const char* name);
+
+typedef enum tsr_list {
+    TSR_LIST_ARCHITECTURES = 0,  /* of models that are run */
+    TSR_LIST_TENSOR_TYPES = 1,   /* of weights that are read: "q4_k" */
+    TSR_LIST_QUANTIZATIONS = 2,  /* what tsr_quantize writes: "Q4_K_M" */
+    TSR_LIST_ISAS = 3,           /* instruction sets that this processor can use, the best first */
+    TSR_LIST_CACHE_TYPES = 4,    /* of keys and values */
+    TSR_LIST_CHAT_TEMPLATES = 5, /* of our own, by name */
+    TSR_LIST_ANSWER_FORMATS = 6, /* that tsr_parser reads */
+    TSR_LIST_SAMPLERS = 7,       /* in the order in which they take part */
+    TSR_LIST_FEATURES = 8
+} tsr_list;
+/* Name i of a list; it lives for ever. TSR_NOT_FOUND behind the last. */
+TSR_API tsr_status tsr_list_name(tsr_list list, size_t i, const char** name, tsr_error* error);
+
 /* Messages of the library: level 0 error, 1 warning, 2 information. NULL: none (the default). The callback
  * may be called from any thread that uses the library. Not to be changed while other functions run. */
 typedef void (*tsr_log_fn)(void* user, int level, const char* message);
@@ -73,13 +92,15 @@ TSR_API void tsr_text_free(tsr_text* text);
 
 typedef struct tsr_model tsr_model;
 
+/* Work done and in all, in bytes. Not 0 ends the work with TSR_CANCELLED. Called on the caller's thread. */
+typedef int (*tsr_progress_fn)(void* user, uint64_t done, uint64_t total);
+
 typedef struct tsr_model_options {
     size_t size;
     int32_t n_threads; /* for loading; 0: the physical cores that the process may use */
     int32_t precise;   /* not 0: float products from the stored weights, slower */
     const char* isa;   /* instruction set by name; NULL: TESSERA_ISA, or the best that the processor has */
-    /* Bytes done and in all while weights are prepared. Not 0 ends the load with TSR_CANCELLED. */
-    int (*progress)(void* user, uint64_t done, uint64_t total);
+    tsr_progress_fn progress; /* while weights are prepared */
     void* user;
 } tsr_model_options;
 
@@ -127,10 +148,39 @@ TSR_API tsr_status tsr_token_bytes(const tsr_model* model, int32_t id, const cha
 /* Whether generation ends with this token. */
 TSR_API int tsr_is_end(const tsr_model* model, int32_t id);
 
+/* A file beside the one that is written, for models that were trained on whole repositories. */
+typedef struct tsr_infill_file {
+    const char* name; /* may be NULL */
+    const char* text;
+    size_t n_text;
+} tsr_infill_file;
+
+/* A text with a gap. Its parts are plain text: no control token is read out of them. */
+typedef struct tsr_infill {
+    size_t size;
+    const char* prefix; /* in front of the gap */
+    size_t n_prefix;
+    const char* suffix; /* behind it */
+    size_t n_suffix;
+    const char* middle; /* how the gap is filled so far */
+    size_t n_middle;
+    const tsr_infill_file* files;
+    size_t n_files;
+    const char* name;     /* of the file with the gap; NULL: none */
+    const char* repo;     /* NULL: none */
+    int32_t suffix_first; /* not 0: the suffix stands in front of the prefix */
+} tsr_infill;
+
+/* The prompt with which the model fills the gap, as tsr_tokenize returns ids. TSR_UNSUPPORTED where its
+ * vocabulary has no tokens for that. */
+TSR_API tsr_status tsr_infill_tokens(const tsr_model* model, const tsr_infill* infill, int32_t* ids,
+                                     size_t capacity, size_t* n_ids, tsr_error* error);
+
 /* ---- Sampling ---------------------------------------------------------------------------------------- */
 
 /* A sampling parameter by name, with its value as text: {"temperature", "0.8"}. The names are those of
- * docs/sampling.md; tsr_sampling_param lists them. */
+ * docs/sampling.md; tsr_sampling_param lists them. Those that are not given have the default of the model's
+ * file, where it has one, and else the library's. */
 typedef struct tsr_param {
     const char* name;
     const char* value;
@@ -142,9 +192,200 @@ typedef struct tsr_param_info {
     const char* help;
     double default_value, min, max; /* of numbers */
     int32_t is_text;
+    const char* default_text; /* of texts */
 } tsr_param_info;
-/* Parameter i in order; TSR_NOT_FOUND behind the last. */
+/* Parameter i in order, with the library's default; TSR_NOT_FOUND behind the last. */
 TSR_API tsr_status tsr_sampling_param(size_t i, tsr_param_info* info, tsr_error* error);
+/* The same with the default that the model's file sets; the text lives as long as the model. */
+TSR_API tsr_status tsr_model_sampling_param(const tsr_model* model, size_t i, tsr_param_info* info,
+                                            tsr_error* error);
+
+/* ---- Chat: dialogues to prompts, answers to messages -------------------------------------------------- */
+
+/* A chat template ready for use. Any thread. */
+typedef struct tsr_chat tsr_chat;
+
+typedef struct tsr_chat_options {
+    size_t size;
+    /* A template in Jinja, or the name of one of ours (TSR_LIST_CHAT_TEMPLATES); a broken one is an error.
+     * NULL: the model's own, or ChatML with a warning in the log where it has none or a broken one. */
+    const char* template_text;
+    const char* template_name;
+    const char* format; /* of answers, by name; NULL: the one that goes with the template */
+} tsr_chat_options;
+
+TSR_API tsr_status tsr_chat_create(const tsr_model* model, const tsr_chat_options* options, tsr_chat** chat,
+                                   tsr_error* error);
+TSR_API void tsr_chat_free(tsr_chat* chat);
+
+/* What a template was seen to take. What it does not, a dialogue is adapted to. The texts live as long as the
+ * chat. */
+typedef struct tsr_chat_info {
+    size_t size;
+    const char* source;   /* of the template */
+    const char* format;   /* of answers: "hermes" */
+    const char* turn_end; /* what ends a turn of the assistant: "<|im_end|>"; empty: unknown */
+    /* turn_end, where no token ends the generation there: to be one of a request's stop strings; else NULL */
+    const char* stop;
+    const char* warning;  /* why ChatML stands in for the model's template; NULL: it does not */
+    int32_t system;       /* knows messages of the system */
+    int32_t tools;        /* prints the list of tools */
+    int32_t tool_calls;   /* prints the calls of earlier turns */
+    int32_t tool_results; /* prints what they returned */
+    int32_t parts;        /* takes content as a list of parts */
+    int32_t thinking;     /* reasoning can be switched off and on */
+    /* tsr_grammar_create_tools can hold calls to their form: 0 never, 1 where they are required, 2 always */
+    int32_t enforced_calls;
+} tsr_chat_info;
+TSR_API tsr_status tsr_chat_get_info(const tsr_chat* chat, tsr_chat_info* info, tsr_error* error);
+
+/* Of fields that may be told or left to a default. */
+enum { TSR_DEFAULT = 0, TSR_YES = 1, TSR_NO = -1 };
+
+typedef struct tsr_dialogue {
+    size_t size;
+    /* JSON: a list of messages in OpenAI's form, or an object with `messages` and, if the fields below are
+     * not set, `tools`, `chat_template_kwargs`, ...: the members in docs/templates.md. */
+    const char* messages;
+    const char* tools;             /* JSON: a list */
+    const char* kwargs;            /* JSON: an object with further variables of the template */
+    int32_t add_generation_prompt; /* TSR_DEFAULT: yes, but with continue_last */
+    int32_t continue_last;         /* the last message, the assistant's, is gone on with; TSR_DEFAULT: no */
+    int32_t enable_thinking;       /* TSR_DEFAULT: as the template has it */
+    const char* now;               /* "2026-08-22T10:20:30"; NULL: by the clock */
+} tsr_dialogue;
+
+/* A dialogue as text and tokens. Immutable; any thread. */
+typedef struct tsr_prompt tsr_prompt;
+
+/* Errors name the place: "messages[2].content: ...". */
+TSR_API tsr_status tsr_chat_render(const tsr_chat* chat, const tsr_dialogue* dialogue, tsr_prompt** prompt,
+                                   tsr_error* error);
+TSR_API void tsr_prompt_free(tsr_prompt* prompt);
+
+/* All of it lives as long as the prompt. */
+typedef struct tsr_prompt_info {
+    size_t size;
+    const char* text;
+    size_t n_text;
+    const int32_t* tokens; /* with the token that begins a text, once */
+    size_t n_tokens;
+    const char* opening; /* the end of the text that belongs to the answer already */
+    const char* notes;   /* what was changed so that the template takes the dialogue, a line each */
+} tsr_prompt_info;
+TSR_API tsr_status tsr_prompt_get_info(const tsr_prompt* prompt, tsr_prompt_info* info, tsr_error* error);
+
+/* Reads an answer as it streams. What it is given must show control tokens (TSR_SHOW_SPECIAL_TEXT), which
+ * many formats are made of. Any way of cutting the text gives the same answer. One thread at a time. */
+typedef struct tsr_parser tsr_parser;
+
+typedef struct tsr_parser_options {
+    size_t size;
+    const tsr_prompt* prompt; /* whose answer it is; may be NULL, and be freed before the parser */
+    /* These come from the prompt where they are NULL. */
+    const char* format;   /* by name; without a prompt: "plain" */
+    const char* tools;    /* JSON: a list; tells the types of arguments */
+    const char* opening;  /* see tsr_prompt_info */
+    const char* turn_end; /* see tsr_chat_info */
+} tsr_parser_options;
+
+TSR_API tsr_status tsr_parser_create(const tsr_parser_options* options, tsr_parser** parser,
+                                     tsr_error* error);
+TSR_API void tsr_parser_free(tsr_parser* parser);
+
+/* The next text of the answer; then tsr_parser_next() until there is no more. */
+TSR_API tsr_status tsr_parser_push(tsr_parser* parser, const char* text, size_t n, tsr_error* error);
+/* The answer has ended: what was held back becomes certain. Nothing may be pushed afterwards. */
+TSR_API tsr_status tsr_parser_finish(tsr_parser* parser, tsr_error* error);
+
+typedef enum tsr_piece_kind {
+    TSR_PIECE_NONE = 0,
+    TSR_PIECE_CONTENT = 1,
+    TSR_PIECE_REASONING = 2,
+    TSR_PIECE_CALL = 3
+} tsr_piece_kind;
+
+typedef struct tsr_call {
+    const char* id;        /* as the model gave it; empty in most formats */
+    const char* name;      /* of the function */
+    const char* arguments; /* a JSON object */
+} tsr_call;
+
+/* Valid until the parser is used again. */
+typedef struct tsr_piece {
+    size_t size;
+    tsr_piece_kind kind;
+    const char* text; /* TSR_PIECE_CONTENT, TSR_PIECE_REASONING */
+    size_t n_text;
+    size_t call_index; /* TSR_PIECE_CALL, which come whole */
+    tsr_call call;
+} tsr_piece;
+/* What has become certain, in order; kind is TSR_PIECE_NONE when there is no more for now. */
+TSR_API tsr_status tsr_parser_next(tsr_parser* parser, tsr_piece* piece, tsr_error* error);
+
+/* All that is certain so far. Valid until the parser is used again. */
+typedef struct tsr_answer {
+    size_t size;
+    const char* content;
+    size_t n_content;
+    const char* reasoning;
+    size_t n_reasoning;
+    const tsr_call* calls;
+    size_t n_calls;
+    const char* notes; /* what looked like a call and could not be read, a line each */
+} tsr_answer;
+TSR_API tsr_status tsr_parser_answer(tsr_parser* parser, tsr_answer* answer, tsr_error* error);
+
+/* ---- Grammars: the form of what is written ------------------------------------------------------------ */
+
+/* Compiled once, for any number of requests and sessions of any model. Immutable; any thread. What has been
+ * worked out about it for a vocabulary is kept as long as the same handle comes back. */
+typedef struct tsr_grammar tsr_grammar;
+
+typedef enum tsr_grammar_kind {
+    TSR_GRAMMAR_GBNF = 1,
+    TSR_GRAMMAR_REGEX = 2, /* which all of the text matches */
+    TSR_GRAMMAR_JSON_SCHEMA = 3,
+    TSR_GRAMMAR_JSON_OBJECT = 4 /* any; has no text */
+} tsr_grammar_kind;
+
+typedef struct tsr_grammar_options {
+    size_t size;
+    tsr_grammar_kind kind;
+    const char* text;
+    size_t n_text;
+    int32_t compact_json;     /* not 0: no white space in JSON */
+    const tsr_prompt* prompt; /* whose answer it is, where reasoning may stand in front; NULL: none may */
+} tsr_grammar_options;
+
+/* TSR_MALFORMED: the text is none of its kind; the message has line and column, the position, or the JSON
+ * pointer. TSR_UNSUPPORTED: a part of it, which the message names, cannot be enforced.
+ * TSR_INVALID_ARGUMENT: nothing satisfies it. docs/structured-output.md has the languages. */
+TSR_API tsr_status tsr_grammar_create(const tsr_grammar_options* options, tsr_grammar** grammar,
+                                      tsr_error* error);
+
+/* Calls of tools: free text until a call begins, and from there on a call of one of the tools, with arguments
+ * that satisfy its schema. */
+typedef struct tsr_tool_grammar_options {
+    size_t size;
+    /* Has the tools, and how its model writes calls; TSR_UNSUPPORTED where calls of its format cannot be
+     * enforced (tsr_chat_info). NULL: the fields from `tools` on. */
+    const tsr_prompt* prompt;
+    int32_t required;     /* not 0: a call from the first byte, but for reasoning that the prompt opened */
+    int32_t parallel;     /* not 0: calls may follow the first */
+    const char* function; /* the one tool that may be called; NULL: any */
+    int32_t compact_json; /* not 0: no white space in JSON */
+    const char* tools;    /* JSON: a list; NULL: the prompt's */
+    const char* const* triggers; /* texts that begin a call; none: those of the prompt's format */
+    size_t n_triggers;
+    const char* before; /* between trigger and JSON, and behind it; with triggers of the caller's */
+    const char* after;
+    const char* separator; /* between a call and the next trigger; NULL: a line break */
+} tsr_tool_grammar_options;
+
+TSR_API tsr_status tsr_grammar_create_tools(const tsr_tool_grammar_options* options, tsr_grammar** grammar,
+                                            tsr_error* error);
+TSR_API void tsr_grammar_free(tsr_grammar* grammar);
 
 /* ---- Sessions: one text, token by token -------------------------------------------------------------- */
 
@@ -184,6 +425,34 @@ TSR_API tsr_status tsr_session_logits(const tsr_session* session, const float** 
 TSR_API tsr_status tsr_session_sample(tsr_session* session, int32_t* id, tsr_error* error);
 /* draw, evaluate and return the token: one step of writing. */
 TSR_API tsr_status tsr_session_step(tsr_session* session, int32_t* id, tsr_error* error);
+
+/* What is drawn from here on is held to the grammar: sampling allows what it allows, and evaluating anything
+ * else fails with TSR_INVALID_ARGUMENT. tsr_session_truncate takes it back with the text; tsr_session_sync,
+ * tsr_session_restore, tsr_session_embed and NULL end it. Where nothing may follow any more, sampling gives a
+ * token that ends the generation, or fails where the vocabulary has none. */
+TSR_API tsr_status tsr_session_constrain(tsr_session* session, const tsr_grammar* grammar, tsr_error* error);
+
+/* From any thread: an evaluation under way, or else the next one, ends with TSR_CANCELLED. */
+TSR_API void tsr_session_cancel(tsr_session* session);
+
+typedef enum tsr_pooling {
+    TSR_POOLING_DEFAULT = 0, /* as the model's file says; where it does not, the last token */
+    TSR_POOLING_LAST = 1,
+    TSR_POOLING_MEAN = 2
+} tsr_pooling;
+
+typedef struct tsr_embed_options {
+    size_t size;
+    tsr_pooling pooling;
+    int32_t raw; /* not 0: as it comes; else divided by its Euclidean length */
+} tsr_embed_options;
+
+/* The embedding of a text: the model's normed hidden state of the last token, or the mean of all, n_embd
+ * floats (tsr_model_info), into out[capacity]. The same bits for any n_batch and number of threads. The
+ * session is empty afterwards. options may be NULL. */
+TSR_API tsr_status tsr_session_embed(tsr_session* session, const int32_t* tokens, size_t n,
+                                     const tsr_embed_options* options, float* out, size_t capacity,
+                                     tsr_error* error);
 
 /* The text and its cache into a file, and back into a session of the same model and cache types. A file that
  * is torn, changed or another model's is refused. It appears when it is complete. */
@@ -280,6 +549,9 @@ typedef struct tsr_request_options {
     void (*on_delta)(void* user, const tsr_delta* delta);
     void (*on_finish)(void* user, const tsr_outcome* outcome);
     void* user;
+    const tsr_grammar* grammar; /* what is written is held to it; NULL: nothing */
+    /* Prompt tokens read so far, after each pass that read some. */
+    void (*on_prompt)(void* user, int32_t completion, int64_t n_read, int64_t n_prompt);
 } tsr_request_options;
 
 /* Copies all it is given. *request may be NULL when it is never to be waited for or cancelled. */
@@ -300,8 +572,50 @@ typedef struct tsr_engine_stats {
     int64_t n_passes, n_preemptions;
     int64_t n_prompt_tokens, n_cached_tokens, n_generated_tokens;
     double forward_s, other_s;
+    int64_t n_ctx;     /* positions of one request */
+    uint64_t kv_bytes; /* of the cache */
 } tsr_engine_stats;
 TSR_API tsr_status tsr_engine_get_stats(const tsr_engine* engine, tsr_engine_stats* stats, tsr_error* error);
+
+/* ---- Model files --------------------------------------------------------------------------------------- */
+
+/* What is written appears under its name when it is complete, and not at all otherwise. */
+
+typedef struct tsr_quantize_options {
+    size_t size;
+    const char* type;        /* TSR_LIST_QUANTIZATIONS: "Q4_K_M" */
+    const char* imatrix;     /* file with an importance matrix; NULL: none */
+    const char* output_type; /* of the output matrix, of the embedding table; NULL: as the type says */
+    const char* embedding_type;
+    const char* const* overrides; /* "PATTERN=TYPE": tensors whose name the regular expression matches */
+    size_t n_overrides;
+    int32_t pure;             /* not 0: one type for all matrices */
+    int32_t allow_requantize; /* not 0: takes weights that are quantized already, whose loss stays */
+    int32_t n_threads;        /* 0: the physical cores that the process may use */
+    tsr_progress_fn progress;
+    void* user;
+} tsr_quantize_options;
+
+/* Writes a model with its weights in other types. */
+TSR_API tsr_status tsr_quantize(const char* in, const char* out, const tsr_quantize_options* options,
+                                tsr_error* error);
+/* The size of the file that it would write, to the byte. */
+TSR_API tsr_status tsr_quantized_size(const char* in, const tsr_quantize_options* options, uint64_t* n_bytes,
+                                      tsr_error* error);
+
+typedef struct tsr_pack_options {
+    size_t size;
+    int32_t n_threads;
+    tsr_progress_fn progress;
+    void* user;
+} tsr_pack_options;
+
+/* A model in the order of the kernels, which loads at once, and the stock file back, byte for byte. options
+ * may be NULL. */
+TSR_API tsr_status tsr_pack(const char* in, const char* out, const tsr_pack_options* options,
+                            tsr_error* error);
+TSR_API tsr_status tsr_unpack(const char* in, const char* out, const tsr_pack_options* options,
+                              tsr_error* error);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
 #include "common/threads.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
-#include "examples/tessera/output_path.h"
+#include "ggml-like/gguf/output_path.h"
 #include "quants/dispatch.h"
 #include "src/model/packed_file.h"
 
@@ -26,7 +26,7 @@ struct PackArgs {
 Result<void> repack(const PackArgs& args, bool packs) {
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
     TSR_TRY(gguf::File in, gguf::File::open(args.in));
-    TSR_TRY(const std::string out, resolve_output(args.out, in));
+    TSR_TRY(const std::string out, gguf::resolve_output(args.out, in));
     const uint64_t in_bytes = in.total_bytes();
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     const console::InterruptGuard guard;

@@ -10,7 +10,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
-#include "examples/tessera/output_path.h"
+#include "ggml-like/gguf/output_path.h"
 #include "quants/dispatch.h"
 #include "src/convert/quantize_file.h"
 
@@ -131,7 +131,7 @@ void warn(const QuantizeArgs& args, const std::vector<PlannedTensor>& plan) {
 Result<std::vector<TensorError>> write(const QuantizeArgs& args, const gguf::File& in,
                                        const std::vector<PlannedTensor>& plan) {
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
-    TSR_TRY(const std::string out, resolve_output(args.out, in));
+    TSR_TRY(const std::string out, gguf::resolve_output(args.out, in));
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     const console::InterruptGuard guard;
     pool.set_abort_flag(&guard.flag());

@@ -21,12 +21,13 @@ Result<void> create(const tsr_model& model, const tsr_engine_options& options, t
     if (options.max_queue != 0) wanted.max_queue = options.max_queue;
     TSR_TRY(wanted.k_type, cache_type(options.k_type, "k_type"));
     TSR_TRY(wanted.v_type, cache_type(options.v_type, "v_type"));
+    out.sampling = model.sampling;
     TSR_TRY(out.pool, create_pool(options.n_threads));
     TSR_TRY(out.engine, engine::Engine::create(model.model, model.tokenizer, *out.pool, wanted));
     return {};
 }
 
-Result<engine::Request> request_of(const tsr_request_options& options) {
+Result<engine::Request> request_of(const sample::Params& defaults, const tsr_request_options& options) {
     engine::Request out;
     if ((options.flags & ~kRequestFlags) != 0)
         return fail(ErrorCode::InvalidArgument, "flags: expected a combination of 0x%x, found 0x%x",
@@ -35,7 +36,7 @@ Result<engine::Request> request_of(const tsr_request_options& options) {
     out.prompt.assign(tokens.begin(), tokens.end());
     TSR_TRY_VOID(engine::check_range("max_tokens", options.max_tokens, 0, INT64_MAX));
     out.max_tokens = options.max_tokens > 0 ? options.max_tokens : -1;
-    TSR_TRY(out.sampling, sampling_params(options.sampling, options.n_sampling));
+    TSR_TRY(out.sampling, sampling_params(defaults, options.sampling, options.n_sampling));
     TSR_TRY(const auto stops, need_span(options.stop, options.n_stop, "stop"));
     for (const char* stop : stops) {
         TSR_TRY_VOID(need(stop, "stop string"));
@@ -55,6 +56,7 @@ Result<engine::Request> request_of(const tsr_request_options& options) {
         return fail(ErrorCode::InvalidArgument, "deadline_s: expected 0 or more, found %f",
                     options.deadline_s);
     out.deadline_s = options.deadline_s;
+    if (options.grammar) out.grammar = options.grammar->grammar;
     return out;
 }
 
@@ -91,6 +93,11 @@ engine::Listener listener_of(const tsr_request_options& options) {
             c.error = end.finish == engine::Finish::Failed ? end.error.message.c_str() : nullptr;
             call(user, &c);
         };
+    if (options.on_prompt)
+        out.on_prompt = [call = options.on_prompt, user = options.user](int32_t completion, int64_t n_read,
+                                                                        int64_t n_prompt) {
+            call(user, completion, n_read, n_prompt);
+        };
     return out;
 }
 
@@ -124,7 +131,7 @@ tsr_status tsr_engine_submit(tsr_engine* engine, const tsr_request_options* opti
         TSR_TRY_VOID(need(engine, "engine"));
         TSR_TRY_VOID(need(options, "options"));
         TSR_TRY(const tsr_request_options wanted, read_options(options, "options"));
-        TSR_TRY(engine::Request asked, request_of(wanted));
+        TSR_TRY(engine::Request asked, request_of(engine->sampling, wanted));
         TSR_TRY(engine::Ticket ticket, engine->engine->submit(std::move(asked), listener_of(wanted)));
         if (request) *request = new tsr_request{std::move(ticket)};
         return {};
@@ -160,6 +167,8 @@ tsr_status tsr_engine_get_stats(const tsr_engine* engine, tsr_engine_stats* stat
         out.n_generated_tokens = now.n_generated_tokens;
         out.forward_s = now.forward_s;
         out.other_s = now.other_s;
+        out.n_ctx = engine->engine->n_ctx();
+        out.kv_bytes = engine->engine->kv_bytes();
         return write_struct(out, stats, "stats");
     });
 }

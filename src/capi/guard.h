@@ -73,6 +73,11 @@ Result<std::span<const T>> need_span(const T* pointer, size_t n, const char* nam
     return std::span<const T>(pointer, n);
 }
 
+inline Result<std::string_view> need_text(const char* text, size_t n, const char* name) {
+    TSR_TRY(const auto bytes, need_span(text, n, name));
+    return std::string_view(bytes.data(), bytes.size());
+}
+
 /// The caller's options, with defaults (zeros) for fields that it does not know. Null: all defaults.
 template <class T>
 Result<T> read_options(const T* options, const char* name) {

@@ -1,25 +1,13 @@
-// The C interface: versions, errors, models, text and tokens. Each function checks its pointers, then calls
-// the engine; guard.h turns what comes of it into a status.
+// The C interface: models, text and tokens. Each function checks its pointers, then calls the engine; guard.h
+// turns what comes of it into a status.
 #include <atomic>
-#include <cstdlib>
 
 #include "common/cpu.h"
-#include "common/log.h"
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
+#include "src/engine/infill.h"
 
 namespace tessera::capi {
-
-Result<void> write_text(std::string_view from, tsr_text* to) {
-    TSR_TRY_VOID(need(to, "text"));
-    *to = {nullptr, 0};
-    auto* data = static_cast<char*>(std::malloc(from.size() + 1));
-    if (!data) return fail(ErrorCode::OutOfMemory, "no memory for a text of %zu bytes", from.size());
-    std::memcpy(data, from.data(), from.size());
-    data[from.size()] = '\0';
-    *to = {data, from.size()};
-    return {};
-}
 
 Result<std::unique_ptr<ThreadPool>> create_pool(int32_t n_threads) {
     TSR_TRY_VOID(engine::check_range("n_threads", n_threads, 0, ThreadPool::kMaxThreads));
@@ -33,9 +21,9 @@ Result<Type> cache_type(const char* name, const char* option) {
     return *type;
 }
 
-Result<sample::Params> sampling_params(const tsr_param* params, size_t n) {
+Result<sample::Params> sampling_params(const sample::Params& defaults, const tsr_param* params, size_t n) {
     TSR_TRY(const auto given, need_span(params, n, "sampling"));
-    sample::Params out;
+    sample::Params out = defaults;
     for (const tsr_param& param : given) {
         TSR_TRY_VOID(need(param.name, "sampling: name"));
         TSR_TRY_VOID(need(param.value, param.name));
@@ -66,6 +54,7 @@ Result<void> load(const char* path, const tsr_model_options& options, tsr_model&
                                                              .precise = options.precise != 0,
                                                              .progress = progress}));
     if (abort.load()) return fail(ErrorCode::Cancelled, "'%s': loading was cancelled", path);
+    out.constraints = std::make_shared<engine::Constraints>(out.tokenizer);
     return {};
 }
 
@@ -88,6 +77,54 @@ tsr_model_info info_of(const tsr_model& model) {
     return out;
 }
 
+Result<void> write_ids(std::span<const int32_t> found, int32_t* ids, size_t capacity, size_t& n_ids) {
+    n_ids = found.size();
+    if (!ids) return {};
+    if (found.size() > capacity)
+        return fail(ErrorCode::InvalidArgument, "ids: expected room for %zu, found %zu", found.size(),
+                    capacity);
+    std::copy(found.begin(), found.end(), ids);
+    return {};
+}
+
+Result<std::vector<int32_t>> infill_of(const tsr_model& model, const tsr_infill& given) {
+    engine::Infill infill;
+    TSR_TRY(infill.prefix, need_text(given.prefix, given.n_prefix, "prefix"));
+    TSR_TRY(infill.suffix, need_text(given.suffix, given.n_suffix, "suffix"));
+    TSR_TRY(infill.middle, need_text(given.middle, given.n_middle, "middle"));
+    TSR_TRY(const auto files, need_span(given.files, given.n_files, "files"));
+    std::vector<engine::InfillFile> read;
+    for (const tsr_infill_file& file : files) {
+        TSR_TRY(const std::string_view text, need_text(file.text, file.n_text, "files: text"));
+        read.push_back({file.name ? file.name : "", text});
+    }
+    infill.files = read;
+    if (given.name) infill.name = given.name;
+    if (given.repo) infill.repo = given.repo;
+    infill.suffix_first = given.suffix_first != 0;
+    return engine::infill_tokens(*model.tokenizer, infill);
+}
+
+/// A row of the table with the default of `params`, which outlives what is written.
+Result<void> write_param(size_t i, const sample::Params& params, tsr_param_info* info) {
+    const auto rows = sample::all_params();
+    if (i >= rows.size())
+        return fail(ErrorCode::NotFound, "sampling parameter: expected 0 to %zu, found %zu", rows.size() - 1,
+                    i);
+    tsr_param_info out{};
+    out.name = rows[i].name.data();
+    out.help = rows[i].help.data();
+    out.min = rows[i].min;
+    out.max = rows[i].max;
+    out.is_text = !rows[i].is_number();
+    out.default_text = "";
+    if (out.is_text)
+        out.default_text = params.text(rows[i].name).c_str();
+    else
+        out.default_value = params.number(rows[i].name);
+    return write_struct(out, info, "info");
+}
+
 Result<void> check_id(const tsr_model& model, int32_t id) {
     if (model.tokenizer->vocab().contains(id)) return {};
     return fail(ErrorCode::InvalidArgument, "token: expected an id from 0 to %d, found %d",
@@ -100,57 +137,6 @@ Result<void> check_id(const tsr_model& model, int32_t id) {
 
 using namespace tessera;
 using namespace tessera::capi;
-
-const char* tsr_status_name(tsr_status status) {
-    switch (status) {
-        case TSR_OK:
-            return "ok";
-        case TSR_INVALID_ARGUMENT:
-            return error_code_name(ErrorCode::InvalidArgument);
-        case TSR_NOT_FOUND:
-            return error_code_name(ErrorCode::NotFound);
-        case TSR_MALFORMED:
-            return error_code_name(ErrorCode::Malformed);
-        case TSR_UNSUPPORTED:
-            return error_code_name(ErrorCode::Unsupported);
-        case TSR_OUT_OF_MEMORY:
-            return error_code_name(ErrorCode::OutOfMemory);
-        case TSR_IO:
-            return error_code_name(ErrorCode::Io);
-        case TSR_CANCELLED:
-            return error_code_name(ErrorCode::Cancelled);
-        case TSR_BUSY:
-            return error_code_name(ErrorCode::Busy);
-        case TSR_INTERNAL:
-            return error_code_name(ErrorCode::Internal);
-    }
-    return "unknown status";
-}
-
-const char* tsr_version(void) { return TSR_VERSION; }
-
-int tsr_abi_version(void) { return TSR_ABI_VERSION; }
-
-void tsr_set_log(tsr_log_fn log, void* user) {
-    guarded(nullptr, [&]() -> Result<void> {
-        if (!log) {
-            log::set_sink({});
-            return {};
-        }
-        log::set_sink([log, user](log::Level level, std::string_view message) {
-            if (level == log::Level::Debug) return;
-            log(user, static_cast<int>(log::Level::Error) - static_cast<int>(level),
-                std::string(message).c_str());
-        });
-        return {};
-    });
-}
-
-void tsr_text_free(tsr_text* text) {
-    if (!text) return;
-    std::free(text->data);
-    *text = {nullptr, 0};
-}
 
 tsr_status tsr_model_load(const char* path, const tsr_model_options* options, tsr_model** model,
                           tsr_error* error) {
@@ -199,13 +185,7 @@ tsr_status tsr_tokenize(const tsr_model* model, const char* text, size_t n, uint
                 model->tokenizer->encode({bytes.data(), bytes.size()},
                                          {.add_special = (flags & TSR_ADD_SPECIAL) != 0,
                                           .parse_special = (flags & TSR_PARSE_SPECIAL) != 0}));
-        *n_ids = found.size();
-        if (!ids) return {};
-        if (found.size() > capacity)
-            return fail(ErrorCode::InvalidArgument, "ids: expected room for %zu, found %zu", found.size(),
-                        capacity);
-        std::copy(found.begin(), found.end(), ids);
-        return {};
+        return write_ids(found, ids, capacity, *n_ids);
     });
 }
 
@@ -239,19 +219,29 @@ int tsr_is_end(const tsr_model* model, int32_t id) {
     return model && model->tokenizer->vocab().contains(id) && model->tokenizer->vocab().is_end(id);
 }
 
+tsr_status tsr_infill_tokens(const tsr_model* model, const tsr_infill* infill, int32_t* ids, size_t capacity,
+                             size_t* n_ids, tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(model, "model"));
+        TSR_TRY_VOID(need(infill, "infill"));
+        TSR_TRY_VOID(need(n_ids, "n_ids"));
+        TSR_TRY(const tsr_infill given, read_options(infill, "infill"));
+        TSR_TRY(const auto found, infill_of(*model, given));
+        return write_ids(found, ids, capacity, *n_ids);
+    });
+}
+
 tsr_status tsr_sampling_param(size_t i, tsr_param_info* info, tsr_error* error) {
     return guarded(error, [&]() -> Result<void> {
-        const auto rows = sample::all_params();
-        if (i >= rows.size())
-            return fail(ErrorCode::NotFound, "sampling parameter: expected 0 to %zu, found %zu",
-                        rows.size() - 1, i);
-        tsr_param_info out{};
-        out.name = rows[i].name.data();
-        out.help = rows[i].help.data();
-        out.default_value = rows[i].default_value;
-        out.min = rows[i].min;
-        out.max = rows[i].max;
-        out.is_text = !rows[i].is_number();
-        return write_struct(out, info, "info");
+        static const sample::Params ours;
+        return write_param(i, ours, info);
+    });
+}
+
+tsr_status tsr_model_sampling_param(const tsr_model* model, size_t i, tsr_param_info* info,
+                                    tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(model, "model"));
+        return write_param(i, model->sampling, info);
     });
 }

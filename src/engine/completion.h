@@ -70,6 +70,8 @@ class Completion {
     /// Tells the listener of the end. Once.
     void finish(Finish why);
     Finish ended_by() const { return ended_by_; }
+    /// Tokens written, be they drawn or forced by the grammar.
+    int64_t n_generated() const { return usage_.n_generated; }
 
   private:
     Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer, kv::PagePool& pages,

@@ -1,7 +1,9 @@
 // The parts of a model file in the order in which they may fail cheaply: keys, vocabulary, weights.
 #include "src/engine/load.h"
 
+#include "common/log.h"
 #include "quants/dispatch.h"
+#include "src/sample/model_defaults.h"
 
 namespace tessera::engine {
 
@@ -16,6 +18,8 @@ Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions
     out.tokenizer = std::move(*tokenizer);
     TSR_TRY(out.model, Model::load(std::move(file), pool, *isa->table,
                                    {.pack = !options.precise, .progress = options.progress}));
+    for (const std::string& name : sample::apply_model_defaults(out.model->file(), out.sampling))
+        log::info("the model file sets the default of %s", name.c_str());
     return out;
 }
 

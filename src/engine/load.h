@@ -6,6 +6,7 @@
 #include "common/progress.h"
 #include "common/threads.h"
 #include "src/model/model.h"
+#include "src/sample/params.h"
 #include "src/text/tokenizer.h"
 
 namespace tessera::engine {
@@ -20,6 +21,7 @@ struct Loaded {
     std::shared_ptr<const Model> model;
     std::shared_ptr<const text::Tokenizer> tokenizer;
     std::string_view isa_name;
+    sample::Params sampling;  ///< with the defaults that the file sets
 };
 
 /// Errors name the file, or the instruction set.

@@ -290,8 +290,10 @@ void Scheduler::sample_and_take() {
     });
     for (Completion* one : drawing_) {
         one->mark_prompt_known();
-        ++stats_.n_generated_tokens;
-        if (one->take()) continue;
+        const int64_t n_before = one->n_generated();
+        const bool goes_on = one->take();
+        stats_.n_generated_tokens += one->n_generated() - n_before;
+        if (goes_on) continue;
         const auto at =
             std::find_if(running_.begin(), running_.end(), [one](const auto& c) { return c.get() == one; });
         retire(static_cast<size_t>(at - running_.begin()), one->ended_by());

@@ -86,7 +86,6 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
     session->tokens_.reserve(static_cast<size_t>(session->n_ctx_));
     session->outputs_.reserve(static_cast<size_t>(n_batch));
     session->model_ = std::move(model);
-    session->take_fingerprint();
     return session;
 }
 
@@ -106,14 +105,15 @@ Result<void> Session::check(std::span<const int32_t> tokens) const {
     return {};
 }
 
-Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int32_t> outputs) {
+Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int32_t> outputs, Act* hidden) {
     const int64_t n_tok = static_cast<int64_t>(tokens.size());
     if (!sequence_->reserve(n_tok))
         return fail(ErrorCode::OutOfMemory, "KV cache: expected %lld free pages, found %lld",
                     static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
                     static_cast<long long>(pages_->n_free()));
     const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
-    forward(*backend_, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_}, activations_);
+    forward(*backend_, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_, hidden},
+            activations_);
     if (pool_->aborted()) return fail(ErrorCode::Cancelled, "evaluation was cancelled");
     sequence_->advance(n_tok);
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());

@@ -4,7 +4,9 @@
 // a time.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "common/threads.h"
 #include "ggml-like/cpu/backend.h"
@@ -22,6 +24,14 @@ struct SessionOptions {
 
     static constexpr int64_t kDefaultCtx = 4096;
 };
+
+/// What becomes of the hidden states of a text's tokens.
+enum class Pooling : uint8_t { Last, Mean };
+/// The one that the model's file names (`ARCHITECTURE.pooling_type`); the last token's where it names none.
+Pooling model_pooling(const Model& model);
+
+/// Divides a vector by its Euclidean length; one of zeros stays as it is.
+void normalize(std::span<float> row);
 
 /// What the cache of one context takes.
 struct CachePlan {
@@ -66,6 +76,10 @@ class Session {
     std::span<const float> logits() const;
     bool has_logits() const { return last_out_ >= 0; }
 
+    /// The embedding of a text: the normed hidden state of its last token, or the mean of all, n_embd floats
+    /// in `out`. The session is empty afterwards. Errors as eval().
+    Result<void> embed(std::span<const int32_t> tokens, Pooling pooling, std::span<float> out);
+
     /// The text and its cache into a file, which appears when it is complete.
     Result<void> save(const std::string& path) const;
     /// Takes them from there; what the session held is gone. Errors, with the session empty: a file that is
@@ -85,8 +99,9 @@ class Session {
   private:
     Session() = default;
     Result<void> check(std::span<const int32_t> tokens) const;
-    void take_fingerprint();
-    Result<void> step(std::span<const int32_t> tokens, std::span<const int32_t> outputs);
+    uint64_t fingerprint() const;
+    Result<void> step(std::span<const int32_t> tokens, std::span<const int32_t> outputs,
+                      Act* hidden = nullptr);
 
     std::shared_ptr<const Model> model_;
     ThreadPool* pool_ = nullptr;
@@ -97,7 +112,8 @@ class Session {
     std::vector<int32_t> tokens_;   // in the cache
     std::vector<int32_t> outputs_;  // rows wanted of the current pass
     int64_t n_ctx_ = 0, last_out_ = -1;
-    uint64_t fingerprint_ = 0;  // of the model, for saved sessions
+    mutable std::optional<uint64_t> fingerprint_;  // of the model, for saved sessions
+    std::vector<float> hidden_;                    // [max_tok, n_embd] for embed()
 };
 
 }  // namespace tessera::engine

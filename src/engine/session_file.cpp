@@ -69,7 +69,8 @@ Result<void> check_header(const Header& found, const Header& expected, const std
 
 /// The same for a stock file and its packed container: hyperparameters, the tensors' names, types and shapes,
 /// all vectors, and the embeddings of some tokens as numbers.
-void Session::take_fingerprint() {
+uint64_t Session::fingerprint() const {
+    if (fingerprint_) return *fingerprint_;
     Hash64 hash;
     const auto add_text = [&hash](std::string_view text) { hash.add(std::as_bytes(std::span(text))); };
     const gguf::File& file = model_->file();
@@ -91,10 +92,12 @@ void Session::take_fingerprint() {
     const int64_t n_vocab = model_->hparams().n_vocab;
     for (int64_t i = 0; i < 8; ++i) {
         const auto id = static_cast<int32_t>(i * n_vocab / 8);
-        backend_->embed(model_->weights().token_embd, {&id, 1}, 1.0f, activations_.x);
-        hash.add(std::as_bytes(std::span(activations_.x.f32, static_cast<size_t>(activations_.x.dim))));
+        Act row = activations_.x;
+        backend_->embed(model_->weights().token_embd, {&id, 1}, 1.0f, row);
+        hash.add(std::as_bytes(std::span(row.f32, static_cast<size_t>(row.dim))));
     }
     fingerprint_ = hash.value();
+    return *fingerprint_;
 }
 
 Result<void> Session::save(const std::string& path) const {
@@ -105,7 +108,7 @@ Result<void> Session::save(const std::string& path) const {
         hash.add(bytes);
         return file.append(bytes);
     };
-    const Header header = header_of(fingerprint_, pages_->layout(), n_tok());
+    const Header header = header_of(fingerprint(), pages_->layout(), n_tok());
     TSR_TRY_VOID(append(bytes_of(header)));
     TSR_TRY_VOID(append(std::as_bytes(std::span(tokens_))));
     for (size_t i = 0; i < pages_of(n_tok()); ++i)
@@ -126,7 +129,7 @@ Result<void> Session::restore(const std::string& path) {
     if (!in.ok() || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
         return broken("expected a saved session, which starts with \"TSRSESS1\"");
     const kv::Layout& layout = pages_->layout();
-    TSR_TRY_VOID(check_header(header, header_of(fingerprint_, layout, 0), path));
+    TSR_TRY_VOID(check_header(header, header_of(fingerprint(), layout, 0), path));
     if (header.n_tok < 0 || header.n_tok > n_ctx_)
         return fail(ErrorCode::InvalidArgument,
                     "'%s': expected at most %lld tokens, found %lld (raise --ctx)", path.c_str(),

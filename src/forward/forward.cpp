@@ -120,6 +120,7 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
         else
             ffn_block(be, m, layer, n_tok, a);
     }
+    if (b.hidden) return be.norm(a.x, w.output_norm, h.norm_eps, n_out, *b.hidden);
     be.norm(a.x, w.output_norm, h.norm_eps, n_out, a.out);
     const LinearOut logits[] = {
         {.w = w.output, .bias = {}, .y = &a.logits, .scale = h.logit_scale, .softcap = h.final_softcap}};

@@ -13,6 +13,7 @@ struct Batch {
     std::span<const Segment> segments;  // cover the rows 0 .. n_tok in order
     std::span<const int32_t> outputs;   // rows whose logits are wanted, rising; at most activations.max_out
     int64_t n_ctx = 0;  // positions that the sequences may reach, the same in all their passes (Model::rope)
+    Act* hidden = nullptr;  // where set, the normed rows of `outputs` go here and no logits are computed
 };
 
 /// Runs the batch: keys and values go to the segments' pages, logits of outputs[i] to a.logits row i. Never

@@ -14,12 +14,12 @@ InputPieces::InputPieces(const gguf::File& in, const ThreadPool& pool, const Byt
 }
 
 Result<void> InputPieces::done(std::span<const std::byte> piece) {
-    if (pool_.aborted())
-        return fail(ErrorCode::Cancelled, "%s: interrupted; nothing was written",
-                    printable(in_.path(), 400).c_str());
     in_.release(piece);
     done_ += piece.size();
     if (progress_) progress_(done_, total_);
+    if (pool_.aborted())
+        return fail(ErrorCode::Cancelled, "%s: interrupted; nothing was written",
+                    printable(in_.path(), 400).c_str());
     return {};
 }
 

@@ -20,7 +20,8 @@ class InputPieces {
     /// `progress` may be empty; the total is that of all tensors of `in`.
     InputPieces(const gguf::File& in, const ThreadPool& pool, const ByteProgress& progress);
 
-    /// After a piece of a tensor's data is read: its pages are given back and progress is told. Errors:
+    /// After a piece of a tensor's data is read: its pages are given back and progress is told, which may set
+    /// the abort flag. Errors:
     /// Cancelled, when the pool's abort flag is set.
     Result<void> done(std::span<const std::byte> piece);
     /// A tensor's data as they are, to where the writer stands.

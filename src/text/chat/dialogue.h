@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/expected.h"
+#include "src/text/jinja/datetime.h"
 #include "src/text/jinja/value.h"
 
 namespace tessera::chat {
@@ -27,6 +28,8 @@ struct Dialogue {
     bool continue_last = false;
     /// Where set, the template's switch for reasoning.
     std::optional<bool> enable_thinking;
+    /// What the template takes for the present moment; unset: by its clock.
+    std::optional<jinja::DateTime> now;
 };
 
 /// From JSON: a list of messages, or an object with `messages` and, of the names above, `tools`, `documents`,

@@ -103,7 +103,7 @@ Value ChatTemplate::context(const Dialogue& dialogue, const jinja::DateTime& now
 }
 
 tl::expected<std::string, Failure> ChatTemplate::run(const Dialogue& dialogue, bool with_extras) const {
-    const jinja::DateTime now = clock_ ? clock_() : jinja::DateTime::now();
+    const jinja::DateTime now = dialogue.now ? *dialogue.now : clock_ ? clock_() : jinja::DateTime::now();
     return template_.render(context(dialogue, now, with_extras), now);
 }
 

@@ -11,6 +11,13 @@ namespace {
 
 const TagPair kThink = {"<think>", "</think>"};
 
+const CallForm kHermesCall = {.trigger = "<tool_call>", .before = "\n", .after = "\n</tool_call>"};
+
+/// [call, call] between two marks.
+CallForm listed_calls(std::string_view trigger, std::string_view after) {
+    return {.trigger = trigger, .before = "[", .after = after, .list_separator = ", "};
+}
+
 const std::vector<Format>& table() {
     static const std::vector<Format> rows = {
         {.name = "gpt-oss",
@@ -36,7 +43,13 @@ const std::vector<Format>& table() {
          .marks = {"<|START_ACTION|>"},
          .reasoning = {{"<|START_THINKING|>", "<|END_THINKING|>"}},
          .calls = {{"<|START_ACTION|>", "<|END_ACTION|>", read_json_calls}},
-         .dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"}},
+         .dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"},
+         .written = {{.trigger = "<|START_ACTION|>",
+                      .before = "[",
+                      .after = "]<|END_ACTION|>",
+                      .list_separator = ", ",
+                      .name_key = "tool_name",
+                      .arguments_key = "parameters"}}},
         {.name = "command-r-plus",
          .marks = {"Action:```json", "Action: ```json", "Action:\\n```json", "Action:\n```json"},
          .reasoning = {},
@@ -46,7 +59,8 @@ const std::vector<Format>& table() {
         {.name = "mistral",
          .marks = {"[TOOL_CALLS]"},
          .reasoning = {{"[THINK]", "[/THINK]"}, kThink},
-         .calls = {{"[TOOL_CALLS]", "", read_named_calls}}},
+         .calls = {{"[TOOL_CALLS]", "", read_named_calls}},
+         .written = {listed_calls("[TOOL_CALLS]", "]")}},
         {.name = "lfm2",
          .marks = {"<|tool_call_start|>", "<|tool_list_start|>"},
          .reasoning = {kThink},
@@ -75,12 +89,14 @@ const std::vector<Format>& table() {
         {.name = "nemotron",
          .marks = {"<TOOLCALL>"},
          .reasoning = {kThink},
-         .calls = {{"<TOOLCALL>", "</TOOLCALL>", read_json_calls}}},
+         .calls = {{"<TOOLCALL>", "</TOOLCALL>", read_json_calls}},
+         .written = {listed_calls("<TOOLCALL>", "]</TOOLCALL>")}},
         {.name = "apriel",
          .marks = {"<tool_calls>["},
          .reasoning = {kThink},
          .calls = {{"<tool_calls>", "</tool_calls>", read_json_calls}},
-         .dropped = {"[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"}},
+         .dropped = {"[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"},
+         .written = {listed_calls("<tool_calls>", "]</tool_calls>")}},
         {.name = "apertus",
          .marks = {"<|tools_prefix|>"},
          .reasoning = {{"<|inner_prefix|>", "<|inner_suffix|>"}},
@@ -89,35 +105,42 @@ const std::vector<Format>& table() {
          .marks = {"<|function_call|>", "'function call'"},
          .reasoning = {},
          .calls = {{"<|function_call|>", "", read_json_calls},
-                   {"function call<|role_sep|>", "", read_json_calls}}},
+                   {"function call<|role_sep|>", "", read_json_calls}},
+         .written = {{.trigger = "<|function_call|>", .before = "", .after = ""}}},
         {.name = "firefunction",
          .marks = {"functools["},
          .reasoning = {},
-         .calls = {{"functools", "", read_json_calls}}},
+         .calls = {{"functools", "", read_json_calls}},
+         .written = {listed_calls("functools", "]")}},
         {.name = "phi4",
          .marks = {"<|/tool_call|>", "<|tool|>"},
          .reasoning = {kThink},
-         .calls = {{"<|tool_call|>", "<|/tool_call|>", read_json_calls}}},
+         .calls = {{"<|tool_call|>", "<|/tool_call|>", read_json_calls}},
+         .written = {listed_calls("<|tool_call|>", "]<|/tool_call|>")}},
         {.name = "granite",
          .marks = {"<|start_of_role|>"},
          .reasoning = {kThink},
          .calls = {{"<|tool_call|>", "", read_json_calls}, {"<tool_call>", "</tool_call>", read_json_calls}},
-         .dropped = {"<response>", "</response>"}},
+         .dropped = {"<response>", "</response>"},
+         .written = {listed_calls("<|tool_call|>", "]"), kHermesCall}},
         {.name = "hermes",
          .marks = {"<tool_call>"},
          .reasoning = {kThink},
-         .calls = {{"<tool_call>", "</tool_call>", read_json_calls}}},
+         .calls = {{"<tool_call>", "</tool_call>", read_json_calls}},
+         .written = {kHermesCall}},
         {.name = "llama3",
          .marks = {"<|python_tag|>", "<|start_header_id|>"},
          .reasoning = {kThink},
          .calls = {{"<|python_tag|>", "", read_python_tag}},
          .dropped = {"<|eom_id|>", "<|eot_id|>"},
-         .bare_json = true},
+         .bare_json = true,
+         .written = {{.trigger = "", .before = "", .after = "", .arguments_key = "parameters"}}},
         // What tools become in the prompt of a template that knows none (adapt.cpp) asks for these tags.
         {.name = "plain",
          .marks = {""},
          .reasoning = {kThink, {"[THINK]", "[/THINK]"}},
-         .calls = {{"<tool_call>", "</tool_call>", read_json_calls}}},
+         .calls = {{"<tool_call>", "</tool_call>", read_json_calls}},
+         .written = {kHermesCall}},
     };
     return rows;
 }

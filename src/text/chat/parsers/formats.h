@@ -19,6 +19,16 @@ struct CallTags {
     bool keeps_begin = false;  ///< the opening tag is part of what `read` gets, the closing one too
 };
 
+/// How calls in JSON are written, for grammars that hold a model to it.
+struct CallForm {
+    /// What begins a call; empty: the answer is the call. Of several forms the template's is the one whose
+    /// trigger it holds.
+    std::string_view trigger;
+    std::string_view before, after;        ///< around the JSON, `before` following the trigger
+    std::string_view list_separator = {};  ///< further calls stand inside before and after
+    std::string_view name_key = "name", arguments_key = "arguments";
+};
+
 struct Format {
     std::string_view name;
     /// A template whose source holds one of these writes this format; the first row that fits counts.
@@ -29,6 +39,7 @@ struct Format {
     /// An answer that begins with a bracket is calls in JSON, if tools were given.
     bool bare_json = false;
     bool is_harmony = false;
+    std::vector<CallForm> written = {};  ///< none where calls are no JSON that names the function
 };
 
 /// In the order of choosing; the last one fits every template.

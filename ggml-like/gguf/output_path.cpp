@@ -1,16 +1,16 @@
 // The checks that keep a command from replacing what it reads, or what is no file.
-#include "examples/tessera/output_path.h"
+#include "ggml-like/gguf/output_path.h"
 
 #include <filesystem>
 #include <system_error>
 
 #include "common/strings.h"
 
-namespace tessera {
+namespace tessera::gguf {
 
 namespace fs = std::filesystem;
 
-Result<std::string> resolve_output(const std::string& out, const gguf::File& in) {
+Result<std::string> resolve_output(const std::string& out, const File& in) {
     const std::string shown = printable(out, 400);
     std::error_code ignored;
     const auto status = fs::status(out, ignored);
@@ -25,4 +25,4 @@ Result<std::string> resolve_output(const std::string& out, const gguf::File& in)
     return ignored ? out : target.string();
 }
 
-}  // namespace tessera
+}  // namespace tessera::gguf

@@ -1,0 +1,93 @@
+// The C interface: files to files. A callback of the caller's that wants an end sets the abort flag of the
+// pool, which the work looks at between pieces.
+#include "src/capi/guard.h"
+#include "src/capi/handles.h"
+#include "src/engine/conversions.h"
+
+namespace tessera::capi {
+
+namespace {
+
+Result<engine::QuantizeJob> job_of(const tsr_quantize_options& given) {
+    TSR_TRY_VOID(need(given.type, "type"));
+    engine::QuantizeJob out;
+    out.type = given.type;
+    if (given.imatrix) out.importance = given.imatrix;
+    if (given.output_type) out.output_type = given.output_type;
+    if (given.embedding_type) out.embedding_type = given.embedding_type;
+    TSR_TRY(const auto overrides, need_span(given.overrides, given.n_overrides, "overrides"));
+    for (const char* text : overrides) {
+        TSR_TRY_VOID(need(text, "override"));
+        out.overrides.emplace_back(text);
+    }
+    out.pure = given.pure != 0;
+    out.allow_requantize = given.allow_requantize != 0;
+    return out;
+}
+
+/// Runs work(pool, progress) on a pool of its own.
+template <class Work>
+Result<void> run_with_progress(int32_t n_threads, tsr_progress_fn progress, void* user, Work work) {
+    TSR_TRY(const auto pool, create_pool(n_threads));
+    std::atomic<bool> abort{false};
+    pool->set_abort_flag(&abort);
+    return work(*pool, [&](uint64_t done, uint64_t total) {
+        if (progress && progress(user, done, total) != 0) abort.store(true);
+    });
+}
+
+tsr_status repack(const char* in, const char* out, const tsr_pack_options* options, bool packs,
+                  tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(in, "in"));
+        TSR_TRY_VOID(need(out, "out"));
+        TSR_TRY(const tsr_pack_options given, read_options(options, "options"));
+        return run_with_progress(given.n_threads, given.progress, given.user,
+                                 [&](ThreadPool& pool, const engine::ByteProgress& progress) {
+                                     return engine::repack(in, out, packs, pool, progress);
+                                 });
+    });
+}
+
+}  // namespace
+
+}  // namespace tessera::capi
+
+using namespace tessera;
+using namespace tessera::capi;
+
+tsr_status tsr_quantize(const char* in, const char* out, const tsr_quantize_options* options,
+                        tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(in, "in"));
+        TSR_TRY_VOID(need(out, "out"));
+        TSR_TRY_VOID(need(options, "options"));
+        TSR_TRY(const tsr_quantize_options given, read_options(options, "options"));
+        TSR_TRY(const engine::QuantizeJob job, job_of(given));
+        return run_with_progress(given.n_threads, given.progress, given.user,
+                                 [&](ThreadPool& pool, const engine::ByteProgress& progress) {
+                                     return engine::quantize(in, out, job, pool, progress);
+                                 });
+    });
+}
+
+tsr_status tsr_quantized_size(const char* in, const tsr_quantize_options* options, uint64_t* n_bytes,
+                              tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(in, "in"));
+        TSR_TRY_VOID(need(options, "options"));
+        TSR_TRY_VOID(need(n_bytes, "n_bytes"));
+        TSR_TRY(const tsr_quantize_options given, read_options(options, "options"));
+        TSR_TRY(const engine::QuantizeJob job, job_of(given));
+        TSR_TRY(*n_bytes, engine::quantized_size(in, job));
+        return {};
+    });
+}
+
+tsr_status tsr_pack(const char* in, const char* out, const tsr_pack_options* options, tsr_error* error) {
+    return repack(in, out, options, true, error);
+}
+
+tsr_status tsr_unpack(const char* in, const char* out, const tsr_pack_options* options, tsr_error* error) {
+    return repack(in, out, options, false, error);
+}

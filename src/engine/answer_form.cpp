@@ -1,0 +1,71 @@
+// From a format's row (src/text/chat/parsers/formats.cpp) to a grammar (src/grammar/tools.cpp): neither
+// folder knows the other.
+#include "src/engine/answer_form.h"
+
+#include <algorithm>
+
+#include "common/strings.h"
+#include "src/text/chat/dialogue.h"
+#include "src/text/jinja/json.h"
+
+namespace tessera::engine {
+
+grammar::Reasoning reasoning_of(const ChatPrompt& prompt) {
+    grammar::Reasoning out;
+    std::string_view opening = prompt.prompt.opening;
+    while (!opening.empty() && std::string_view(" \t\r\n").find(opening.back()) != std::string_view::npos)
+        opening.remove_suffix(1);
+    for (const chat::TagPair& pair : prompt.format->reasoning) {
+        const bool is_open = opening.ends_with(pair.begin);
+        if (!out.end.empty() && !is_open) continue;
+        out = {std::string(pair.begin), std::string(pair.end), is_open};
+    }
+    return out;
+}
+
+Result<std::vector<grammar::ToolSpec>> tool_specs(const chat::Value& tools, std::string_view function) {
+    std::vector<grammar::ToolSpec> out;
+    for (const chat::Value& tool : tools.is_none() ? chat::Value::Items() : tools.items()) {
+        const chat::Value* const inner = tool.find("function");
+        if (!inner) continue;
+        grammar::ToolSpec spec{.name = std::string(chat::text_member(*inner, "name")), .parameters = {}};
+        if (!function.empty() && spec.name != function) continue;
+        const chat::Value* const parameters = inner->find("parameters");
+        if (parameters && !parameters->is_none()) {
+            TSR_TRY(spec.parameters, jinja::dump_json(*parameters));
+        }
+        out.push_back(std::move(spec));
+    }
+    if (!out.empty()) return out;
+    if (function.empty()) return fail(ErrorCode::InvalidArgument, "tools: expected at least one, found none");
+    return fail(ErrorCode::InvalidArgument, "function: expected one of the tools, found '%s'",
+                printable(function).c_str());
+}
+
+Result<grammar::ToolGrammar> tool_calls_of(const ChatPrompt& prompt, const ToolCallOptions& options) {
+    const std::string format(prompt.format->name);
+    const chat::CallForm* const form = prompt.call_form;
+    if (!form)
+        return fail(ErrorCode::Unsupported,
+                    "tool calls: expected a model that writes them as JSON, found the format '%s'",
+                    format.c_str());
+    if (form->trigger.empty() && !options.required)
+        return fail(ErrorCode::Unsupported,
+                    "tool calls: expected a mark that begins them, which the format '%s' has not: there they "
+                    "can be held to their form only where they are required",
+                    format.c_str());
+    grammar::ToolGrammar out;
+    TSR_TRY(out.tools, tool_specs(prompt.tools, options.function));
+    if (!form->trigger.empty()) out.triggers.emplace_back(form->trigger);
+    out.before = form->before;
+    out.after = form->after;
+    out.name_key = form->name_key;
+    out.arguments_key = form->arguments_key;
+    out.list_separator = form->list_separator;
+    out.required = options.required;
+    out.parallel = options.parallel;
+    out.reasoning = reasoning_of(prompt);
+    return out;
+}
+
+}  // namespace tessera::engine

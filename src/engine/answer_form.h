@@ -1,0 +1,30 @@
+#pragma once
+// What an answer to a prompt can be held to: calls of the prompt's tools in the format of its model, and the
+// reasoning that may stand in front of whatever else is asked for.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/engine/chat.h"
+#include "src/grammar/grammar.h"
+
+namespace tessera::engine {
+
+/// How the model of this prompt marks its reasoning; none where its format knows none.
+grammar::Reasoning reasoning_of(const ChatPrompt& prompt);
+
+struct ToolCallOptions {
+    bool required = false;      ///< a call, with nothing but reasoning in front
+    bool parallel = false;      ///< calls may follow the first
+    std::string_view function;  ///< the only one that may be called; empty: any
+};
+
+/// Everything but the layout of the JSON. Errors: no tools, or none of that name (InvalidArgument); a format
+/// whose calls are no JSON that names the function, or that begin with no mark where they are not required
+/// (Unsupported).
+Result<grammar::ToolGrammar> tool_calls_of(const ChatPrompt& prompt, const ToolCallOptions& options);
+
+/// The tools of a checked list (read_tools) as a grammar wants them. Errors as above.
+Result<std::vector<grammar::ToolSpec>> tool_specs(const chat::Value& tools, std::string_view function);
+
+}  // namespace tessera::engine
