@@ -14,9 +14,9 @@ namespace tessera::engine {
 grammar::Reasoning reasoning_of(const ChatPrompt& prompt);
 
 struct ToolCallOptions {
-    bool required = false;      ///< a call, with nothing but reasoning in front
-    bool parallel = false;      ///< calls may follow the first
-    std::string_view function;  ///< the only one that may be called; empty: any
+    bool required = false;           ///< a call, with nothing but reasoning in front
+    bool parallel = false;           ///< calls may follow the first
+    std::string_view function = {};  ///< the only one that may be called; empty: any
 };
 
 /// Everything but the layout of the JSON. Errors: no tools, or none of that name (InvalidArgument); a format

@@ -14,9 +14,9 @@
 namespace tessera::engine {
 
 struct ChatOptions {
-    std::string_view template_text;  ///< in Jinja, or
-    std::string_view template_name;  ///< one of ours; both empty: the model's own
-    std::string_view format;         ///< of answers, by name; empty: the template's
+    std::string_view template_text = {};  ///< in Jinja, or
+    std::string_view template_name = {};  ///< one of ours; both empty: the model's own
+    std::string_view format = {};         ///< of answers, by name; empty: the template's
 };
 
 /// A dialogue as it goes into a request, and what reading the answer takes.

@@ -14,11 +14,11 @@ struct InfillFile {
 
 /// A text with a gap, and what stands around it. All of it is plain text: no control token is read out of it.
 struct Infill {
-    std::string_view prefix, suffix;
-    std::string_view middle;            ///< how the gap is filled so far
-    std::span<const InfillFile> files;  ///< others of the same repository
-    std::string_view name, repo;        ///< of the file with the gap, of the repository; may be empty
-    bool suffix_first = false;          ///< the order in which some models were trained
+    std::string_view prefix = {}, suffix = {};
+    std::string_view middle = {};            ///< how the gap is filled so far
+    std::span<const InfillFile> files = {};  ///< others of the same repository
+    std::string_view name = {}, repo = {};   ///< of the file with the gap, of the repository; may be empty
+    bool suffix_first = false;               ///< the order in which some models were trained
 };
 
 /// [bos] [repo, files] prefix-mark prefix suffix-mark suffix middle-mark middle. Errors: Unsupported where

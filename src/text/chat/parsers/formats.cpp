@@ -14,17 +14,14 @@ const TagPair kThink = {"<think>", "</think>"};
 const CallForm kHermesCall = {.trigger = "<tool_call>", .before = "\n", .after = "\n</tool_call>"};
 
 /// [call, call] between two marks.
-CallForm listed_calls(std::string_view trigger, std::string_view after) {
-    return {.trigger = trigger, .before = "[", .after = after, .list_separator = ", "};
+CallForm listed_calls(std::string_view trigger, std::string_view after, std::string_view name_key = "name",
+                      std::string_view arguments_key = "arguments") {
+    return {trigger, "[", after, ", ", name_key, arguments_key};
 }
 
 const std::vector<Format>& table() {
     static const std::vector<Format> rows = {
-        {.name = "gpt-oss",
-         .marks = {"<|channel|>analysis", "<|channel|>commentary"},
-         .reasoning = {},
-         .calls = {},
-         .is_harmony = true},
+        {.name = "gpt-oss", .marks = {"<|channel|>analysis", "<|channel|>commentary"}, .is_harmony = true},
         {.name = "gemma",
          .marks = {"<|tool_call>call:"},
          .reasoning = {{"<|channel>thought", "<channel|>"}},
@@ -44,15 +41,9 @@ const std::vector<Format>& table() {
          .reasoning = {{"<|START_THINKING|>", "<|END_THINKING|>"}},
          .calls = {{"<|START_ACTION|>", "<|END_ACTION|>", read_json_calls}},
          .dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"},
-         .written = {{.trigger = "<|START_ACTION|>",
-                      .before = "[",
-                      .after = "]<|END_ACTION|>",
-                      .list_separator = ", ",
-                      .name_key = "tool_name",
-                      .arguments_key = "parameters"}}},
+         .written = {listed_calls("<|START_ACTION|>", "]<|END_ACTION|>", "tool_name", "parameters")}},
         {.name = "command-r-plus",
          .marks = {"Action:```json", "Action: ```json", "Action:\\n```json", "Action:\n```json"},
-         .reasoning = {},
          .calls = {{"Action: ```json", "```", read_json_calls},
                    {"Action:```json", "```", read_json_calls},
                    {"Action:\n```json", "```", read_json_calls}}},
@@ -103,13 +94,11 @@ const std::vector<Format>& table() {
          .calls = {{"<|tools_prefix|>", "<|tools_suffix|>", read_keyed_calls}}},
         {.name = "gigachat",
          .marks = {"<|function_call|>", "'function call'"},
-         .reasoning = {},
          .calls = {{"<|function_call|>", "", read_json_calls},
                    {"function call<|role_sep|>", "", read_json_calls}},
-         .written = {{.trigger = "<|function_call|>", .before = "", .after = ""}}},
+         .written = {{"<|function_call|>", "", ""}}},
         {.name = "firefunction",
          .marks = {"functools["},
-         .reasoning = {},
          .calls = {{"functools", "", read_json_calls}},
          .written = {listed_calls("functools", "]")}},
         {.name = "phi4",
@@ -134,7 +123,7 @@ const std::vector<Format>& table() {
          .calls = {{"<|python_tag|>", "", read_python_tag}},
          .dropped = {"<|eom_id|>", "<|eot_id|>"},
          .bare_json = true,
-         .written = {{.trigger = "", .before = "", .after = "", .arguments_key = "parameters"}}},
+         .written = {{"", "", "", "", "name", "parameters"}}},
         // What tools become in the prompt of a template that knows none (adapt.cpp) asks for these tags.
         {.name = "plain",
          .marks = {""},

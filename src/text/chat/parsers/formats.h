@@ -33,8 +33,8 @@ struct Format {
     std::string_view name;
     /// A template whose source holds one of these writes this format; the first row that fits counts.
     std::vector<std::string_view> marks;
-    std::vector<TagPair> reasoning;
-    std::vector<CallTags> calls;
+    std::vector<TagPair> reasoning = {};
+    std::vector<CallTags> calls = {};
     std::vector<std::string_view> dropped = {};  ///< tags that say nothing beyond their place
     /// An answer that begins with a bracket is calls in JSON, if tools were given.
     bool bare_json = false;
