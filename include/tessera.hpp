@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -87,6 +88,15 @@ class Model {
         return detail::take(text);
     }
     bool is_end(std::int32_t id) const { return tsr_is_end(get(), id) != 0; }
+    /// `infill.size` is set here.
+    std::vector<std::int32_t> infill(tsr_infill infill) const {
+        infill.size = sizeof infill;
+        std::size_t n = 0;
+        detail::call(tsr_infill_tokens, get(), &infill, nullptr, 0, &n);
+        std::vector<std::int32_t> ids(n);
+        detail::call(tsr_infill_tokens, get(), &infill, ids.data(), ids.size(), &n);
+        return ids;
+    }
 
     const tsr_model* get() const { return model_.get(); }
 
@@ -111,6 +121,168 @@ class Params {
 
 }  // namespace detail
 
+/// What an answer is held to; a value that is cheap to pass on. Any thread.
+class Grammar {
+  public:
+    static Grammar gbnf(std::string_view text) { return Grammar(TSR_GRAMMAR_GBNF, text); }
+    static Grammar regex(std::string_view pattern) { return Grammar(TSR_GRAMMAR_REGEX, pattern); }
+    static Grammar json_schema(std::string_view schema) { return Grammar(TSR_GRAMMAR_JSON_SCHEMA, schema); }
+    static Grammar json_object() { return Grammar(TSR_GRAMMAR_JSON_OBJECT, {}); }
+    /// The sizes of the options are set here.
+    explicit Grammar(tsr_grammar_options options) {
+        options.size = sizeof options;
+        tsr_grammar* grammar = nullptr;
+        detail::call(tsr_grammar_create, &options, &grammar);
+        grammar_.reset(grammar, tsr_grammar_free);
+    }
+    explicit Grammar(tsr_tool_grammar_options options) {
+        options.size = sizeof options;
+        tsr_grammar* grammar = nullptr;
+        detail::call(tsr_grammar_create_tools, &options, &grammar);
+        grammar_.reset(grammar, tsr_grammar_free);
+    }
+
+    const tsr_grammar* get() const { return grammar_.get(); }
+
+  private:
+    Grammar(tsr_grammar_kind kind, std::string_view text) : Grammar(options_of(kind, text)) {}
+    static tsr_grammar_options options_of(tsr_grammar_kind kind, std::string_view text) {
+        tsr_grammar_options options{};
+        options.kind = kind;
+        options.text = text.data();
+        options.n_text = text.size();
+        return options;
+    }
+
+    std::shared_ptr<tsr_grammar> grammar_;
+};
+
+/// A dialogue as text and tokens. Any thread.
+class Prompt {
+  public:
+    /// What it points at lives as long as this.
+    const tsr_prompt_info& info() const { return info_; }
+    std::string text() const { return {info_.text, info_.n_text}; }
+    std::vector<std::int32_t> tokens() const { return {info_.tokens, info_.tokens + info_.n_tokens}; }
+    /// Calls of its tools, as its model writes them.
+    Grammar calls(bool required, bool parallel = false, const char* function = nullptr) const {
+        tsr_tool_grammar_options options{};
+        options.prompt = get();
+        options.required = required;
+        options.parallel = parallel;
+        options.function = function;
+        return Grammar(options);
+    }
+    const tsr_prompt* get() const { return prompt_.get(); }
+
+  private:
+    friend class Chat;
+    explicit Prompt(tsr_prompt* prompt) : prompt_(prompt) {
+        info_.size = sizeof info_;
+        detail::call(tsr_prompt_get_info, get(), &info_);
+    }
+
+    detail::Owner<tsr_prompt, tsr_prompt_free> prompt_;
+    tsr_prompt_info info_{};
+};
+
+/// A chat template. Any thread.
+class Chat {
+  public:
+    explicit Chat(const Model& model, tsr_chat_options options = {}) {
+        options.size = sizeof options;
+        tsr_chat* chat = nullptr;
+        detail::call(tsr_chat_create, model.get(), &options, &chat);
+        chat_.reset(chat);
+    }
+
+    /// What it points at lives as long as this.
+    tsr_chat_info info() const {
+        tsr_chat_info out{};
+        out.size = sizeof out;
+        detail::call(tsr_chat_get_info, chat_.get(), &out);
+        return out;
+    }
+    /// `dialogue.size` is set here.
+    Prompt render(tsr_dialogue dialogue) const {
+        dialogue.size = sizeof dialogue;
+        tsr_prompt* prompt = nullptr;
+        detail::call(tsr_chat_render, chat_.get(), &dialogue, &prompt);
+        return Prompt(prompt);
+    }
+    /// JSON in OpenAI's form: a list of messages, or a request with them.
+    Prompt render(const std::string& messages) const {
+        tsr_dialogue dialogue{};
+        dialogue.messages = messages.c_str();
+        return render(dialogue);
+    }
+
+  private:
+    detail::Owner<tsr_chat, tsr_chat_free> chat_;
+};
+
+struct Call {
+    std::string id, name, arguments;
+};
+
+/// What an answer is made of.
+struct Answer {
+    std::string content, reasoning, notes;
+    std::vector<Call> calls;
+};
+
+/// Reads the answer to a prompt as it streams. One thread at a time.
+class Parser {
+  public:
+    /// A part of an answer; `text` of content and reasoning, `call` of a call.
+    struct Piece {
+        tsr_piece_kind kind;
+        std::string text;
+        Call call;
+    };
+
+    explicit Parser(tsr_parser_options options = {}) {
+        options.size = sizeof options;
+        tsr_parser* parser = nullptr;
+        detail::call(tsr_parser_create, &options, &parser);
+        parser_.reset(parser);
+    }
+    explicit Parser(const Prompt& prompt) : Parser(options_of(prompt)) {}
+
+    void push(std::string_view text) {
+        detail::call(tsr_parser_push, parser_.get(), text.data(), text.size());
+    }
+    void finish() { detail::call(tsr_parser_finish, parser_.get()); }
+    /// What has become certain; nothing when there is no more for now.
+    std::optional<Piece> next() {
+        tsr_piece piece{};
+        piece.size = sizeof piece;
+        detail::call(tsr_parser_next, parser_.get(), &piece);
+        if (piece.kind == TSR_PIECE_NONE) return std::nullopt;
+        Piece out{piece.kind, {piece.text, piece.n_text}, {}};
+        if (piece.kind == TSR_PIECE_CALL) out.call = {piece.call.id, piece.call.name, piece.call.arguments};
+        return out;
+    }
+    Answer answer() {
+        tsr_answer found{};
+        found.size = sizeof found;
+        detail::call(tsr_parser_answer, parser_.get(), &found);
+        Answer out{{found.content, found.n_content}, {found.reasoning, found.n_reasoning}, found.notes, {}};
+        for (std::size_t i = 0; i < found.n_calls; ++i)
+            out.calls.push_back({found.calls[i].id, found.calls[i].name, found.calls[i].arguments});
+        return out;
+    }
+
+  private:
+    static tsr_parser_options options_of(const Prompt& prompt) {
+        tsr_parser_options options{};
+        options.prompt = prompt.get();
+        return options;
+    }
+
+    detail::Owner<tsr_parser, tsr_parser_free> parser_;
+};
+
 /// One text, token by token. One thread at a time.
 class Session {
   public:
@@ -122,6 +294,7 @@ class Session {
         tsr_session* session = nullptr;
         detail::call(tsr_session_create, model.get(), &options, &session);
         session_.reset(session);
+        n_embd_ = static_cast<std::size_t>(model.info().n_embd);
     }
 
     void eval(const std::vector<std::int32_t>& tokens) {
@@ -148,6 +321,19 @@ class Session {
         detail::call(tsr_session_logits, session_.get(), &out.first, &out.second);
         return out;
     }
+    void constrain(const Grammar& grammar) {
+        detail::call(tsr_session_constrain, session_.get(), grammar.get());
+    }
+    void lift_constraint() { detail::call(tsr_session_constrain, session_.get(), nullptr); }
+    /// From any thread.
+    void cancel() { tsr_session_cancel(session_.get()); }
+    std::vector<float> embed(const std::vector<std::int32_t>& tokens, tsr_embed_options options = {}) {
+        options.size = sizeof options;
+        std::vector<float> out(n_embd_);
+        detail::call(tsr_session_embed, session_.get(), tokens.data(), tokens.size(), &options, out.data(),
+                     out.size());
+        return out;
+    }
     void truncate(std::int64_t n) { detail::call(tsr_session_truncate, session_.get(), n); }
     std::int64_t n_tokens() const { return tsr_session_n_tokens(session_.get()); }
     std::int64_t n_ctx() const { return tsr_session_n_ctx(session_.get()); }
@@ -156,6 +342,7 @@ class Session {
 
   private:
     detail::Owner<tsr_session, tsr_session_free> session_;
+    std::size_t n_embd_ = 0;
 };
 
 /// What a request consists of; the fields are those of tsr_request_options.
@@ -168,9 +355,15 @@ struct Request {
     std::int32_t n_completions = 1;
     std::int32_t n_top = 0;
     double deadline_s = 0;
+    std::int32_t priority = 0;
+    std::int64_t n_keep = 0;
+    std::string client;
+    std::optional<Grammar> grammar;
     /// On the engine's thread; must not throw.
     std::function<void(const tsr_delta&)> on_delta;
     std::function<void(const tsr_outcome&)> on_finish;
+    /// Prompt tokens read so far.
+    std::function<void(std::int32_t completion, std::int64_t n_read, std::int64_t n_prompt)> on_prompt;
 };
 
 /// Many requests at once. Any thread.
@@ -210,6 +403,7 @@ class Engine {
         ticket.callbacks_ = std::make_unique<Request>();
         ticket.callbacks_->on_delta = request.on_delta;
         ticket.callbacks_->on_finish = request.on_finish;
+        ticket.callbacks_->on_prompt = request.on_prompt;
         tsr_request_options options{};
         options.size = sizeof options;
         options.tokens = request.tokens.data();
@@ -223,6 +417,10 @@ class Engine {
         options.n_completions = request.n_completions;
         options.n_top = request.n_top;
         options.deadline_s = request.deadline_s;
+        options.priority = request.priority;
+        options.n_keep = request.n_keep;
+        options.client = request.client.c_str();
+        if (request.grammar) options.grammar = request.grammar->get();
         options.user = ticket.callbacks_.get();
         if (request.on_delta)
             options.on_delta = [](void* user, const tsr_delta* delta) {
@@ -231,6 +429,11 @@ class Engine {
         if (request.on_finish)
             options.on_finish = [](void* user, const tsr_outcome* outcome) {
                 static_cast<const Request*>(user)->on_finish(*outcome);
+            };
+        if (request.on_prompt)
+            options.on_prompt = [](void* user, std::int32_t completion, std::int64_t n_read,
+                                   std::int64_t n_prompt) {
+                static_cast<const Request*>(user)->on_prompt(completion, n_read, n_prompt);
             };
         tsr_request* handle = nullptr;
         detail::call(tsr_engine_submit, engine_.get(), &options, &handle);
@@ -248,6 +451,34 @@ class Engine {
   private:
     detail::Owner<tsr_engine, tsr_engine_free> engine_;
 };
+
+/// What tsr_list_name lists.
+inline std::vector<std::string> names(tsr_list list) {
+    std::vector<std::string> out;
+    const char* name = nullptr;
+    while (tsr_list_name(list, out.size(), &name, nullptr) == TSR_OK) out.emplace_back(name);
+    return out;
+}
+
+/// The sizes of the options are set here.
+inline void quantize(const std::string& in, const std::string& out, tsr_quantize_options options) {
+    options.size = sizeof options;
+    detail::call(tsr_quantize, in.c_str(), out.c_str(), &options);
+}
+inline std::uint64_t quantized_size(const std::string& in, tsr_quantize_options options) {
+    options.size = sizeof options;
+    std::uint64_t n_bytes = 0;
+    detail::call(tsr_quantized_size, in.c_str(), &options, &n_bytes);
+    return n_bytes;
+}
+inline void pack(const std::string& in, const std::string& out, tsr_pack_options options = {}) {
+    options.size = sizeof options;
+    detail::call(tsr_pack, in.c_str(), out.c_str(), &options);
+}
+inline void unpack(const std::string& in, const std::string& out, tsr_pack_options options = {}) {
+    options.size = sizeof options;
+    detail::call(tsr_unpack, in.c_str(), out.c_str(), &options);
+}
 
 }  // namespace tessera_api
 

@@ -47,7 +47,7 @@ THIRD_PARTY = [
     (r"tl/expected\.hpp", "tl-expected", ("common/expected.h",), 1, True),
     (r"sentencepiece\w*\.h|sentencepiece.*\.pb\.h", "SentencePiece", TEXT, 1, False),
     (r"pcre2\w*\.h", "PCRE2", TEXT, 1, False),
-    (r"tessera\.hp?p?", "the installed interface", ("include/", "examples/embed-"), 3, True),
+    (r"tessera\.hp?p?", "the installed interface", ("include/", "examples/embed-"), 4, True),
     (r"cblas\.h|openblas.*\.h", "OpenBLAS", ("ggml-like/cpu/",), 1, False),
     (r"nlohmann/.*", "nlohmann-json", ("src/text/jinja/", "src/grammar/", "src/convert/"), 12, False),
     (r"nlohmann/.*", "nlohmann-json", APPS, 99, True),

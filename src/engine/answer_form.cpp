@@ -12,13 +12,9 @@ namespace tessera::engine {
 
 grammar::Reasoning reasoning_of(const ChatPrompt& prompt) {
     grammar::Reasoning out;
-    std::string_view opening = prompt.prompt.opening;
-    while (!opening.empty() && std::string_view(" \t\r\n").find(opening.back()) != std::string_view::npos)
-        opening.remove_suffix(1);
-    for (const chat::TagPair& pair : prompt.format->reasoning) {
-        const bool is_open = opening.ends_with(pair.begin);
-        if (!out.end.empty() && !is_open) continue;
-        out = {std::string(pair.begin), std::string(pair.end), is_open};
+    for (const chat::TagPair& tags : prompt.reasoning) {
+        const bool open = is_open(tags, prompt.prompt.opening);
+        if (out.end.empty() || open) out = {std::string(tags.begin), std::string(tags.end), open};
     }
     return out;
 }

@@ -10,7 +10,7 @@
 
 namespace tessera::engine {
 
-/// How the model of this prompt marks its reasoning; none where its format knows none.
+/// How the model of this prompt marks its reasoning; none where its template knows none.
 grammar::Reasoning reasoning_of(const ChatPrompt& prompt);
 
 struct ToolCallOptions {

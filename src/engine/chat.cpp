@@ -114,6 +114,12 @@ const chat::CallForm* Chat::call_form_of(const chat::ChatTemplate& chosen) const
     return forms.empty() ? nullptr : &forms.front();
 }
 
+bool is_open(const chat::TagPair& tags, std::string_view opening) {
+    while (!opening.empty() && std::string_view(" \t\r\n").find(opening.back()) != std::string_view::npos)
+        opening.remove_suffix(1);
+    return opening.ends_with(tags.begin);
+}
+
 Result<ChatPrompt> Chat::render(const chat::Dialogue& dialogue) const {
     const chat::ChatTemplate& chosen = dialogue.tools.is_none() ? plain_ : with_tools();
     ChatPrompt out;
@@ -126,6 +132,9 @@ Result<ChatPrompt> Chat::render(const chat::Dialogue& dialogue) const {
     out.tools = dialogue.tools;
     out.format = &format_of(chosen);
     out.call_form = call_form_of(chosen);
+    for (const chat::TagPair& tags : out.format->reasoning)
+        if (chosen.source().find(tags.end) != std::string::npos || is_open(tags, out.prompt.opening))
+            out.reasoning.push_back(tags);
     out.turn_end = chosen.turn_end();
     return out;
 }

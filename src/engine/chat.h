@@ -26,6 +26,7 @@ struct ChatPrompt {
     chat::Value tools = chat::Value::none();
     const chat::Format* format = nullptr;
     const chat::CallForm* call_form = nullptr;  ///< how calls in JSON are written; null: they are none
+    std::vector<chat::TagPair> reasoning;       ///< of the format's tags those that the template knows
     std::string turn_end;
 
     chat::ParserOptions parser_options() const { return {tools, prompt.opening, turn_end}; }
@@ -40,6 +41,9 @@ Result<chat::Value> read_tools(std::string_view json);
 
 /// A format of answers by its name; the error lists them.
 Result<const chat::Format*> find_answer_format(std::string_view name);
+
+/// Whether the answer to a prompt that ends like this begins inside the tags.
+bool is_open(const chat::TagPair& tags, std::string_view opening);
 
 /// Immutable; const members from any thread.
 class Chat {

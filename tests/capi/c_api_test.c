@@ -4,40 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "include/tessera.h"
-
-static int n_failed = 0;
-
-#define CHECK(condition)                                                    \
-    do {                                                                    \
-        if (!(condition)) {                                                 \
-            printf("%s:%d: expected %s\n", __FILE__, __LINE__, #condition); \
-            n_failed++;                                                     \
-        }                                                                   \
-    } while (0)
-
-#define CHECK_OK(call)                                                            \
-    do {                                                                          \
-        tsr_error check_error;                                                    \
-        tsr_error* error = &check_error;                                          \
-        if ((call) != TSR_OK) {                                                   \
-            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, error->message); \
-            n_failed++;                                                           \
-        }                                                                         \
-    } while (0)
-
-/* The call is refused with this status and a message that holds the text. */
-#define CHECK_FAILS(expected_status, text, call)                                                     \
-    do {                                                                                             \
-        tsr_error check_error;                                                                       \
-        tsr_error* error = &check_error;                                                             \
-        tsr_status found = (call);                                                                   \
-        if (found != (expected_status) || error->status != found || !strstr(error->message, text)) { \
-            printf("%s:%d: %s: status %d, message '%s'\n", __FILE__, __LINE__, #call, (int)found,    \
-                   error->message);                                                                  \
-            n_failed++;                                                                              \
-        }                                                                                            \
-    } while (0)
+#include "tests/capi/check.h"
 
 enum { kCap = 512 };
 
@@ -47,6 +14,26 @@ static void test_version(void) {
     CHECK(strlen(tsr_version()) >= 5);
     for (i = -1; i < 12; i++) CHECK(tsr_status_name((tsr_status)i) != NULL);
     tsr_text_free(NULL);
+}
+
+static void test_names(void) {
+    int list, i;
+    const char* name;
+    for (list = 0; list <= (int)TSR_LIST_FEATURES; list++) {
+        for (i = 0; tsr_list_name((tsr_list)list, (size_t)i, &name, NULL) == TSR_OK; i++) {
+            CHECK(name && *name && strlen(name) < 64);
+            if (list == (int)TSR_LIST_FEATURES) CHECK(tsr_has_feature(name) == 1);
+        }
+        CHECK(i >= 1);
+        CHECK_FAILS(TSR_NOT_FOUND, "name", tsr_list_name((tsr_list)list, (size_t)i, &name, error));
+        CHECK(name == NULL);
+    }
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "list", tsr_list_name((tsr_list)list, 0, &name, error));
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "list", tsr_list_name((tsr_list)-1, 0, &name, error));
+    CHECK_NULL("name", tsr_list_name(TSR_LIST_ISAS, 0, NULL, error));
+    CHECK_OK(tsr_list_name(TSR_LIST_FEATURES, 0, &name, error));
+    CHECK(strcmp(name, "chat") == 0);
+    CHECK(tsr_has_feature("flying") == 0 && tsr_has_feature(NULL) == 0);
 }
 
 static void test_nulls(const tsr_model* model, tsr_session* session, tsr_engine* engine) {
@@ -93,6 +80,8 @@ static void test_nulls(const tsr_model* model, tsr_session* session, tsr_engine*
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "engine", tsr_engine_create(model, NULL, NULL, error));
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "engine", tsr_engine_submit(NULL, &asked, NULL, error));
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "engine", tsr_engine_get_stats(NULL, &stats, error));
+    CHECK_NULL("model", tsr_model_sampling_param(NULL, 0, NULL, error));
+    CHECK_NULL("info", tsr_model_sampling_param(model, 0, NULL, error));
     tsr_request_cancel(NULL);
     tsr_request_wait(NULL);
     CHECK(tsr_request_done(NULL) == 1);
@@ -293,6 +282,8 @@ static void test_engine(const tsr_model* model, const int32_t* ids, size_t n_ids
     tsr_request_free(request);
     CHECK_OK(tsr_engine_get_stats(engine, &stats, error));
     CHECK(stats.n_pages > 0 && stats.n_generated_tokens >= 12);
+    CHECK(stats.n_ctx == 128 && stats.kv_bytes > 0);
+    CHECK_NULL("stats", tsr_engine_get_stats(engine, NULL, error));
     test_nulls(model, NULL, NULL);
     tsr_engine_free(engine);
 }
@@ -303,6 +294,7 @@ int main(int argc, char** argv) {
     size_t n_ids;
     if (argc != 3) return 2;
     test_version();
+    test_names();
     CHECK_OK(tsr_model_load(argv[1], NULL, &model, error));
     if (!model) return 1;
     test_model(argv[1], model);
@@ -311,6 +303,5 @@ int main(int argc, char** argv) {
     test_session(model, ids, n_ids, argv[2]);
     test_engine(model, ids, n_ids);
     tsr_model_free(model);
-    if (n_failed) printf("%d failed\n", n_failed);
-    return n_failed != 0;
+    return report_failures();
 }

@@ -32,15 +32,21 @@ class Installed(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def example(self, name, *arguments):
+    def build_example(self, name):
         build = pathlib.Path(self.folder.name) / name
         run(self.cmake, "-S", ROOT / "examples" / name, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run(self.cmake, "--build", build)
-        return run(build / name, *arguments)
+        return build
+
+    def example(self, name, *arguments):
+        return run(self.build_example(name) / name, *arguments)
 
     def test_c_through_cmake(self):
-        said = self.example("embed-c", MODEL, "Once upon a time")
+        build = self.build_example("embed-c")
+        said = run(build / "embed-c", MODEL, "Once upon a time")
         self.assertRegex(said, r"\n\d+ tokens\n$")
+        said = run(build / "embed-c-chat", MODEL, 'What is the weather in "Oslo"?')
+        self.assertRegex(said, r'^call: weather \{"city": ".*"\}\n$')
 
     def test_cpp_through_cmake(self):
         said = self.example("embed-cpp", MODEL)

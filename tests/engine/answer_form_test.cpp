@@ -49,6 +49,7 @@ ChatPrompt prompt_in(const chat::Format& format, const chat::CallForm* form) {
     ChatPrompt out;
     out.format = &format;
     out.call_form = form;
+    out.reasoning = format.reasoning;
     out.tools = *read_tools(kTools);
     return out;
 }
@@ -157,6 +158,21 @@ TEST(AnswerForm, reasoning_may_stand_in_front) {
     EXPECT_TRUE(accepts(matcher,
                         "Well. <tool_call> or not?</think>\n\n<tool_call>\n"
                         "{\"name\": \"stop\", \"arguments\": {}}\n</tool_call>"));
+}
+
+TEST(AnswerForm, reasoning_is_for_models_whose_template_knows_it) {
+    test::MemoryGguf memory;
+    const Vocabulary words = vocabulary(memory, "", {});
+    const char* const messages = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    const auto reasoning = [&](const std::string& source) {
+        return reasoning_of(
+            *chat_of(words, {.template_text = source})->render(*read_dialogue(kMessages, {}, {})));
+    };
+    EXPECT_EQ(reasoning(messages).end, "");
+    EXPECT_EQ(reasoning(messages + std::string("{# </think> #}")).end, "</think>");
+    EXPECT_FALSE(reasoning(messages + std::string("{# </think> #}")).is_open);
+    EXPECT_TRUE(
+        reasoning(messages + std::string("{% if add_generation_prompt %}A:<think>\n{% endif %}")).is_open);
 }
 
 TEST(AnswerForm, marks_may_be_control_tokens) {
