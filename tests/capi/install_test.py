@@ -63,6 +63,37 @@ class Installed(unittest.TestCase):
         said = run(program, MODEL, "Once", env=os.environ | {"LD_LIBRARY_PATH": str(self.libraries)})
         self.assertIn("tokens", said)
 
+    def test_static_through_pkg_config(self):
+        environment = os.environ | {"PKG_CONFIG_PATH": str(self.libraries / "pkgconfig")}
+        flags = run("pkg-config", "--define-variable=prefix=" + str(self.prefix), "--static", "--cflags", "--libs",
+                    "tessera", env=environment).split()
+        flags[flags.index("-ltessera")] = "-l:libtessera.a"
+        program = pathlib.Path(self.folder.name) / "static-by-hand"
+        run("cc", "-std=c99", ROOT / "examples/embed-c/main.c", "-o", program, *flags)
+        self.assertNotIn("libtessera", run("ldd", program))
+        self.assertIn("tokens", run(program, MODEL, "Once"))
+
+    def test_static_through_cmake(self):
+        source = pathlib.Path(self.folder.name) / "static"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(embed LANGUAGES CXX)\n"
+            "find_package(tessera REQUIRED COMPONENTS static)\n"
+            f"add_executable(embed {ROOT / 'examples/embed-cpp/main.cpp'})\n"
+            "target_compile_features(embed PRIVATE cxx_std_17)\n"
+            "target_link_libraries(embed PRIVATE tessera::static)\n")
+        run(self.cmake, "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run(self.cmake, "--build", source / "build")
+        self.assertNotIn("libtessera", run("ldd", source / "build/embed"))
+        self.assertIn("The captain looked ...", run(source / "build/embed", MODEL))
+
+    def test_the_archive_shows_the_interface_alone(self):
+        defined = [line.split()[1:] for line in run("nm", "--defined-only", self.libraries / "libtessera.a").splitlines()
+                   if len(line.split()) == 3]
+        visible = {name for kind, name in defined if kind in "TWVBDRG"}
+        self.assertEqual([name for name in visible if not name.startswith("tsr_")], [])
+        self.assertIn("tsr_model_load", visible)
+
     def test_only_the_interface_is_exported(self):
         names = {line.split()[-1].split("@")[0]
                  for line in run("nm", "-D", "--defined-only", self.libraries / "libtessera.so").splitlines()}
