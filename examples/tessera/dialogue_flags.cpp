@@ -1,4 +1,5 @@
-// A dialogue of at most two messages, rendered by the model's template.
+// A dialogue of at most two messages, rendered by the model's template; tools and templates by the names that
+// users give them. Next: answer_printer.cpp, which shows what the parser finds.
 #include "examples/tessera/dialogue_flags.h"
 
 #include "common/log.h"
@@ -6,24 +7,31 @@
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
 #include "src/text/chat/model_template.h"
+#include "src/text/jinja/json.h"
 
 namespace tessera {
 
-Result<chat::ChatTemplate> load_chat_template(const std::string& chosen, const gguf::File& file,
-                                              const text::Vocab& vocab, bool for_tools) {
-    if (chosen.empty()) return chat::load_model_template(file, vocab, for_tools);
-    if (const char* ours = chat::find_builtin(chosen))
-        return chat::ChatTemplate::load_strictly(ours, chat::special_texts(vocab));
-    auto source = console::read_all(chosen);
-    if (!source) {
-        std::string names;
-        for (const std::string_view name : chat::builtin_names()) names += " " + std::string(name);
-        return fail(source.error().code, "--chat-template: expected a file or one of%s: %s", names.c_str(),
-                    source.error().message.c_str());
-    }
-    auto loaded = chat::ChatTemplate::load_strictly(*source, chat::special_texts(vocab));
-    if (!loaded) return fail_in(printable(chosen, 400), std::move(loaded.error()));
-    return loaded;
+Result<std::string> named_template(const std::string& name) {
+    if (const char* source = chat::find_builtin(name)) return std::string(source);
+    Result<std::string> source = console::read_all(name);
+    if (source) return source;
+    const auto names = chat::builtin_names();
+    const std::string_view near = nearest_name(name, names);
+    const std::string hint = near.empty() ? "" : strf("; did you mean '%s'?", std::string(near).c_str());
+    return fail(source.error().code,
+                "--chat-template: expected a file or one of our own ('tessera template --list' names them), "
+                "found '%s': %s%s",
+                printable(name, 400).c_str(), source.error().message.c_str(), hint.c_str());
+}
+
+Result<jinja::Value> read_tools(const std::string& path) {
+    const std::string option = "--tools '" + printable(path, 400) + "'";
+    auto text = console::read_all(path);
+    if (!text) return fail_in(option, std::move(text.error()));
+    auto tools = jinja::parse_json(*text);
+    if (tools) tools = chat::check_tools(*tools);
+    if (!tools) return fail_in(option, std::move(tools.error()));
+    return tools;
 }
 
 void DialogueFlags::declare(Options& options) {
@@ -41,27 +49,35 @@ Result<void> DialogueFlags::check() const {
                 "--system, --tools, --chat-template and --no-think belong to --chat");
 }
 
-Result<chat::Prompt> DialogueFlags::prompt(const std::string& said, const gguf::File& file,
-                                           const text::Vocab& vocab) const {
+/// The model's own, or the one that was named: that has to work, where the model's gives way to ChatML.
+Result<chat::ChatTemplate> DialogueFlags::load_template(const gguf::File& file,
+                                                        const text::Vocab& vocab) const {
+    if (chat_template.empty()) return chat::load_model_template(file, vocab, !tools_file.empty());
+    TSR_TRY(const std::string source, named_template(chat_template));
+    auto loaded = chat::ChatTemplate::load_strictly(source, chat::special_texts(vocab));
+    if (!loaded) return fail_in(printable(chat_template, 400), std::move(loaded.error()));
+    return loaded;
+}
+
+Result<ChatTurn> DialogueFlags::turn(const std::string& said, const gguf::File& file,
+                                     const text::Vocab& vocab) const {
     Json messages = Json::array();
     if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
     messages.push_back({{"role", "user"}, {"content", said}});
-    Json dialogue = {{"messages", messages}};
+    TSR_TRY(chat::Dialogue dialogue,
+            chat::parse_dialogue(messages.dump(-1, ' ', false, Json::error_handler_t::replace)));
     if (!tools_file.empty()) {
-        TSR_TRY(const std::string tools, console::read_all(tools_file));
-        dialogue["tools"] = Json::parse(tools, nullptr, false);
-        if (dialogue["tools"].is_discarded())
-            return fail(ErrorCode::Malformed, "--tools '%s': expected JSON",
-                        printable(tools_file, 400).c_str());
+        TSR_TRY(dialogue.tools, read_tools(tools_file));
     }
-    if (no_think) dialogue["enable_thinking"] = false;
-    TSR_TRY(const chat::Dialogue parsed,
-            chat::parse_dialogue(dialogue.dump(-1, ' ', false, Json::error_handler_t::replace)));
-    TSR_TRY(const chat::ChatTemplate chosen,
-            load_chat_template(chat_template, file, vocab, !tools_file.empty()));
-    TSR_TRY(chat::Prompt prompt, chosen.render(parsed));
-    for (const std::string& note : prompt.notes) log::warn("chat template: %s", note.c_str());
-    return prompt;
+    if (no_think) dialogue.enable_thinking = false;
+    TSR_TRY(const chat::ChatTemplate chosen, load_template(file, vocab));
+    ChatTurn turn;
+    TSR_TRY(turn.prompt, chosen.render(dialogue));
+    for (const std::string& note : turn.prompt.notes) log::warn("chat template: %s", note.c_str());
+    turn.parser = chat::OutputParser::make(
+        chat::choose_format(chosen.source(), chosen.abilities().tools),
+        {.tools = dialogue.tools, .opening = turn.prompt.opening, .turn_end = chosen.turn_end()});
+    return turn;
 }
 
 }  // namespace tessera

@@ -1,18 +1,29 @@
 #pragma once
-// Options that make a prompt a turn of a chat: the model's template around a system message and the text.
+// Options that make a prompt a turn of a chat: the model's template around a system message and the text, and
+// the parser of the answer that this template asks for.
+#include <memory>
 #include <string>
 
 #include "examples/tessera/options.h"
 #include "ggml-like/gguf/file.h"
+#include "src/text/chat/parsers/output_parser.h"
 #include "src/text/chat/template.h"
 #include "src/text/vocab.h"
 
 namespace tessera {
 
-/// The template of --chat-template: a file's, one of our own by its name, or the model's where none was
-/// given.
-Result<chat::ChatTemplate> load_chat_template(const std::string& chosen, const gguf::File& file,
-                                              const text::Vocab& vocab, bool for_tools);
+/// The source of the template that --chat-template names: one of our own, else a file's. Errors name the
+/// option and, where one is near, the name that was meant.
+Result<std::string> named_template(const std::string& name);
+
+/// The tools in a file of JSON, checked. Errors name the option and the file.
+Result<jinja::Value> read_tools(const std::string& path);
+
+/// What goes to the model, and what reads that which comes back.
+struct ChatTurn {
+    chat::Prompt prompt;
+    std::unique_ptr<chat::OutputParser> parser;
+};
 
 struct DialogueFlags {
     bool chat = false, no_think = false;
@@ -20,9 +31,11 @@ struct DialogueFlags {
 
     void declare(Options& options);
     Result<void> check() const;
-    /// The prompt for what the user says.
-    Result<chat::Prompt> prompt(const std::string& said, const gguf::File& file,
-                                const text::Vocab& vocab) const;
+    /// The turn in which the user says `said`.
+    Result<ChatTurn> turn(const std::string& said, const gguf::File& file, const text::Vocab& vocab) const;
+
+  private:
+    Result<chat::ChatTemplate> load_template(const gguf::File& file, const text::Vocab& vocab) const;
 };
 
 }  // namespace tessera

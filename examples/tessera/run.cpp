@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/progress.h"
 #include "common/strings.h"
+#include "examples/tessera/answer_printer.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/constraint_flags.h"
@@ -38,7 +39,10 @@ struct RunArgs {
     bool parse_special = false, ignore_eos = false;
     bool echo = false, no_echo = false, stats = false, json = false;
 
-    bool shows_prompt() const { return !json && !no_echo && (echo || console::is_terminal(STDOUT_FILENO)); }
+    /// An answer does not go on from the text, so that a chat shows it only when asked to.
+    bool shows_prompt() const {
+        return !json && !no_echo && (echo || (!chat.chat && console::is_terminal(STDOUT_FILENO)));
+    }
 };
 
 /// "end of generation", "interrupted", ... as the user reads it.
@@ -68,7 +72,9 @@ class Run {
     Result<void> load();
     Result<void> read_prompt(const gguf::File& file);
     engine::Request request() const;
+    Result<void> show(std::string_view text);
     Result<void> generate();
+    Result<void> finish_text();
     Result<void> report();
     double prompt_rate() const;
     double decode_rate() const;
@@ -84,6 +90,7 @@ class Run {
     double load_seconds_ = 0, generate_seconds_ = 0;
 
     // Written on the engine's thread until the request has ended.
+    std::optional<AnswerPrinter> answer_;  // of a chat
     std::string text_;
     std::vector<int32_t> ids_;
     engine::Outcome outcome_;
@@ -125,9 +132,10 @@ Result<void> Run::read_prompt(const gguf::File& file) {
         if (prompt_.ends_with('\n')) prompt_.pop_back();
     }
     if (args_.chat.chat) {
-        TSR_TRY(const chat::Prompt chat, args_.chat.prompt(prompt_, file, tokenizer_->vocab()));
-        TSR_TRY(prompt_ids_,
-                tokenizer_->encode(chat.text, {.add_special = !chat.has_bos, .parse_special = true}));
+        TSR_TRY(ChatTurn turn, args_.chat.turn(prompt_, file, tokenizer_->vocab()));
+        TSR_TRY(prompt_ids_, tokenizer_->encode(turn.prompt.text, {.add_special = !turn.prompt.has_bos,
+                                                                   .parse_special = true}));
+        answer_.emplace(std::move(turn.parser), args_.json);
     } else {
         TSR_TRY(prompt_ids_, tokenizer_->encode(prompt_, {.parse_special = args_.parse_special}));
     }
@@ -152,7 +160,13 @@ engine::Request Run::request() const {
     out.stop = args_.stop;
     out.grammar = grammar_;
     out.ignore_eos = args_.ignore_eos;
+    out.show_special = answer_.has_value();  // what the parts of an answer are told apart by
     return out;
+}
+
+Result<void> Run::show(std::string_view text) {
+    if (answer_) return answer_->push(text);
+    return args_.json ? Result<void>() : console::print(text);
 }
 
 /// Ctrl-C is an end like the others; so is an output that takes no more.
@@ -171,8 +185,8 @@ Result<void> Run::generate() {
     listener.on_delta = [this](const engine::Delta& delta) {
         text_ += delta.text;
         if (delta.id >= 0) ids_.push_back(delta.id);
-        if (args_.json || !printed_) return;
-        printed_ = console::print(delta.text);
+        if (!printed_) return;
+        printed_ = show(delta.text);
         if (printed_) return;
         const std::lock_guard lock(mutex_);
         output_failed_ = true;
@@ -217,7 +231,7 @@ Result<void> Run::report() {
     const engine::Usage& usage = outcome_.usage;
     const auto seed = static_cast<unsigned long long>(outcome_.seed);
     if (args_.json) {
-        const Json object = {
+        Json object = {
             {"text", text_},
             {"tokens", ids_},
             {"prompt_tokens", prompt_ids_.size()},
@@ -233,6 +247,7 @@ Result<void> Run::report() {
             {"isa", loaded_.isa->name},
             {"threads", loaded_.pool->n_threads()},
         };
+        if (answer_) object.update(answer_->to_json());
         TSR_TRY_VOID(console::print(json_line(object)));
     }
     if (outcome_.finish == engine::Finish::ContextFull)
@@ -258,11 +273,16 @@ Result<void> Run::report() {
     return {};
 }
 
+Result<void> Run::finish_text() {
+    if (answer_) return answer_->finish();
+    return args_.json || text_.ends_with('\n') ? Result<void>() : console::print("\n");
+}
+
 Result<void> Run::run() {
     TSR_TRY_VOID(load());
-    if (args_.shows_prompt()) TSR_TRY_VOID(console::print(prompt_));
+    if (args_.shows_prompt()) TSR_TRY_VOID(console::print(prompt_ + (args_.chat.chat ? "\n" : "")));
     TSR_TRY_VOID(generate());
-    if (!args_.json && !text_.ends_with('\n')) TSR_TRY_VOID(console::print("\n"));
+    TSR_TRY_VOID(finish_text());
     return report();
 }
 

@@ -5,6 +5,7 @@
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
+#include "examples/tessera/dialogue_flags.h"
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
 #include "src/text/chat/model_template.h"
@@ -24,26 +25,13 @@ struct TemplateArgs {
     bool has_bos = false, has_eos = false;
 };
 
-// What --chat-template names: one of our own, else a file.
-Result<std::string> named_source(const std::string& name) {
-    if (const char* source = chat::find_builtin(name)) return std::string(source);
-    Result<std::string> source = console::read_all(name);
-    if (source) return source;
-    const auto names = chat::builtin_names();
-    const std::string_view near = nearest_name(name, names);
-    const std::string hint = near.empty() ? "" : strf("; did you mean '%s'?", std::string(near).c_str());
-    return fail(source.error().code,
-                "--chat-template: expected a file or one of our own (--list), found '%s': %s%s",
-                printable(name).c_str(), source.error().message.c_str(), hint.c_str());
-}
-
 Result<chat::ChatTemplate> load(const TemplateArgs& args, bool for_tools) {
     chat::Clock clock;
     if (args.date) clock = [date = *args.date] { return date; };
     // A template of its own needs no model; one that is named gives the special tokens all the same.
     std::string source;
     if (!args.chat_template.empty()) {
-        TSR_TRY(source, named_source(args.chat_template));
+        TSR_TRY(source, named_template(args.chat_template));
     }
     chat::SpecialTexts special;
     if (source.empty() || !args.file.path.empty()) {
@@ -65,10 +53,7 @@ Result<chat::Dialogue> read_dialogue(const TemplateArgs& args) {
     TSR_TRY(const std::string text, console::read_all(args.dialogue_file));
     TSR_TRY(chat::Dialogue dialogue, chat::parse_dialogue(text));
     if (!args.tools_file.empty()) {
-        TSR_TRY(const std::string tools_text, console::read_all(args.tools_file));
-        auto tools = jinja::parse_json(tools_text);
-        if (!tools) return fail_in("--tools " + args.tools_file, std::move(tools.error()));
-        TSR_TRY(dialogue.tools, chat::check_tools(*tools));
+        TSR_TRY(dialogue.tools, read_tools(args.tools_file));
     }
     if (!args.kwargs.empty()) {
         auto kwargs = jinja::parse_json(args.kwargs);

@@ -31,8 +31,8 @@ class ProgramCase(unittest.TestCase):
                               env=self.environment(**(env or {})), timeout=120, **options)
 
     def start(self, *arguments, **options):
-        return subprocess.Popen([self.program, *map(str, arguments)], env=self.environment(), stderr=subprocess.PIPE,
-                                **({"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE} | options))
+        return subprocess.Popen([self.program, *map(str, arguments)], env=self.environment(),
+                                **(dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) | options))
 
     def fine(self, *arguments, **options):
         """Standard output of a run that must succeed."""
