@@ -111,8 +111,9 @@ int main(int argc, char** argv) {
         return 2;
     }
     const auto file = gguf::File::open(argv[1]);
-    const auto vocab = file ? text::Vocab::load(*file) : tl::unexpected<Error>(file.error());
-    const auto trie = vocab ? grammar::TokenTrie::create(*vocab) : tl::unexpected<Error>(vocab.error());
+    const auto tokenizer = file ? text::Tokenizer::load(*file) : tl::unexpected<Error>(file.error());
+    const auto trie =
+        tokenizer ? grammar::TokenTrie::create(**tokenizer) : tl::unexpected<Error>(tokenizer.error());
     if (!trie) {
         std::fprintf(stderr, "%s\n", trie.error().message.c_str());
         return 1;

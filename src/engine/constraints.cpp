@@ -15,7 +15,7 @@ Result<std::shared_ptr<grammar::MaskCache>> Constraints::masks(
         return entries_.front().masks;
     }
     if (!trie_) {
-        TSR_TRY(trie_, grammar::TokenTrie::create(tokenizer_->vocab()));
+        TSR_TRY(trie_, grammar::TokenTrie::create(*tokenizer_));
     }
     TSR_TRY(auto masks, grammar::MaskCache::create(grammar, trie_));
     entries_.push_front({std::move(grammar), masks});

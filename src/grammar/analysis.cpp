@@ -20,6 +20,11 @@ uint64_t copies(const Expr& repeat) {
     return repeat.max == kUnbounded ? uint64_t{repeat.min} + 1 : repeat.max;
 }
 
+/// "line 2, column 1: rule 'name'"
+std::string described(const Program::Rule& rule) {
+    return (rule.place.empty() ? "" : rule.place + ": ") + "rule '" + printable(rule.name) + "'";
+}
+
 /// For every rule the rules that use it, so that a change is passed on only to where it can matter.
 std::vector<std::vector<RuleId>> find_users(const Program& program) {
     std::vector<std::vector<RuleId>> users(program.rules().size());
@@ -51,8 +56,8 @@ Result<Analysis> Analysis::create(const Program& program) {
     Analysis analysis(program);
     analysis.find_fixed_point(analysis.productive_, &Analysis::productive_expr);
     if (!analysis.productive_[program.root])
-        return fail(ErrorCode::Malformed, "rule '%s' can never end: every way through it leads back into it",
-                    printable(program.rules()[program.root].name).c_str());
+        return fail(ErrorCode::Malformed, "%s can never end: every way through it leads back into it",
+                    described(program.rules()[program.root]).c_str());
     analysis.find_fixed_point(analysis.nullable_, &Analysis::nullable);
     TSR_TRY_VOID(analysis.check_left_recursion());
     analysis.choose_inlined();
@@ -192,11 +197,10 @@ Result<void> Analysis::check_left_recursion() const {
             }
             const RuleId next = visit.next[visit.at++];
             if (marks[next] == Mark::Open)
-                return fail(
-                    ErrorCode::Malformed,
-                    "rule '%s' is left recursive: it can reach itself without consuming anything; write a "
-                    "repetition instead, as in  list ::= item (\",\" item)*",
-                    printable(rules[next].name).c_str());
+                return fail(ErrorCode::Malformed,
+                            "%s is left recursive: it can reach itself without consuming anything; write a "
+                            "repetition instead, as in  list ::= item (\",\" item)*",
+                            described(rules[next]).c_str());
             if (marks[next] == Mark::Done) continue;
             marks[next] = Mark::Open;
             stack.push_back({next, {}});

@@ -35,6 +35,11 @@ class Parser {
     Result<Program> run();
 
   private:
+    struct Place {
+        size_t at = 0, line = 1, line_start = 0;
+        /// Goes on to a byte at or behind `at`: its line and column, which counts characters.
+        std::string advance(std::string_view text, size_t to);
+    };
     struct RuleInfo {
         RuleId id;
         size_t used_at;
@@ -66,25 +71,29 @@ class Parser {
 
     std::string_view text_;
     size_t at_ = 0;
+    Place last_rule_;
     Program program_;
     std::unordered_map<std::string, RuleInfo> rules_;
 };
 
-tl::unexpected<Error> Parser::error(size_t at, const char* format, ...) const {
-    size_t line = 1, line_start = 0;
-    for (size_t i = 0; i < at; i++) {
-        const bool lone_cr = text_[i] == '\r' && (i + 1 >= text_.size() || text_[i + 1] != '\n');
-        if (text_[i] != '\n' && !lone_cr) continue;
+std::string Parser::Place::advance(std::string_view text, size_t to) {
+    for (; at < to; at++) {
+        const bool lone_cr = text[at] == '\r' && (at + 1 >= text.size() || text[at + 1] != '\n');
+        if (text[at] != '\n' && !lone_cr) continue;
         line++;
-        line_start = i + 1;
+        line_start = at + 1;
     }
     size_t column = 1;
-    for (size_t i = line_start; i < at; i++) column += (static_cast<uint8_t>(text_[i]) & 0xC0) != 0x80;
+    for (size_t i = line_start; i < to; i++) column += (static_cast<uint8_t>(text[i]) & 0xC0) != 0x80;
+    return strf("line %zu, column %zu", line, column);
+}
+
+tl::unexpected<Error> Parser::error(size_t at, const char* format, ...) const {
     va_list args;
     va_start(args, format);
     const std::string message = vstrf(format, args);
     va_end(args);
-    return fail(ErrorCode::Malformed, "line %zu, column %zu: %s", line, column, message.c_str());
+    return fail(ErrorCode::Malformed, "%s: %s", Place().advance(text_, at).c_str(), message.c_str());
 }
 
 std::string Parser::found(size_t at) const {
@@ -160,6 +169,7 @@ Result<void> Parser::parse_rule() {
     if (info.defined) return error(name_at, "rule '%s' is defined a second time", std::string(name).c_str());
     info.defined = true;
     const RuleId id = info.id;
+    program_.set_place(id, last_rule_.advance(text_, name_at));
     TSR_TRY(const ExprId body, parse_alternatives(0));
     program_.set_body(id, body);
     if (!at_end() && peek() != '\n' && peek() != '\r')
@@ -209,7 +219,8 @@ Result<ExprId> Parser::parse_item(uint32_t depth) {
         skip_space(true);
         TSR_TRY(const ExprId group, parse_alternatives(depth + 1));
         if (peek() != ')')
-            return error(at_, "expected ')' for the '(' at byte %zu, found %s", start, found(at_).c_str());
+            return error(at_, "expected ')' for the '(' in %s, found %s",
+                         Place().advance(text_, start).c_str(), found(at_).c_str());
         at_++;
         return group;
     }

@@ -134,17 +134,8 @@ uint32_t MaskCache::step(uint32_t config, uint8_t byte) {
     const Automaton& automaton = grammar_->automaton();
     const size_t at = size_t{config} * automaton.n_classes + automaton.byte_class[byte];
     if (transitions_[at] != kUnknown) return transitions_[at];
-    stacks_.begin();
     work_ += configs_[config].n;
-    for (const Item& item : items_of(config)) {
-        const AutomatonState& state = automaton.states[item.state];
-        if (state.op != Op::Shift) continue;
-        for (uint32_t i = state.a; i < state.a + state.b; i++) {
-            const ByteEdge& edge = automaton.edges[i];
-            if (edge.lo <= byte && byte <= edge.hi) stacks_.add(edge.to, item.node);
-        }
-    }
-    stacks_.finish();
+    stacks_.shift(items_of(config), byte);
     const uint32_t next = intern_config(stacks_.items(), stacks_.exited());
     transitions_[at] = next;
     return next;

@@ -32,17 +32,7 @@ void Matcher::start(std::span<const Item> from) {
 }
 
 bool Matcher::advance(uint8_t byte) {
-    const Automaton& automaton = stacks_.automaton();
-    stacks_.begin();
-    for (const Item& item : now_) {
-        const AutomatonState& state = automaton.states[item.state];
-        if (state.op != Op::Shift) continue;
-        for (uint32_t i = state.a; i < state.a + state.b; i++) {
-            const ByteEdge& edge = automaton.edges[i];
-            if (edge.lo <= byte && byte <= edge.hi) stacks_.add(edge.to, item.node);
-        }
-    }
-    stacks_.finish();
+    stacks_.shift(now_, byte);
     std::swap(now_, stacks_.items());
     now_accepting_ = stacks_.exited();
     overflowed_ |= stacks_.overflowed();

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/grammar/charset.h"
@@ -86,11 +87,13 @@ class Program {
     ExprId members(Members members);
 
     RuleId add_rule(std::string name);
+    void set_place(RuleId id, std::string place) { rules_[id].place = std::move(place); }
     void set_body(RuleId id, ExprId body) { rules_[id].body = body; }
 
     struct Rule {
         std::string name;
         ExprId body = 1;
+        std::string place = {};  ///< where its definition stands, e.g. "line 3, column 1"; may be empty
     };
     const Expr& expr(ExprId id) const { return exprs_[id]; }
     size_t n_exprs() const { return exprs_.size(); }

@@ -305,4 +305,17 @@ void Stacks::add(uint32_t state, uint32_t node) {
 
 void Stacks::finish() { std::sort(items_.begin(), items_.end()); }
 
+void Stacks::shift(std::span<const Item> items, uint8_t byte) {
+    begin();
+    for (const Item& item : items) {
+        const AutomatonState& state = automaton_->states[item.state];
+        if (state.op != Op::Shift) continue;
+        for (uint32_t i = state.a; i < state.a + state.b; i++) {
+            const ByteEdge& edge = automaton_->edges[i];
+            if (edge.lo <= byte && byte <= edge.hi) add(edge.to, item.node);
+        }
+    }
+    finish();
+}
+
 }  // namespace tessera::grammar

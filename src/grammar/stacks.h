@@ -97,6 +97,8 @@ class Stacks {
     /// Whether stacks were dropped because there were too many.
     bool overflowed() const { return overflowed_; }
     void finish();
+    /// A whole closure: what `items` become by one byte. They must not be items().
+    void shift(std::span<const Item> items, uint8_t byte);
 
     size_t n_nodes() const { return nodes_.size(); }
     size_t memory() const;

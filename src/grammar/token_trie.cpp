@@ -1,12 +1,9 @@
-// Sorting tokens by their bytes and laying the tree out depth first. The bytes come from the vocabulary's
-// spellings. Next: mask_cache.cpp, which walks the tree.
+// Sorting tokens by their bytes and laying the tree out depth first. What a
+// token stands for is the tokenizer's to say. Next: mask_cache.cpp, which walks the tree.
 #include "src/grammar/token_trie.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-
-#include "common/utf8.h"
 
 namespace tessera::grammar {
 
@@ -15,76 +12,31 @@ namespace {
 constexpr size_t kMaxTokens = 1u << 24;
 constexpr size_t kMaxTokenBytes = 0xFFFF;
 
-/// GPT-2 writes bytes as printable characters: printable Latin-1 stands for itself, the other 68 bytes follow
-/// U+0100 in ascending order.
-std::array<int16_t, 0x144> byte_of_character() {
-    std::array<int16_t, 0x144> table;
-    table.fill(-1);
-    int16_t next = 0x100;
-    for (int16_t byte = 0; byte < 256; byte++) {
-        const bool printable = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
-        const int16_t character = printable ? byte : next++;
-        table[static_cast<size_t>(character)] = byte;
-    }
-    return table;
-}
-
-std::string gpt2_bytes(std::string_view text) {
-    static const auto table = byte_of_character();
-    std::string out;
-    while (!text.empty()) {
-        const auto c = utf8::decode(text);
-        const int16_t byte = c.valid && c.code_point < table.size() ? table[c.code_point] : int16_t{-1};
-        if (byte >= 0)
-            out += static_cast<char>(byte);
-        else
-            out += text.substr(0, c.n_bytes);
-        text.remove_prefix(c.n_bytes);
-    }
-    return out;
-}
-
-std::string spm_bytes(std::string_view text) {
-    constexpr std::string_view kSpace = "▁";
-    std::string out;
-    for (size_t at = 0; at < text.size();) {
-        if (text.substr(at, kSpace.size()) == kSpace) {
-            out += ' ';
-            at += kSpace.size();
-        } else {
-            out += text[at++];
-        }
-    }
-    return out;
-}
-
-TokenText describe(const text::Vocab& vocab, int32_t id) {
-    const std::string text(vocab.text(id));
-    if (vocab.is_end(id)) return {text, TokenText::Kind::End};
+TokenText describe(const text::Tokenizer& tokenizer, int32_t id) {
+    const text::Vocab& vocab = tokenizer.vocab();
+    const std::string spelling(vocab.text(id));
+    if (vocab.is_end(id)) return {spelling, TokenText::Kind::End};
     switch (vocab.type(id)) {
         case text::TokenType::Control:
-            return {text, TokenText::Kind::Special};
+            return {spelling, TokenText::Kind::Special};
         case text::TokenType::Unknown:
         case text::TokenType::Unused:
-            return {text, TokenText::Kind::Never};
+            return {spelling, TokenText::Kind::Never};
         case text::TokenType::Byte:
-            return {std::string(1, static_cast<char>(vocab.byte_of(id)))};
         case text::TokenType::UserDefined:
-            if (vocab.model() == "gpt2") return {text};
-            break;
         case text::TokenType::Normal:
             break;
     }
-    if (vocab.model() == "gpt2") return {gpt2_bytes(text)};
-    return {vocab.model() == "llama" || vocab.model() == "t5" ? spm_bytes(text) : text};
+    return {std::string(tokenizer.token_bytes(id))};
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const TokenTrie>> TokenTrie::create(const text::Vocab& vocab) {
+Result<std::shared_ptr<const TokenTrie>> TokenTrie::create(const text::Tokenizer& tokenizer) {
+    const int32_t n = tokenizer.vocab().size();
     std::vector<TokenText> tokens;
-    tokens.reserve(static_cast<size_t>(vocab.size()));
-    for (int32_t id = 0; id < vocab.size(); id++) tokens.push_back(describe(vocab, id));
+    tokens.reserve(static_cast<size_t>(n));
+    for (int32_t id = 0; id < n; id++) tokens.push_back(describe(tokenizer, id));
     return create(tokens);
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/expected.h"
-#include "src/text/vocab.h"
+#include "src/text/tokenizer.h"
 
 namespace tessera::grammar {
 
@@ -30,9 +30,8 @@ class TokenTrie {
     /// One entry a token, in the order of the ids. Fails for more than 2^24 tokens and for a token above 64
     /// KiB.
     static Result<std::shared_ptr<const TokenTrie>> create(std::span<const TokenText> tokens);
-    /// The bytes of "gpt2" (bytes written as characters), "llama" (spaces as U+2581, byte tokens) and plain
-    /// vocabularies.
-    static Result<std::shared_ptr<const TokenTrie>> create(const text::Vocab& vocab);
+    /// The tokens of a vocabulary; those of text stand for Tokenizer::token_bytes().
+    static Result<std::shared_ptr<const TokenTrie>> create(const text::Tokenizer& tokenizer);
 
     /// Nodes in depth-first order; node 0 is the root. The nodes below `n` are n + 1 .. end(n) - 1.
     struct Node {

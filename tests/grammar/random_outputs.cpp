@@ -41,8 +41,8 @@ int32_t nth(const Words& words, size_t n) {
 Result<std::shared_ptr<const grammar::TokenTrie>> read_trie(const char* path) {
     if (path) {
         TSR_TRY(const auto file, gguf::File::open(path));
-        TSR_TRY(const auto vocab, text::Vocab::load(file));
-        return grammar::TokenTrie::create(vocab);
+        TSR_TRY(const auto tokenizer, text::Tokenizer::load(file));
+        return grammar::TokenTrie::create(*tokenizer);
     }
     std::vector<grammar::TokenText> tokens;
     for (int byte = 0; byte < 256; byte++) tokens.push_back({std::string(1, static_cast<char>(byte))});

@@ -67,9 +67,16 @@ TEST(Regex, RefusalsNameThePosition) {
     }
 }
 
-TEST(Regex, EveryTruncationIsAcceptedOrRefused) {
-    const std::string pattern = "^(?:[a-f\\d]{2,3}|\\u00e9+?(?<n>x|y)*)$";
-    for (size_t n = 0; n <= pattern.size(); n++) (void)Grammar::from_regex(pattern.substr(0, n));
+TEST(Regex, EveryTruncationIsAcceptedOrRefusedInItsPlace) {
+    const std::string pattern = "^(?:[a-f\\d]{2,3}|\\u00e9+?(?<n>x|y)*|[^\\]é-ü]\\x{1F600}\\u{e9}\\/)$";
+    for (size_t n = 0; n < pattern.size(); n++) {
+        const auto grammar = Grammar::from_regex(pattern.substr(0, n));
+        if (grammar) continue;
+        const std::string& message = grammar.error().message;
+        EXPECT_TRUE(message.starts_with("regular expression: position ") ||
+                    message == "regular expression: the pattern is not valid UTF-8")
+            << n << ": " << message;
+    }
     EXPECT_TRUE(Grammar::from_regex(pattern).has_value());
 }
 

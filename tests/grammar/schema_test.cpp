@@ -1,4 +1,5 @@
 // JSON schema: the reference instances and refusals, error places, limits.
+#include <chrono>
 #include <map>
 
 #include "tests/grammar/support.h"
@@ -119,6 +120,46 @@ TEST(JsonSchema, Refusals) {
         n++;
     }
     std::printf("json-schema: %zu broken or unsatisfiable schemas refused\n", n);
+}
+
+TEST(JsonSchema, EveryTruncationIsRefused) {
+    const std::string schema =
+        R"({"$defs":{"n":{"type":["integer","null"],"minimum":-1.5e1}},"type":"object","properties":{"é\u00e9\n":)"
+        R"({"$ref":"#/$defs/n"},"b":{"pattern":"^[a-z]+$","maxLength":7},"c":{"enum":["x",1.0,true,[null]]}},)"
+        R"("required":["b"],"additionalProperties":{"not":{"type":["array","object"]}}})";
+    for (size_t n = 0; n < schema.size(); n++) {
+        const auto grammar = Grammar::from_json_schema(schema.substr(0, n));
+        ASSERT_FALSE(grammar.has_value()) << n;
+        EXPECT_TRUE(grammar.error().message.starts_with("JSON schema: ")) << grammar.error().message;
+    }
+    const auto grammar = Grammar::from_json_schema(schema);
+    EXPECT_TRUE(grammar.has_value()) << grammar.error().message;
+}
+
+/// 1000 properties on a vocabulary of all bytes and the keys' parts. 50 ms are asked of a vocabulary of 128k
+/// tokens on a quiet machine (grammar_bench measures it); the bound here leaves room for sanitizers.
+TEST(JsonSchema, FirstMaskOfManyKeysIsQuick) {
+    std::string properties, names;
+    std::vector<std::string> texts;
+    for (int i = 0; i < 1000; i++) {
+        const std::string name = strf("\"property_%04d\"", i);
+        properties += (i ? "," : "") + name + R"(:{"type":["string","integer"],"maxLength":40})";
+        names += (i ? "," : "") + name;
+        texts.push_back(name.substr(0, static_cast<size_t>(2 + i % 14)));
+    }
+    const auto trie = small_trie(texts);
+    for (const std::string& rest :
+         {R"(,"additionalProperties":false,"required":[)" + names + "]", std::string()}) {
+        const auto start = std::chrono::steady_clock::now();
+        const auto grammar =
+            Grammar::from_json_schema(R"({"type":"object","properties":{)" + properties + "}" + rest + "}");
+        ASSERT_TRUE(grammar.has_value()) << grammar.error().message;
+        auto matcher = matcher_for(*grammar, trie);
+        ASSERT_TRUE(matcher.accept_bytes("{\"").has_value());
+        EXPECT_TRUE(has(mask_of(matcher), 'p'));
+        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+        EXPECT_LT(taken.count(), 2.0);
+    }
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ class Forms(Case):
     def test_refusals_name_the_place(self):
         grammar = self.file("g.gbnf", 'root ::= "a"\nb ::= [x\n')
         self.refused(1, *self.RUN, "--grammar", f"@{grammar}", says=("--grammar", "line 2, column"))
-        self.refused(1, *self.RUN, "--grammar", 'root ::= root "a" | "b"', says=("--grammar", "left"))
+        self.refused(1, *self.RUN, "--grammar", 'root ::= root "a" | "b"', says=("--grammar", "line 1, column 1", "left recursive"))
         self.refused(1, *self.RUN, "--grammar", "@" + str(self.folder / "none"), says=("cannot open", "none"))
         self.refused(1, *self.RUN, "--regex", "a(?=b)", says=("--regex", "position"))
         self.refused(1, *self.RUN, "--json-schema", '{"properties": {"a": {"type": "string", "format": "regex"}}}',
