@@ -50,8 +50,9 @@ const std::vector<Setup>& setups() {
         alone("temperature", {{"temperature", "0.8"}}),
         alone("dynatemp", {{"temperature", "0.8"}, {"dynatemp_range", "0.5"}}),
         alone("adaptive_p", {{"adaptive_target", "0.3"}}),
-        alone("mirostat_1", {{"mirostat", "1"}}),
-        alone("mirostat_2", {{"mirostat", "2"}}),
+        // These rows hold less surprise than the default of tau, which the feedback would chase for ever.
+        alone("mirostat_1", {{"mirostat", "1"}, {"mirostat_tau", "2"}}),
+        alone("mirostat_2", {{"mirostat", "2"}, {"mirostat_tau", "2"}}),
     };
     return all;
 }

@@ -28,7 +28,7 @@ constexpr ParamInfo kParams[] = {
 
 // The shape of the preference: logit 5 on target, falling first with the square of the distance, counted in
 // widths of 0.3, then linearly.
-constexpr double kPeak = 5, kSharpness = 10, kWidth = 0.3;
+constexpr float kPeak = 5, kSharpness = 10, kWidth = 0.3f;
 
 class AdaptiveP final : public Sampler {
   public:
@@ -38,23 +38,17 @@ class AdaptiveP final : public Sampler {
     }
 
     void apply(Candidates& candidates, Context&) override {
-        const double target = std::clamp(2 * target_ - sum_ / weight_, 0.0, 1.0);
-        const auto total = static_cast<double>(candidates.weigh());
-        if (candidates.max_logit() == -INFINITY) return;
-        for (Candidate& c : candidates.entries()) {
-            if (c.logit == -INFINITY) continue;
-            const double p = static_cast<double>(c.weight) / total;
-            const double distance = std::abs(p - target) / kWidth;
-            original_[static_cast<size_t>(c.id)] = p;
-            c.logit = static_cast<float>(kPeak - kSharpness * distance * distance / (1 + distance));
-        }
-        candidates.logits_replaced();
+        const auto target = static_cast<float>(std::clamp(2 * target_ - sum_ / weight_, 0.0, 1.0));
+        candidates.replace(original_, [target](float p) {
+            const float distance = std::abs(p - target) * (1 / kWidth);
+            return kPeak - kSharpness * distance * distance / (1 + distance);
+        });
     }
 
     void drawn(const Context& context) override { id_ = context.all_masked ? -1 : context.id; }
     void accept(int32_t id) override {
         if (id == id_) {  // the prompt's tokens were not drawn
-            sum_ = original_[static_cast<size_t>(id)] + decay_ * sum_;
+            sum_ = static_cast<double>(original_[static_cast<size_t>(id)]) + decay_ * sum_;
             weight_ = 1 + decay_ * weight_;
         }
         id_ = -1;
@@ -70,9 +64,9 @@ class AdaptiveP final : public Sampler {
 
   private:
     double target_, decay_;
-    double sum_ = 0, weight_ = 0;   // of the probabilities drawn, the past decaying
-    std::vector<double> original_;  // [n_vocab] probabilities before they were changed, of the candidates
-    int32_t id_ = -1;               // drawn and not yet accepted
+    double sum_ = 0, weight_ = 0;  // of the probabilities drawn, the past decaying
+    std::vector<float> original_;  // [n_vocab] probabilities before they were changed, of the candidates
+    int32_t id_ = -1;              // drawn and not yet accepted
 };
 
 Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {

@@ -95,11 +95,6 @@ void Candidates::logits_changed() {
     weighed_ = false;
 }
 
-void Candidates::logits_replaced() {
-    origin_ = 0;
-    logits_changed();
-}
-
 void Candidates::sort() {
     list();
     if (order_ == Order::ByRank) return;
@@ -148,10 +143,8 @@ void Candidates::temper(double temperature) {
         weighed_ = false;
         return;
     }
-    for (Candidate& c : entries()) {
-        const double below = static_cast<double>(c.logit) - static_cast<double>(max);
-        c.logit = c.logit == max ? 0.0f : static_cast<float>(below / temperature);
-    }
+    const double inverse = 1 / temperature;
+    for (Candidate& c : entries()) c.logit = tempered(c.logit, max, max, inverse);
     logits_changed();
 }
 
@@ -161,12 +154,29 @@ uint64_t Candidates::weigh() {
         weighed_ = true;
         return row_.weigh(max);
     }
+    if (!weighed_) return weigh_list(max);
     uint64_t sum = 0;
-    for (Candidate& c : entries()) {
-        if (!weighed_) c.weight = weight_of(c.logit, max);
-        sum += c.weight;
-    }
+    for (const Candidate& c : entries()) sum += c.weight;
+    return sum;
+}
+
+uint64_t Candidates::weigh_list(float max) {
     weighed_ = true;
+    uint64_t sum = 0;
+    if (std::isinf(max)) {
+        for (Candidate& c : entries()) sum += c.weight = weight_of(c.logit, max);
+        return sum;
+    }
+    // The exponentials of many at once, side by side, are vector code.
+    constexpr size_t kAtOnce = 64;
+    for (size_t from = 0; from < size_; from += kAtOnce) {
+        const size_t n = std::min(kAtOnce, size_ - from);
+        Candidate* const some = &entries_[from];
+        float weights[kAtOnce] = {};
+        for (size_t i = 0; i < n; i++) weights[i] = some[i].logit - max;
+        for (float& weight : weights) weight = scaled_exp(weight);
+        for (size_t i = 0; i < n; i++) sum += some[i].weight = whole_part(weights[i]);
+    }
     return sum;
 }
 
@@ -176,8 +186,7 @@ Mass Candidates::mass() {
     Mass mass;
     mass.weight = weigh();
     if (std::isinf(max)) return mass;
-    for (const Candidate& c : entries())
-        mass.moment += fixed_moment(static_cast<double>(c.weight) + kRoundToWhole, c.logit, max);
+    for (const Candidate& c : entries()) mass.moment += whole_part(scaled_moment(c.logit, max));
     return mass;
 }
 
@@ -242,7 +251,8 @@ template <class Keep>
 void Candidates::gather(double least, Keep keep) {
     Candidate* out = entries_.data();
     row_.visit_blocks(least, [&](size_t id, float logit) {
-        if (keep(logit)) *out++ = {static_cast<int32_t>(id), logit, 0};
+        *out = {static_cast<int32_t>(id), logit, 0};  // kept or overwritten: there is no telling beforehand
+        out += keep(logit);
     });
     size_ = static_cast<size_t>(out - entries_.data());
     listed_ = true;
@@ -262,13 +272,14 @@ void Candidates::keep_if(Keep keep) {
 void Candidates::keep_top(size_t k) {
     TSR_CHECK(k >= 1);
     if (k >= size()) return;
-    if (!listed_) {
-        if (k <= row_.n_blocks()) {
-            const float bar = row_.reached_by(k);
-            gather(bar, [&](float logit) { return logit >= bar; });
-        } else {
-            list();
-        }
+    if (!listed_ && k <= row_.n_blocks()) {
+        const float bar = row_.reached_by(k);
+        gather(bar, [&](float logit) { return logit >= bar; });
+    } else if (!listed_) {
+        size_t n_equal = 0;
+        const float bar = row_.best(k, n_equal);
+        gather(bar,
+               [&](float logit) { return logit > bar || (logit == bar && n_equal > 0 && n_equal-- > 0); });
     }
     if (order_ != Order::ByRank && k < size_) {
         std::nth_element(entries_.data(), entries_.data() + (k - 1), entries_.data() + size_, ranks_before);
@@ -356,24 +367,20 @@ void Candidates::keep_typical(double p, size_t min_keep) {
 void Candidates::keep_nearest(double centre, uint64_t target, size_t min_keep) {
     const Nearness nearness{max_logit(), centre};
     min_keep = std::clamp<size_t>(min_keep, 1, size());
-    const auto weigh_list = [&] {
-        uint64_t sum = 0;
-        for (Candidate& c : entries()) sum += c.weight = weight_of(c.logit, nearness.max);
-        return sum;
-    };
     if (listed_) {
-        weigh_list();
+        weigh_list(nearness.max);
     } else {
         bool enough = false;
         for (const double radius : kRadii) {
             gather(static_cast<double>(nearness.max) - centre - radius,
                    [&](float logit) { return nearness.distance(logit) <= radius; });
-            enough = weigh_list() >= target && size_ >= min_keep;
+            enough = weigh_list(nearness.max) >= target && size_ >= min_keep;
             if (enough) break;
         }
         if (!enough) {
-            listed_ = false;  // the row is still whole
-            weigh_list();
+            listed_ = weighed_ = false;  // the row is still whole
+            list();
+            weigh_list(nearness.max);
         }
     }
     const auto before = [&](const Candidate& a, const Candidate& b) { return nearness.before(a, b); };

@@ -1,7 +1,9 @@
 #pragma once
 // The tokens still in the running, with their logits: what every sampler edits.
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -51,8 +53,6 @@ class Candidates {
     /// Whether the list lies best first, as sort() leaves it.
     bool sorted() const { return listed_ && order_ == Order::ByRank; }
     void logits_changed();
-    /// The same where all logits are new and none is less a constant any more.
-    void logits_replaced();
     void sort();
     void sort_by_id();
     /// Keeps the first n of the list, 1 <= n <= size().
@@ -71,12 +71,17 @@ class Candidates {
     /// matter. edit() still sees the quotient.
     void temper(double temperature);
 
+    /// new_logit(p), in float, for all that are not banned, where p is the probability of each; writes it to
+    /// p_of[id], n_vocab of them. Nothing where all are banned.
+    template <class NewLogit>
+    void replace(std::span<float> p_of, NewLogit new_logit);
+
     /// Makes the weights of all candidates valid, and returns their sum; the probability of one is weight /
-    /// sum, within n * 2^-40 of the exact softmax.
+    /// sum, within 4e-6 of itself and n * 2^-40 of the exact softmax.
     uint64_t weigh();
     /// The sum of weights, and of weights times distances from the best logit.
     Mass mass();
-    /// The entropy of the distribution in nats, within n * 2^-35.
+    /// The entropy of the distribution in nats, within 1e-5 and n * 2^-35.
     double entropy();
     Spread spread();
 
@@ -110,6 +115,7 @@ class Candidates {
     struct Nearness;
 
     void list();
+    uint64_t weigh_list(float max);
     template <class Keep>
     void gather(double least, Keep keep);
     template <class Keep>
@@ -147,6 +153,26 @@ void Candidates::edit(std::span<const int32_t> ids, NewLogit new_logit) {
         }
         for (size_t i = 0; i < size_; i++) positions_[static_cast<size_t>(entries_[i].id)] = 0;
     }
+    logits_changed();
+}
+
+template <class NewLogit>
+void Candidates::replace(std::span<float> p_of, NewLogit new_logit) {
+    const float max = max_logit();
+    if (max == -std::numeric_limits<float>::infinity()) return;
+    const auto total = static_cast<double>(weigh());
+    if (!listed_ && std::isfinite(max)) {
+        row_.replace(max, total, p_of, new_logit);
+    } else {
+        const auto inverse = static_cast<float>(1 / total);
+        for (Candidate& c : entries()) {
+            const float weight =
+                std::isfinite(max) ? scaled_exp(c.logit - max) : static_cast<float>(weight_of(c.logit, max));
+            const float p = p_of[static_cast<size_t>(c.id)] = weight * inverse;
+            if (c.logit != -std::numeric_limits<float>::infinity()) c.logit = new_logit(p);
+        }
+    }
+    origin_ = 0;
     logits_changed();
 }
 

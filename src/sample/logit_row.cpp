@@ -4,6 +4,8 @@
 #include "src/sample/logit_row.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -43,10 +45,23 @@ size_t copy_block(const float* from, float* to) {
     return static_cast<size_t>(n_nan);
 }
 
-uint64_t block_weight(const float* x, float max) {
+/// A sum over a block, rounded to whole each. The terms are computed first, in a loop of floats alone, since
+/// a loop of floats and integers of 64 bits does not become vector code.
+template <class Term>
+uint64_t sum_of_block(const float* x, Term term) {
+    float terms[kBlock];
+    for (size_t i = 0; i < kBlock; i++) terms[i] = term(x[i]);
     uint64_t sum = 0;
-    for (size_t i = 0; i < kBlock; i++) sum += fixed_weight(x[i], max);
-    return sum;
+    for (size_t i = 0; i < kBlock; i++) sum += shifted_bits(terms[i]);
+    return sum - kBlock * std::bit_cast<uint64_t>(kRoundToWhole);
+}
+
+uint64_t block_weight(const float* x, float max) {
+    return sum_of_block(x, [max](float logit) { return scaled_exp(logit - max); });
+}
+
+uint64_t block_moment(const float* x, float max) {
+    return sum_of_block(x, [max](float logit) { return scaled_moment(logit, max); });
 }
 
 }  // namespace
@@ -116,13 +131,34 @@ float LogitRow::reached_by(size_t k) {
     return first[k - 1];
 }
 
-void LogitRow::temper(float max, double temperature) {
-    const auto top = static_cast<double>(max);
-    for (size_t i = 0; i < n_blocks_ * kBlock; i++) {
-        const auto scaled = static_cast<float>((static_cast<double>(logits_[i]) - top) / temperature);
-        logits_[i] = logits_[i] == max ? 0.0f : scaled;
+float LogitRow::best(size_t k, size_t& n_equal) const {
+    // Bits that rise with the logit, found from the top in three passes of counting; both zeros are one.
+    const auto key_of = [](float x) {
+        const auto bits = std::bit_cast<uint32_t>(x + 0.0f);
+        return bits ^ (bits >> 31 ? 0xFFFFFFFFu : 0x80000000u);
+    };
+    uint32_t found = 0, known = 0;  // bits of the key, and which they are
+    n_equal = k;
+    constexpr struct { uint32_t shift, width; } kPasses[] = {{20, 12}, {8, 12}, {0, 8}};
+    for (const auto& [shift, width] : kPasses) {
+        std::array<uint32_t, 1u << 12> counts{};
+        const uint32_t mask = (1u << width) - 1;
+        for (size_t id = 0; id < n_; id++) {
+            const uint32_t key = key_of(logits_[id]);
+            if ((key & known) == found) counts[key >> shift & mask]++;
+        }
+        uint32_t part = mask;
+        while (counts[part] < n_equal) n_equal -= counts[part--];
+        found |= part << shift;
+        known |= mask << shift;
     }
-    for (size_t b = 0; b < n_blocks_; b++) find_best(b);
+    return std::bit_cast<float>(found >> 31 ? found ^ 0x80000000u : ~found);
+}
+
+void LogitRow::temper(float max, double temperature) {
+    const double top = max, inverse = 1 / temperature;
+    for (size_t i = 0; i < n_blocks_ * kBlock; i++) logits_[i] = tempered(logits_[i], max, top, inverse);
+    for (size_t b = 0; b < n_blocks_; b++) best_[b] = tempered(best_[b], max, top, inverse);
 }
 
 uint64_t LogitRow::weigh(float max) {
@@ -148,14 +184,8 @@ Mass LogitRow::mass(float max) const {
             for (size_t id = b * kBlock; id < end; id++) mass.weight += weight_of(logits_[id], max);
         } else if (weighs(best_[b], max)) {
             const float* const x = &logits_[b * kBlock];
-            uint64_t weight = 0, moment = 0;
-            for (size_t i = 0; i < kBlock; i++) {
-                const double shifted = shifted_weight(x[i], max);
-                weight += whole_part(shifted);
-                moment += fixed_moment(shifted, x[i], max);
-            }
-            mass.weight += weight;
-            mass.moment += moment;
+            mass.weight += block_weight(x, max);
+            mass.moment += block_moment(x, max);
         }
     }
     return mass;

@@ -4,8 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
+
+#include "src/sample/fixed_exp.h"
 
 namespace tessera::sample {
 
@@ -37,6 +40,13 @@ class LaneSum {
     std::array<double, kLanes> lanes_{};
 };
 
+/// A logit after division by a temperature: how far it then lies from the best one, `max`, which becomes 0.
+/// `top` is max, `inverse` of the temperature. Rises with the logit.
+inline float tempered(float logit, float max, double top, double inverse) {
+    const auto scaled = static_cast<float>((static_cast<double>(logit) - top) * inverse);
+    return logit == max ? 0.0f : scaled;
+}
+
 /// Not thread-safe. Memory is taken by reserve() alone.
 class LogitRow {
   public:
@@ -58,9 +68,29 @@ class LogitRow {
     /// A logit that at least k tokens reach, as high as the block maxima show; k is at most n_blocks().
     float reached_by(size_t k);
     size_t n_blocks() const { return n_blocks_; }
+    /// The k-th best logit, 1 <= k <= size(); n_equal of the k best equal it.
+    float best(size_t k, size_t& n_equal) const;
 
     /// (logit - max) / temperature for all, 0 for those that equal `max`, which is max() and not -inf.
     void temper(float max, double temperature);
+
+    /// Every logit that is not -inf becomes new_logit(p), and p_of[id] that p: its probability, for `max`,
+    /// which is finite, and the sum of weights `total`. p_of is [size()].
+    template <class NewLogit>
+    void replace(float max, double total, std::span<float> p_of, NewLogit new_logit) {
+        const auto inverse = static_cast<float>(1 / total);
+        const auto replace_one = [&](float logit, float& p) {
+            p = scaled_exp(logit - max) * inverse;
+            const float fresh = new_logit(p);
+            return logit == -std::numeric_limits<float>::infinity() ? logit : fresh;
+        };
+        const size_t n_whole = n_ / kBlock * kBlock;
+        for (size_t b = 0; b < n_whole; b += kBlock) {
+            for (size_t i = b; i < b + kBlock; i++) logits_[i] = replace_one(logits_[i], p_of[i]);
+        }
+        for (size_t i = n_whole; i < n_; i++) logits_[i] = replace_one(logits_[i], p_of[i]);
+        for (size_t b = 0; b < n_blocks_; b++) find_best(b);
+    }
 
     /// The sum of all weights; remembers those of the blocks, for pick().
     uint64_t weigh(float max);

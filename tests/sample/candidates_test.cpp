@@ -159,24 +159,57 @@ TEST(Candidates, KeepRelativeComparesWithTheBest) {
 }
 
 TEST(FixedExp, ErrorIsWithinItsStatement) {
-    double worst = 0;
-    for (double x = 0; x > -700; x -= 0.000737) {
-        const long double exact = std::exp(static_cast<long double>(x));
-        worst = std::max(worst, static_cast<double>(std::abs(exp_negative(x) - exact) / exact));
+    const auto one = static_cast<double>(kWeightOne);
+    double worst = 0, worst_of_likely = 0;
+    for (float x = 0; x >= -29.9f; x -= 0.0000173f) {
+        const double exact = one * std::exp(static_cast<double>(x));
+        const double error = std::abs(static_cast<double>(scaled_exp(x)) - exact) / exact;
+        worst = std::max(worst, error);
+        if (x >= -4) worst_of_likely = std::max(worst_of_likely, error);
+        const double rounded = std::abs(static_cast<double>(fixed_weight(x, 0)) - exact);
+        ASSERT_LT(rounded, 0.51 + 2e-6 * exact) << x;
     }
-    EXPECT_LT(worst, 4e-16);
-    EXPECT_EQ(exp_negative(0.0), 1.0);
+    EXPECT_LT(worst, 2e-6);
+    EXPECT_LT(worst_of_likely, 4e-7);
+    EXPECT_EQ(fixed_weight(7, 7), kWeightOne);
+    // Bits that must come out on every machine.
+    EXPECT_EQ(fixed_weight(-1, 0), 404487733248u);
+    EXPECT_EQ(fixed_weight(-11.7f, 3.3f), 336343u);
+    for (const float x : {-29.0f, -1e30f, -kInf}) EXPECT_EQ(fixed_weight(x, 0), 0u);
 }
 
-TEST(FixedExp, WeightsAreRoundedExponentials) {
+TEST(FixedExp, MomentsAreWeightsTimesDistances) {
     const auto one = static_cast<double>(kWeightOne);
     for (float x = 0; x > -40; x -= 0.0013f) {
-        EXPECT_NEAR(static_cast<double>(fixed_weight(x, 0)), std::exp(static_cast<double>(x)) * one,
-                    0.51 + 1e-15 * one);
+        const double distance = -static_cast<double>(x);
+        EXPECT_NEAR(static_cast<double>(scaled_moment(x, 0)), distance * std::exp(-distance) * one,
+                    20 + 1e-6 * one * distance * std::exp(-distance));
     }
-    // Bits that must come out on every machine.
-    EXPECT_EQ(fixed_weight(-1, 0), 404487723188u);
-    EXPECT_EQ(fixed_weight(-kInf, 0), 0u);
+    EXPECT_EQ(scaled_moment(-kInf, 0), 0.0f);
+}
+
+/// A row and a list of the same tokens must weigh the same: which of the two it is depends on the filters.
+TEST(FixedExp, RowsAndListsWeighTheSame) {
+    for (const auto& logits : hard_rows(5000)) {
+        Candidates row = load(logits), list = load(logits);
+        list.entries();
+        EXPECT_EQ(row.weigh(), list.weigh());
+        const Mass a = row.mass(), b = list.mass();
+        EXPECT_EQ(a.weight, b.weight);
+        EXPECT_EQ(a.moment, b.moment);
+        std::vector<float> p_row(5000), p_list(5000);
+        const auto preferred = [](float p) { return 1 - std::abs(p - 0.25f); };
+        row.replace(p_row, preferred);
+        list.replace(p_list, preferred);
+        row.temper(0.7);
+        list.temper(0.7);
+        EXPECT_EQ(row.weigh(), list.weigh());
+        EXPECT_EQ(p_row, p_list);
+        for (size_t i = 0; i < logits.size(); i++) {
+            ASSERT_EQ(row.entries()[i].logit, list.entries()[i].logit);
+            ASSERT_EQ(row.entries()[i].weight, list.entries()[i].weight);
+        }
+    }
 }
 
 TEST(Candidates, InfinitelyLikelyOnesShare) {
