@@ -9,6 +9,7 @@
 
 #include "common/expected.h"
 #include "ggml-like/gguf/file.h"
+#include "src/text/space_symbol.h"
 #include "src/text/vocab.h"
 
 namespace tessera::text {
@@ -26,6 +27,19 @@ class Scheme {
 
     /// Appends the bytes that a Normal or Unused token stands for inside running text.
     virtual void append_bytes(int32_t id, std::string& out) const = 0;
+};
+
+/// Schemes in whose vocabularies U+2581 stands for a space.
+class SpaceSymbolScheme : public Scheme {
+  public:
+    void append_bytes(int32_t id, std::string& out) const override {
+        append_with_spaces(vocab_.text(id), out);
+    }
+
+  protected:
+    explicit SpaceSymbolScheme(const Vocab& vocab) : vocab_(vocab) {}
+
+    const Vocab& vocab_;
 };
 
 /// SentencePiece BPE with byte fallback: `tokenizer.ggml.model` "llama".

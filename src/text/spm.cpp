@@ -27,18 +27,14 @@ constexpr size_t kMaxPieceBytes = 4096;             // longer pieces do not coun
 constexpr size_t kMaxUnusedWork = size_t{1} << 26;  // bytes looked at before Unused pieces count as formable
 constexpr size_t kKeepSymbols = size_t{1} << 16;
 
-class SpmScheme final : public Scheme {
+class SpmScheme final : public SpaceSymbolScheme {
   public:
-    explicit SpmScheme(const Vocab& vocab) : vocab_(vocab) { byte_ids_.fill(kNoToken); }
+    explicit SpmScheme(const Vocab& vocab) : SpaceSymbolScheme(vocab) { byte_ids_.fill(kNoToken); }
 
     Result<void> load();
 
     Result<void> encode_fragment(std::string_view text, bool at_boundary,
                                  std::vector<int32_t>& ids) const override;
-
-    void append_bytes(int32_t id, std::string& out) const override {
-        append_with_spaces(vocab_.text(id), out);
-    }
 
   private:
     /// How an Unused piece came about last, by its id: its left part's length in bytes.
@@ -62,7 +58,6 @@ class SpmScheme final : public Scheme {
     void append_piece(std::string_view piece, const Scratch& scratch, std::vector<int32_t>& ids) const;
     void append_bytes_of(std::string_view text, size_t first, std::vector<int32_t>& ids) const;
 
-    const Vocab& vocab_;
     TextIndex pieces_;                   // the Normal and Unused ones, each text once
     std::vector<uint32_t> orders_;       // of each token: the better its score, the lower
     std::array<int32_t, 256> byte_ids_;  // the token of each byte, or what stands for it

@@ -13,7 +13,6 @@
 #include "common/strings.h"
 #include "common/utf8.h"
 #include "src/text/scheme.h"
-#include "src/text/space_symbol.h"
 #include "src/text/text_index.h"
 
 namespace tessera::text {
@@ -131,25 +130,20 @@ Result<void> guarded(const char* what, Fn&& fn) {
     }
 }
 
-class UnigramScheme final : public Scheme {
+class UnigramScheme final : public SpaceSymbolScheme {
   public:
-    explicit UnigramScheme(const Vocab& vocab) : vocab_(vocab) {}
+    explicit UnigramScheme(const Vocab& vocab) : SpaceSymbolScheme(vocab) {}
 
     Result<void> load(const gguf::File& file);
 
     Result<void> encode_fragment(std::string_view text, bool at_boundary,
                                  std::vector<int32_t>& ids) const override;
 
-    void append_bytes(int32_t id, std::string& out) const override {
-        append_with_spaces(vocab_.text(id), out);
-    }
-
   private:
     Result<std::string> serialize(std::string_view map);
     void append_piece(ProtoWriter& model, std::string_view text, int32_t id, TokenType type);
     int32_t unknown_token() const;
 
-    const Vocab& vocab_;
     sentencepiece::SentencePieceProcessor processor_;
     std::vector<int32_t> ids_;  // of the library's pieces
     int32_t unknown_ = kNoToken;

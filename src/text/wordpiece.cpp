@@ -16,18 +16,14 @@ namespace {
 constexpr size_t kMaxWordCharacters = 100;  // a longer word is unknown
 constexpr uint32_t kReplacement = 0xFFFD;
 
-class WordPieceScheme final : public Scheme {
+class WordPieceScheme final : public SpaceSymbolScheme {
   public:
-    explicit WordPieceScheme(const Vocab& vocab) : vocab_(vocab) {}
+    explicit WordPieceScheme(const Vocab& vocab) : SpaceSymbolScheme(vocab) {}
 
     Result<void> load(const gguf::File& file);
 
     Result<void> encode_fragment(std::string_view text, bool at_boundary,
                                  std::vector<int32_t>& ids) const override;
-
-    void append_bytes(int32_t id, std::string& out) const override {
-        append_with_spaces(vocab_.text(id), out);
-    }
 
   private:
     /// A word while it is read, with U+2581 in front.
@@ -40,7 +36,6 @@ class WordPieceScheme final : public Scheme {
     void finish(Word& word, std::vector<int32_t>& ids) const;
     void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
 
-    const Vocab& vocab_;
     TextIndex pieces_;
     size_t max_piece_bytes_ = 0;
     bool lowers_ = true, strips_ = true;

@@ -2,10 +2,12 @@
 // ambiguity.
 #include "src/grammar/matcher.h"
 
+#include <algorithm>
 #include <bit>
 #include <random>
 #include <thread>
 
+#include "ggml-like/gguf/file.h"
 #include "tests/grammar/support.h"
 
 namespace tessera::test {
@@ -125,6 +127,43 @@ void check_walk(Matcher& matcher, std::mt19937& random, size_t max_steps) {
         ASSERT_TRUE(matcher.accept(token).has_value());
     }
 }
+
+std::string dashed(std::string name) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    return name;
+}
+
+class OfVocabulary : public testing::TestWithParam<const char*> {};
+
+/// Every kind of vocabulary spells its tokens in its own way; to a grammar they are what they print.
+TEST_P(OfVocabulary, TokensStandForWhatTheyPrint) {
+    const std::string path = "data/vocab/ggml-vocab-" + dashed(GetParam()) + ".gguf";
+    TSR_NEED_SHARED(path);
+    const auto file = gguf::File::open(shared(path));
+    ASSERT_TRUE(file.has_value()) << file.error().message;
+    const auto loaded = text::Tokenizer::load(*file);
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+    const text::Tokenizer& tokenizer = **loaded;
+    const auto trie = grammar::TokenTrie::create(tokenizer);
+    ASSERT_TRUE(trie.has_value()) << trie.error().message;
+    size_t n_text = 0;
+    for (int32_t id = 0; id < tokenizer.vocab().size(); id++) {
+        const bool is_special = tokenizer.vocab().is_hidden(id) || tokenizer.vocab().is_end(id);
+        if ((*trie)->kind(id) != grammar::TokenText::Kind::Text) continue;
+        EXPECT_FALSE(is_special) << id;
+        EXPECT_EQ((*trie)->bytes(id), tokenizer.token_bytes(id)) << id;
+        n_text++;
+    }
+    EXPECT_GT(n_text, 20'000u);
+    const auto ids = tokenizer.encode(" the cat, naïve", {.add_special = false});
+    ASSERT_TRUE(ids.has_value());
+    auto matcher = matcher_for(*Grammar::from_regex(" ?[a-zï, ]+"), *trie);
+    for (const int32_t id : *ids) EXPECT_TRUE(matcher.accept(id).has_value()) << id;
+    EXPECT_TRUE(matcher.is_accepting());
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, OfVocabulary, testing::Values("gpt_2", "llama_spm", "bert_bge"),
+                         [](const auto& row) { return std::string(row.param); });
 
 TEST(Mask, EqualsTryingEveryTokenOnReferenceGrammars) {
     TSR_NEED_SHARED("golden/gbnf/grammars.json");

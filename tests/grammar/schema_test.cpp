@@ -1,7 +1,9 @@
 // JSON schema: the reference instances and refusals, error places, limits.
 #include <chrono>
 #include <map>
+#include <sstream>
 
+#include "src/grammar/schema.h"
 #include "tests/grammar/support.h"
 
 namespace tessera::test {
@@ -120,6 +122,29 @@ TEST(JsonSchema, Refusals) {
         n++;
     }
     std::printf("json-schema: %zu broken or unsatisfiable schemas refused\n", n);
+}
+
+/// The table in the documentation and the one that the reader works by hold the same keywords.
+TEST(JsonSchema, DocumentedKeywordsAreThoseThatAreRead) {
+    const std::string page = read_file(std::string(TSR_SOURCE_DIR) + "/docs/structured-output.md");
+    const std::string table =
+        page.substr(page.find("| keyword |"), page.find("| anything else") - page.find("| keyword |"));
+    std::map<std::string, std::string> meanings;  // of each name in the first column
+    std::istringstream rows(table);
+    for (std::string row; std::getline(rows, row);) {
+        const size_t middle = row.find(" | ", 1);
+        for (size_t at = row.find('`'); at < middle; at = row.find('`', row.find('`', at + 1) + 1))
+            meanings[row.substr(at + 1, row.find('`', at + 1) - at - 1)] += row.substr(middle);
+    }
+    meanings.erase("x-...");
+    EXPECT_EQ(meanings.size(), grammar::schema_keywords().size());
+    for (const grammar::SchemaKeyword& keyword : grammar::schema_keywords()) {
+        const std::string& meaning = meanings[std::string(keyword.name)];
+        EXPECT_NE(meaning, "") << keyword.name << " is not documented";
+        const bool enforced = meaning.find("enforced") != meaning.npos;
+        if (keyword.name.starts_with('$')) continue;  // references, which have a row of their own
+        EXPECT_EQ(enforced, keyword.use == grammar::SchemaKeyword::Use::Enforced) << keyword.name;
+    }
 }
 
 TEST(JsonSchema, EveryTruncationIsRefused) {
