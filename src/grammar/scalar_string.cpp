@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxProductStates = 60'000;
 constexpr size_t kMaxByteStates = 600'000;
+constexpr size_t kMaxStatesInAll = 200'000;  // of one schema: two seconds
 
 const char* short_escape(uint32_t c) {
     switch (c) {
@@ -40,6 +41,31 @@ const char* short_escape(uint32_t c) {
 }
 
 bool needs_escape(uint32_t c) { return c < 0x20 || c == '"' || c == '\\'; }
+
+/// Takes out edges from where nothing is accepted any more; all states where that holds of the start.
+template <class Dfa>
+void drop_dead_ends(Dfa& dfa) {
+    std::vector<std::vector<uint32_t>> sources(dfa.states.size());
+    std::vector<bool> live(dfa.states.size());
+    std::vector<uint32_t> work;
+    for (uint32_t i = 0; i < dfa.states.size(); i++) {
+        for (const auto& edge : dfa.states[i].edges) sources[static_cast<size_t>(edge.to)].push_back(i);
+        if (dfa.states[i].accept) work.push_back(i);
+    }
+    while (!work.empty()) {
+        const uint32_t state = work.back();
+        work.pop_back();
+        if (live[state]) continue;
+        live[state] = true;
+        work.insert(work.end(), sources[state].begin(), sources[state].end());
+    }
+    if (dfa.states.empty() || !live[0]) {
+        dfa.states.clear();
+        return;
+    }
+    for (auto& state : dfa.states)
+        std::erase_if(state.edges, [&](const auto& edge) { return !live[static_cast<size_t>(edge.to)]; });
+}
 
 /// Code point edges as bytes of a JSON string.
 class JsonSpeller {
@@ -160,28 +186,7 @@ class JsonSpeller {
 
 }  // namespace
 
-void trim(ByteDfa& dfa) {
-    std::vector<std::vector<uint32_t>> sources(dfa.states.size());
-    std::vector<bool> live(dfa.states.size());
-    std::vector<uint32_t> work;
-    for (uint32_t i = 0; i < dfa.states.size(); i++) {
-        for (const ByteDfa::Edge& edge : dfa.states[i].edges) sources[edge.to].push_back(i);
-        if (dfa.states[i].accept) work.push_back(i);
-    }
-    while (!work.empty()) {
-        const uint32_t state = work.back();
-        work.pop_back();
-        if (live[state]) continue;
-        live[state] = true;
-        work.insert(work.end(), sources[state].begin(), sources[state].end());
-    }
-    if (dfa.states.empty() || !live[0]) {
-        dfa.states.clear();
-        return;
-    }
-    for (ByteDfa::State& state : dfa.states)
-        std::erase_if(state.edges, [&](const ByteDfa::Edge& edge) { return !live[edge.to]; });
-}
+void trim(ByteDfa& dfa) { drop_dead_ends(dfa); }
 
 std::string quote_json(std::string_view text) {
     std::string out = "\"";
@@ -197,6 +202,13 @@ std::string quote_json(std::string_view text) {
     return out + '"';
 }
 
+Result<void> StringLanguage::charge(size_t n_states) {
+    n_states_ += n_states;
+    if (n_states_ <= kMaxStatesInAll) return {};
+    return fail(ErrorCode::Unsupported,
+                "the patterns, formats and lengths of this schema need too many states");
+}
+
 FormulaId StringLanguage::add(Atom atom) {
     atoms_.push_back(std::move(atom));
     return formulas_->atom(static_cast<uint32_t>(atoms_.size() - 1));
@@ -207,6 +219,7 @@ Result<FormulaId> StringLanguage::pattern(const std::string& regex) {
     Program scratch;
     TSR_TRY(const ExprId expr, parse_regex(regex, RegexUse::Search, scratch));
     TSR_TRY(CharDfa dfa, search_dfa(scratch, expr));
+    TSR_TRY_VOID(charge(dfa.states.size()));
     const bool everything = dfa.states.size() == 1 && dfa.states[0].accept &&
                             dfa.states[0].edges.size() == 1 && dfa.states[0].edges[0].lo == 0 &&
                             dfa.states[0].edges[0].hi == kMaxCodePoint;
@@ -310,7 +323,7 @@ ExprId StringLanguage::any(Program& program) {
     return *any_;
 }
 
-Result<CharDfa> StringLanguage::product(FormulaId f) const {
+Result<CharDfa> StringLanguage::product(FormulaId f) {
     std::vector<uint32_t> atoms;
     formulas_->collect_atoms(f, atoms);
     using State = std::vector<int32_t>;
@@ -364,6 +377,8 @@ Result<CharDfa> StringLanguage::product(FormulaId f) const {
                 edges.push_back({cuts[c], cuts[c + 1] - 1, to});
         }
     }
+    TSR_TRY_VOID(charge(states.size()));
+    drop_dead_ends(out);  // before every way to spell what leads there is written out
     return out;
 }
 
@@ -378,6 +393,7 @@ Result<ExprId> StringLanguage::emit(FormulaId f, Program& program) {
     } else {
         TSR_TRY(dfa, product(f));
     }
+    if (dfa.states.empty()) return program.never();
     TSR_TRY(ByteDfa bytes, JsonSpeller().run(dfa));
     return bytes.states.empty() ? program.never() : program.dfa(std::move(bytes));
 }

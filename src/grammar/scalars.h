@@ -63,13 +63,16 @@ class StringLanguage {
     bool only_length(FormulaId f, Bounds& bounds) const;
     ExprId emit_length(const Bounds& bounds, Program& program);
     ExprId any_char(Program& program);
-    Result<CharDfa> product(FormulaId f) const;
+    Result<CharDfa> product(FormulaId f);
+    /// Counts the states of one more automaton; fails where all of them together are too many.
+    Result<void> charge(size_t n_states);
 
     Formulas* formulas_;
     std::vector<Atom> atoms_;
     std::map<std::string, FormulaId> patterns_;
     std::map<uint32_t, FormulaId> lengths_;
     std::optional<ExprId> any_, any_char_;
+    size_t n_states_ = 0;
 };
 
 /// Formulas about numbers.

@@ -147,6 +147,20 @@ TEST(JsonSchema, DocumentedKeywordsAreThoseThatAreRead) {
     }
 }
 
+/// Each format with a length of its own becomes an automaton of its own: there is an end to them.
+TEST(JsonSchema, CostlyStringsTogetherAreRefused) {
+    std::string properties;
+    for (int i = 0; i < 400; i++)
+        properties +=
+            strf(R"(%s"p%d":{"type":"string","format":"hostname","maxLength":%d})", i ? "," : "", i, i + 1);
+    const auto start = std::chrono::steady_clock::now();
+    const auto grammar = Grammar::from_json_schema(R"({"type":"object","properties":{)" + properties + "}}");
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    ASSERT_FALSE(grammar.has_value());
+    EXPECT_NE(grammar.error().message.find("too many states"), std::string::npos) << grammar.error().message;
+    EXPECT_LT(taken.count(), 60);  // some seconds; sanitizers take ten times as long
+}
+
 TEST(JsonSchema, EveryTruncationIsRefused) {
     const std::string schema =
         R"({"$defs":{"n":{"type":["integer","null"],"minimum":-1.5e1}},"type":"object","properties":{"é\u00e9\n":)"
