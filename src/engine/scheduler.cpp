@@ -29,35 +29,45 @@ void insert_by_rank(std::deque<std::unique_ptr<Completion>>& queue, std::unique_
 
 }  // namespace
 
+Result<CachePlan> plan_shared_cache(const Model& model, const EngineOptions& options) {
+    TSR_TRY_VOID(check_range("running completions", options.max_running, 1, 256));
+    TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
+    const SessionOptions one{.n_ctx = options.n_ctx, .k_type = options.k_type, .v_type = options.v_type};
+    TSR_TRY(CachePlan plan, plan_cache(model, one));
+    const Hparams& h = model.hparams();
+    std::vector<int64_t> windows;
+    for (const LayerHparams& layer : h.layers)
+        windows.push_back(layer.window < plan.n_ctx ? layer.window : 0);
+    plan.layout =
+        kv::Layout::create(windows, options.n_batch, h.n_head_kv, h.head_dim, options.k_type, options.v_type);
+    const int64_t n_least = plan.layout.pages_of(plan.n_ctx);
+    plan.n_pages = n_least * options.max_running;
+    if (options.kv_bytes == 0) return plan;
+    plan.n_pages = static_cast<int64_t>(options.kv_bytes / plan.layout.page_bytes);
+    if (plan.n_pages >= n_least) return plan;
+    return fail(ErrorCode::InvalidArgument,
+                "KV cache: expected at least %zu bytes for one context of %lld, found %llu",
+                static_cast<size_t>(n_least) * plan.layout.page_bytes, static_cast<long long>(plan.n_ctx),
+                static_cast<unsigned long long>(options.kv_bytes));
+}
+
 Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const text::Tokenizer> tokenizer,
                                                      ThreadPool& pool, const EngineOptions& options) {
-    TSR_TRY_VOID(check_range("running completions", options.max_running, 1, 256));
-    TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
+    TSR_TRY(CachePlan plan, plan_shared_cache(*model, options));
     std::unique_ptr<Scheduler> out(new Scheduler());
-    const SessionOptions one{.n_ctx = options.n_ctx, .k_type = options.k_type, .v_type = options.v_type};
-    TSR_TRY(const CachePlan plan, plan_cache(*model, one));
     out->n_ctx_ = plan.n_ctx;
-    int64_t n_pages = plan.n_pages * options.max_running;
-    if (options.kv_bytes > 0) {
-        n_pages = static_cast<int64_t>(options.kv_bytes / plan.layout.page_bytes);
-        if (n_pages < plan.n_pages)
-            return fail(ErrorCode::InvalidArgument,
-                        "KV cache: expected at least %zu bytes for one context of %lld, found %llu",
-                        static_cast<size_t>(plan.n_pages) * plan.layout.page_bytes,
-                        static_cast<long long>(plan.n_ctx),
-                        static_cast<unsigned long long>(options.kv_bytes));
-    }
     out->max_running_ = options.max_running;
     out->n_batch_ = options.n_batch;
     TSR_TRY(out->backend_, create_backend(*model, pool, options.n_batch));
     TSR_TRY(out->activations_, Activations::create(*model, options.n_batch, options.max_running));
-    TSR_TRY(kv::PagePool pages, kv::PagePool::create(plan.layout, n_pages));
+    const auto n_planes = static_cast<size_t>(plan.layout.n_planes);
+    TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), plan.n_pages));
     out->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
     out->tree_ = std::make_unique<kv::PrefixTree>(*out->pages_);
     const auto n_running = static_cast<size_t>(options.max_running);
     out->rows_.reserve(n_running);
-    out->segments_.reserve(n_running);
+    out->segments_.reserve(n_running * n_planes);
     out->outputs_.reserve(n_running);
     out->drawing_.reserve(n_running);
     out->tokens_.reserve(static_cast<size_t>(options.n_batch));
@@ -180,7 +190,7 @@ void Scheduler::preempt(size_t index) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_table());
+    tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_tables());
     sequence.truncate(0);
     one->preempted();
     ++stats_.n_preemptions;
@@ -235,17 +245,25 @@ bool Scheduler::compute() {
         const auto row0 = static_cast<int64_t>(tokens_.size());
         kv::Sequence& sequence = row.completion->sequence();
         tokens_.insert(tokens_.end(), pending.begin(), pending.begin() + row.n_tok);
-        segments_.push_back({sequence.pages(), row0, row.n_tok, sequence.n_tok()});
+        segments_.push_back({nullptr, row0, row.n_tok, sequence.n_tok()});
         n_decoding += row.completion->decoding();
         if (row.n_tok < static_cast<int64_t>(pending.size())) continue;
         outputs_.push_back(static_cast<int32_t>(row0 + row.n_tok - 1));
         drawing_.push_back(row.completion);
     }
+    // The same rows for each plane, in that plane's pages.
+    const kv::Layout& layout = pages_->layout();
+    for (int32_t plane = 0; plane < layout.n_planes; ++plane)
+        for (size_t i = 0; i < rows_.size(); ++i) {
+            if (plane > 0) segments_.push_back(segments_[i]);
+            segments_[static_cast<size_t>(plane) * rows_.size() + i].pages =
+                rows_[i].completion->sequence().pages(plane);
+        }
     const auto n_tok = static_cast<int64_t>(tokens_.size());
     control_->n_tok.store(n_tok);
     pool_->set_abort_flag(&control_->abort);
     const double start = steady_seconds();
-    forward(*backend_, *model_, pages_->layout(), {tokens_, segments_, outputs_, n_ctx_}, activations_);
+    forward(*backend_, *model_, layout, {tokens_, segments_, outputs_, n_ctx_}, activations_);
     const double seconds = steady_seconds() - start;
     pool_->set_abort_flag(nullptr);
     control_->n_tok.store(0);
@@ -268,7 +286,8 @@ bool Scheduler::compute() {
         if (read || n_whole > n_before)
             tree_->insert(
                 row.completion->tokens().first(static_cast<size_t>(read ? sequence.n_tok() : n_whole)),
-                sequence.page_table());
+                sequence.page_tables(), read);
+        sequence.forget_unseen();
     }
     return true;
 }
@@ -278,7 +297,7 @@ void Scheduler::retire(size_t index, Finish why) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_table());
+    tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_tables());
     sequence.truncate(0);
     one->finish(why);
 }

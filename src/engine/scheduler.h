@@ -44,6 +44,10 @@ struct PassControl {
     }
 };
 
+/// The cache that completions share. Layers that see a window keep no more than that, so one completion takes
+/// fewer pages than a session. Errors: options out of range, or kv_bytes below what one context takes.
+Result<CachePlan> plan_shared_cache(const Model& model, const EngineOptions& options);
+
 class Scheduler {
   public:
     /// `pool` outlives this. Errors: options out of range, no memory for a named buffer.
@@ -107,7 +111,7 @@ class Scheduler {
     };
     std::vector<Row> rows_;
     std::vector<int32_t> tokens_, outputs_;
-    std::vector<Segment> segments_;
+    std::vector<Segment> segments_;     // [n_planes, rows]
     std::vector<Completion*> drawing_;  // completion of each output row
 };
 

@@ -26,11 +26,12 @@ void add_part(Backend& be, const Model& m, const Act& y, const Weight& w, const 
 }
 
 /// Keys and values of all tokens into the cache, and their queries: q <- rope(Wq norm(x)).
-void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv, const Batch& b, Activations& a) {
+void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv,
+               std::span<const Segment> segments, int64_t n_tok, Activations& a) {
     const Hparams& h = m.hparams();
     const LayerWeights& w = m.weights().layers[layer];
     const LayerRope rope = h.layers[layer].rope;
-    part_input(be, m, w.attn_norm, static_cast<int64_t>(b.tokens.size()), a);
+    part_input(be, m, w.attn_norm, n_tok, a);
     be.qkv(a.h,
            {.wq = w.wq,
             .wk = w.wk,
@@ -48,7 +49,7 @@ void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv, con
             .growth = h.growth,
             .kv = kv,
             .k_rows = &a.k_rows},
-           b.segments, a.q);
+           segments, a.q);
 }
 
 /// x <- x + Wdown (act(Wgate norm(x)) * (Wup norm(x)))
@@ -75,10 +76,11 @@ void moe_block(Backend& be, const Model& m, const LayerWeights& w, int64_t n_tok
 }
 
 /// The rows whose logits are wanted, as segments of one token each.
-std::span<const Segment> wanted_segments(const Batch& b, Activations& a) {
+std::span<const Segment> wanted_segments(std::span<const Segment> segments, std::span<const int32_t> outputs,
+                                         Activations& a) {
     a.wanted.clear();
-    const Segment* segment = b.segments.data();
-    for (const int32_t row : b.outputs) {
+    const Segment* segment = segments.data();
+    for (const int32_t row : outputs) {
         while (row >= segment->row0 + segment->n_tok) ++segment;
         a.wanted.push_back({segment->pages, row, 1, segment->pos0 + (row - segment->row0)});
     }
@@ -92,24 +94,27 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
     const Weights& w = m.weights();
     int64_t n_tok = static_cast<int64_t>(b.tokens.size());
     const int64_t n_out = static_cast<int64_t>(b.outputs.size());
+    const size_t n_segments = b.segments.size() / static_cast<size_t>(kv.n_planes);
     be.embed(w.token_embd, b.tokens, h.embd_scale, a.x);
-    be.rope_angles(m.rope(b.n_ctx), b.segments, a.angles);
-    if (h.local_rope.n_rot > 0) be.rope_angles(m.local_rope(), b.segments, a.local_angles);
+    be.rope_angles(m.rope(b.n_ctx), b.segments.first(n_segments), a.angles);
+    if (h.local_rope.n_rot > 0) be.rope_angles(m.local_rope(), b.segments.first(n_segments), a.local_angles);
     for (size_t i = 0; i < w.layers.size(); ++i) {
         const LayerWeights& layer = w.layers[i];
+        const auto segments =
+            b.segments.subspan(static_cast<size_t>(kv.plane_of[i]) * n_segments, n_segments);
         const AttendArgs attend{.kv = kv.layers[i],
                                 .n_head = h.n_head,
                                 .scale = h.attn_scale,
                                 .softcap = h.attn_softcap,
                                 .window = h.layers[i].window,
                                 .sinks = layer.sinks};
-        qkv_block(be, m, i, kv.layers[i], b, a);
+        qkv_block(be, m, i, kv.layers[i], segments, n_tok, a);
         if (i + 1 < w.layers.size() || n_out == n_tok) {
-            be.attend(a.q, attend, b.segments, a.attn);
+            be.attend(a.q, attend, segments, a.attn);
         } else {
             // Behind the last layer's keys and values only the wanted rows go on.
             if (n_out == 0) return;
-            be.attend(a.q, attend, wanted_segments(b, a), a.attn);
+            be.attend(a.q, attend, wanted_segments(segments, b.outputs, a), a.attn);
             be.keep_rows(b.outputs, a.attn);
             be.keep_rows(b.outputs, a.x);
             n_tok = n_out;

@@ -9,9 +9,10 @@ namespace tessera {
 
 /// What one pass computes. Tokens of several sequences may stand side by side, a segment each.
 struct Batch {
-    std::span<const int32_t> tokens;    // [n_tok], each in [0, n_vocab); n_tok <= activations.max_tok
-    std::span<const Segment> segments;  // cover the rows 0 .. n_tok in order
-    std::span<const int32_t> outputs;   // rows whose logits are wanted, rising; at most activations.max_out
+    std::span<const int32_t> tokens;  // [n_tok], each in [0, n_vocab); n_tok <= activations.max_tok
+    std::span<const Segment>
+        segments;                      // cover the rows 0 .. n_tok in order, once for each plane of the cache
+    std::span<const int32_t> outputs;  // rows whose logits are wanted, rising; at most activations.max_out
     int64_t n_ctx = 0;  // positions that the sequences may reach, the same in all their passes (Model::rope)
     Act* hidden = nullptr;  // where set, the normed rows of `outputs` go here and no logits are computed
 };

@@ -1,22 +1,46 @@
 // The page pool. Pages are handed out lowest address first, so that a short session touches little memory.
 #include "src/kv/page_pool.h"
 
+#include <numeric>
 #include <utility>
 
 namespace tessera::kv {
 
 Layout Layout::create(int64_t n_layer, int64_t n_head_kv, int64_t head_dim, Type k_type, Type v_type) {
-    Layout layout;
+    const std::vector<int64_t> windows(static_cast<size_t>(n_layer));
+    return create(windows, 1, n_head_kv, head_dim, k_type, v_type);
+}
+
+Layout Layout::create(std::span<const int64_t> windows, int64_t max_pass, int64_t n_head_kv, int64_t head_dim,
+                      Type k_type, Type v_type) {
     const auto bytes = [&](Type type) {
         return Arena::padded(static_cast<size_t>(n_head_kv * kKvPage * type_info(type).row_bytes(head_dim)));
     };
-    for (int64_t i = 0; i < n_layer; ++i) {
-        KvLayer layer{k_type, v_type, layout.page_bytes, 0, n_head_kv, head_dim};
+    const auto n_layer = static_cast<int64_t>(windows.size());
+    const int64_t n_whole = std::count(windows.begin(), windows.end(), 0);
+    const int64_t plane_layers = std::gcd(n_whole, n_layer - n_whole);
+    Layout layout;
+    layout.n_planes = static_cast<int32_t>(n_layer / plane_layers);
+    layout.n_whole_planes = static_cast<int32_t>(n_whole / plane_layers);
+    int64_t next[] = {0, n_whole};  // of those without and with a window
+    for (const int64_t window : windows) {
+        const int64_t at = next[window > 0]++;
+        const auto slot = static_cast<size_t>(at % plane_layers);
+        KvLayer layer{k_type, v_type, slot * (bytes(k_type) + bytes(v_type)), 0, n_head_kv, head_dim};
         layer.v_offset = layer.k_offset + bytes(k_type);
-        layout.page_bytes = layer.v_offset + bytes(v_type);
         layout.layers.push_back(layer);
+        layout.plane_of.push_back(static_cast<int32_t>(at / plane_layers));
+        layout.window = std::max(layout.window, window);
     }
+    layout.page_bytes = static_cast<size_t>(plane_layers) * (bytes(k_type) + bytes(v_type));
+    // What a pass sees and writes may begin anywhere in a block; a block more stays for who goes back a bit.
+    if (layout.window > 0) layout.window_blocks = blocks_of(layout.window + max_pass) + 2;
     return layout;
+}
+
+int64_t Layout::pages_of(int64_t n_tok) const {
+    const int64_t n_blocks = blocks_of(n_tok);
+    return n_whole_planes * n_blocks + n_window_planes() * std::min(n_blocks, window_blocks);
 }
 
 Result<PagePool> PagePool::create(Layout layout, int64_t n_pages) {

@@ -1,5 +1,6 @@
-// The tree. A node is a page; its tokens are kKvPage, or fewer in a leaf. Children lie in lexicographic order
-// of their tokens, so that the one with the longest common beginning is next to where a text would stand.
+// The tree. A node is a block; its tokens are kKvPage, or fewer in a leaf. Children lie in lexicographic
+// order of their tokens, so that the one with the longest common beginning is next to where a text would
+// stand.
 #include "src/kv/prefix_tree.h"
 
 #include <algorithm>
@@ -8,10 +9,11 @@ namespace tessera::kv {
 
 struct PrefixTree::Node {
     Node* parent = nullptr;
-    std::byte* page = nullptr;
-    std::vector<int32_t> tokens;  // 1 .. kKvPage
+    std::vector<std::byte*> pages;  // [n_planes]; those of windowed planes are all there, or all null
+    std::vector<int32_t> tokens;    // 1 .. kKvPage
     std::vector<std::unique_ptr<Node>> children;
     uint64_t used = 0;
+    bool ends_prompt = false;
 
     bool whole() const { return tokens.size() == static_cast<size_t>(kKvPage); }
     std::vector<std::unique_ptr<Node>>::const_iterator position(std::span<const int32_t> text) const {
@@ -51,21 +53,81 @@ void PrefixTree::touch(Node* node) {
     for (Node* up = node->parent; up && up != root_.get(); up = up->parent) up->used = ++clock_;
 }
 
-PrefixTree::Node* PrefixTree::add(Node& parent, std::span<const int32_t> tokens, std::byte* page) {
+std::span<std::byte*> PrefixTree::window_pages(Node& node) const {
+    return std::span(node.pages).subspan(static_cast<size_t>(pool_->layout().n_whole_planes));
+}
+
+/// How much of a path is there with the whole window before its end.
+int64_t PrefixTree::usable(std::span<Node* const> path, int64_t n_tok) const {
+    const Layout& layout = pool_->layout();
+    if (layout.n_window_planes() == 0) return n_tok;
+    for (int64_t i = blocks_of(n_tok) - 1; i >= layout.first_block(n_tok) && n_tok > 0; --i)
+        if (!path[static_cast<size_t>(i)]->pages.back()) n_tok = i * kKvPage;
+    return n_tok;
+}
+
+PrefixTree::Node* PrefixTree::add(Node& parent, std::span<const int32_t> tokens, const PageTables& pages,
+                                  size_t block) {
     auto node = std::make_unique<Node>();
     node->parent = &parent;
-    node->page = page;
     node->tokens.assign(tokens.begin(), tokens.end());
-    pool_->share(page);
-    ++n_pages_;
+    for (const auto& table : pages) {
+        node->pages.push_back(table[block]);
+        if (!table[block]) continue;
+        pool_->share(table[block]);
+        ++n_pages_;
+    }
     if (parent.children.empty() && &parent != root_.get()) leaves_.erase(&parent);
     return parent.children.insert(parent.position(tokens), std::move(node))->get();
 }
 
+/// A block that both have: one page of each plane is enough.
+void PrefixTree::unite(Node& node, PageTables& pages, size_t block) {
+    for (size_t plane = 0; plane < pages.size(); ++plane) {
+        std::byte *&known = node.pages[plane], *&given = pages[plane][block];
+        if (!given || given == known) continue;
+        if (!known) {
+            known = given;
+            pool_->share(known);
+            ++n_pages_;
+            continue;
+        }
+        pool_->share(known);
+        pool_->give_back(given);
+        given = known;
+    }
+}
+
+void PrefixTree::give_back(std::byte*& page) {
+    if (!page) return;
+    pool_->give_back(page);
+    page = nullptr;
+    --n_pages_;
+}
+
+bool PrefixTree::in_use(const Node& node) const {
+    return std::any_of(node.pages.begin(), node.pages.end(),
+                       [this](std::byte* page) { return page && pool_->n_owners(page) > 1; });
+}
+
+/// Windowed planes keep the window before the text's end, and before each place above it where one may want
+/// to go on.
+void PrefixTree::drop_windows(Node* leaf, int64_t n) {
+    const Layout& layout = pool_->layout();
+    if (layout.n_window_planes() == 0) return;
+    const int64_t n_needed = blocks_of(layout.window) + 1;
+    int64_t n_kept = 0;
+    for (Node* node = leaf; node != root_.get() && pool_->n_free() < n; node = node->parent) {
+        if (node->children.size() != 1 || node->ends_prompt) n_kept = 0;
+        if (n_kept++ < n_needed) continue;
+        for (std::byte*& page : window_pages(*node))
+            if (page && pool_->n_owners(page) == 1) give_back(page);
+    }
+}
+
 void PrefixTree::remove(Node* leaf) {
     leaves_.erase(leaf);
-    pool_->give_back(leaf->page);
-    --n_pages_;
+    for (std::byte*& page : leaf->pages) give_back(page);
     Node* parent = leaf->parent;
     parent->children.erase(parent->position(leaf->tokens));
     if (parent->children.empty() && parent != root_.get()) leaves_.insert(parent);
@@ -73,22 +135,33 @@ void PrefixTree::remove(Node* leaf) {
 
 PrefixTree::Match PrefixTree::match(std::span<const int32_t> tokens) {
     Match found;
+    std::vector<Node*> path;
     Node* node = root_.get();
     while (!tokens.empty()) {
         const auto part = tokens.first(std::min(tokens.size(), static_cast<size_t>(kKvPage)));
         const Place place = best_child(*node, part);
         if (!place.child) break;
         node = place.child;
-        found.pages.push_back(node->page);
+        path.push_back(node);
         found.n_tok += static_cast<int64_t>(place.n_common);
         tokens = tokens.subspan(place.n_common);
         if (place.n_common < static_cast<size_t>(kKvPage)) break;
     }
     if (node != root_.get()) touch(node);
+    const Layout& layout = pool_->layout();
+    found.n_tok = usable(path, found.n_tok);
+    path.resize(static_cast<size_t>(blocks_of(found.n_tok)));
+    found.pages.resize(static_cast<size_t>(layout.n_planes));
+    for (size_t plane = 0; plane < found.pages.size(); ++plane) {
+        const bool windowed = static_cast<int32_t>(plane) >= layout.n_whole_planes;
+        const int64_t first = windowed ? layout.first_block(found.n_tok) : 0;
+        for (size_t i = 0; i < path.size(); ++i)
+            found.pages[plane].push_back(static_cast<int64_t>(i) < first ? nullptr : path[i]->pages[plane]);
+    }
     return found;
 }
 
-void PrefixTree::insert(std::span<const int32_t> tokens, std::span<std::byte*> pages) {
+void PrefixTree::insert(std::span<const int32_t> tokens, PageTables& pages, bool is_prompt) {
     Node* node = root_.get();
     for (size_t i = 0; !tokens.empty(); ++i) {
         const auto part = tokens.first(std::min(tokens.size(), static_cast<size_t>(kKvPage)));
@@ -97,24 +170,23 @@ void PrefixTree::insert(std::span<const int32_t> tokens, std::span<std::byte*> p
         if (place.n_common == part.size()) {
             // Known. A tail may also be the beginning of a longer page.
             node = place.child;
-            if (node->whole() && part.size() == node->tokens.size() && pages[i] != node->page) {
-                pool_->share(node->page);
-                pool_->give_back(pages[i]);
-                pages[i] = node->page;
-            }
+            if (node->whole() && part.size() == node->tokens.size()) unite(*node, pages, i);
             continue;
         }
         if (place.child && place.n_common == place.child->tokens.size()) remove(place.child);
-        node = add(*node, part, pages[i]);
+        node = add(*node, part, pages, i);
     }
     if (node != root_.get()) touch(node);
+    if (is_prompt && node != root_.get()) (node->whole() ? node : node->parent)->ends_prompt = true;
 }
 
 bool PrefixTree::make_room(int64_t n) {
     auto at = leaves_.begin();
     while (pool_->n_free() < n && at != leaves_.end()) {
         Node* leaf = *at++;
-        if (pool_->n_owners(leaf->page) > 1) continue;
+        drop_windows(leaf, n);
+        if (pool_->n_free() >= n) break;
+        if (in_use(*leaf)) continue;
         Node* parent = leaf->parent;
         remove(leaf);
         // The parent became a leaf that may have been used before the next one: it may come next.

@@ -1,6 +1,8 @@
 #pragma once
-// Texts whose keys and values are in the cache, shared by all sequences: a tree of pages in which a path from
-// the root spells the tokens. What no sequence uses goes when room is needed, the longest unused first.
+// Texts whose keys and values are in the cache, shared by all sequences: a tree of blocks in which a path
+// from the root spells the tokens. What no sequence uses goes when room is needed, the longest unused text
+// first; of a text first what windowed layers see from its middle only: the window before its end, before
+// each end of a prompt and before each place where texts part is enough to go on from there.
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -20,16 +22,18 @@ class PrefixTree {
     PrefixTree& operator=(const PrefixTree&) = delete;
 
     struct Match {
-        std::vector<std::byte*> pages;  // the last one may be known in part
+        PageTables pages;  // the last block may be known in part
         int64_t n_tok = 0;
     };
-    /// The longest beginning of `tokens` that is known. The pages stay the tree's until the caller shares
-    /// them (Sequence::adopt) or the tree is changed.
+    /// The longest beginning of `tokens` that one can go on from. The pages stay the tree's until the caller
+    /// shares them (Sequence::adopt) or the tree is changed.
     Match match(std::span<const int32_t> tokens);
 
-    /// Makes known that pages[i] holds tokens 64 i and on, for all of `tokens`. Where the tree has a whole
-    /// page of the same tokens already (the same bits, then), pages[i] is replaced by it.
-    void insert(std::span<const int32_t> tokens, std::span<std::byte*> pages);
+    /// Makes known that block i of `pages` holds tokens 64 i and on, for all of `tokens`. Where the tree has
+    /// a whole page of the same tokens already (the same bits, then), the page is replaced by it.
+    /// `is_prompt`: others will want to go on from the end of these tokens, or from the last whole block
+    /// before it.
+    void insert(std::span<const int32_t> tokens, PageTables& pages, bool is_prompt = false);
 
     /// Drops what no one else owns until the pool has n free pages; false when it cannot.
     bool make_room(int64_t n);
@@ -49,7 +53,13 @@ class PrefixTree {
     };
 
     static Place best_child(const Node& node, std::span<const int32_t> tokens);
-    Node* add(Node& parent, std::span<const int32_t> tokens, std::byte* page);
+    std::span<std::byte*> window_pages(Node& node) const;
+    int64_t usable(std::span<Node* const> path, int64_t n_tok) const;
+    Node* add(Node& parent, std::span<const int32_t> tokens, const PageTables& pages, size_t block);
+    void unite(Node& node, PageTables& pages, size_t block);
+    void give_back(std::byte*& page);
+    bool in_use(const Node& node) const;
+    void drop_windows(Node* leaf, int64_t n);
     void remove(Node* leaf);
     void touch(Node* node);
 

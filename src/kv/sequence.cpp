@@ -1,4 +1,4 @@
-// Page table of one sequence. Pages may be shared with other sequences and the prefix tree: whole ones are
+// Page tables of one sequence. Pages may be shared with other sequences and the prefix tree: whole ones are
 // never written again, a partly filled one is copied before the first write.
 #include "src/kv/sequence.h"
 
@@ -7,54 +7,88 @@
 
 namespace tessera::kv {
 
-void Sequence::adopt(std::span<std::byte* const> pages, int64_t n_tok) {
-    TSR_CHECK(pages_.empty() && n_tok <= static_cast<int64_t>(pages.size()) * kKvPage);
-    for (std::byte* page : pages) {
-        pool_->share(page);
-        pages_.push_back(page);
-    }
-    n_tok_ = n_tok;
+Sequence::Sequence(PagePool& pool) : pool_(&pool), tables_(static_cast<size_t>(pool.layout().n_planes)) {
+    for (auto& table : tables_) table.reserve(static_cast<size_t>(pool.n_pages()) / tables_.size() + 1);
 }
 
-bool Sequence::writes_shared_page() const {
+void Sequence::adopt(const PageTables& pages, int64_t n_tok) {
+    const Layout& layout = pool_->layout();
+    TSR_CHECK(n_blocks() == 0 && n_tok <= static_cast<int64_t>(pages.front().size()) * kKvPage);
+    for (size_t plane = 0; plane < tables_.size(); ++plane)
+        for (std::byte* page : pages[plane]) {
+            if (page) pool_->share(page);
+            tables_[plane].push_back(page);
+        }
+    n_tok_ = n_tok;
+    if (layout.n_window_planes() == 0) return;
+    const auto& windowed = tables_.back();
+    while (first_held_ < n_blocks() && !windowed[static_cast<size_t>(first_held_)]) ++first_held_;
+}
+
+/// Pages that the next token goes to and that have other owners.
+int64_t Sequence::n_shared_pages() const {
     const auto at = static_cast<size_t>(n_tok_ / kKvPage);
-    return at < pages_.size() && pool_->n_owners(pages_[at]) > 1;
+    if (static_cast<int64_t>(at) >= n_blocks()) return 0;
+    return std::count_if(tables_.begin(), tables_.end(),
+                         [&](const auto& table) { return pool_->n_owners(table[at]) > 1; });
 }
 
 int64_t Sequence::pages_for(int64_t n) const {
     if (n <= 0) return 0;
-    const int64_t n_pages = (n_tok_ + n + kKvPage - 1) / kKvPage;
-    return std::max<int64_t>(0, n_pages - static_cast<int64_t>(pages_.size())) + writes_shared_page();
+    const Layout& layout = pool_->layout();
+    const int64_t n_new = std::max<int64_t>(0, blocks_of(n_tok_ + n) - n_blocks());
+    const int64_t n_windowed =
+        std::clamp<int64_t>(layout.window_blocks - (n_blocks() - first_held_), 0, n_new);
+    return layout.n_whole_planes * n_new + layout.n_window_planes() * n_windowed + n_shared_pages();
 }
 
 bool Sequence::reserve(int64_t n) {
-    int64_t need = pages_for(n);
-    if (need > pool_->n_free()) return false;
-    if (n > 0 && writes_shared_page()) {
-        std::byte*& page = pages_[static_cast<size_t>(n_tok_ / kKvPage)];
-        std::byte* copy = pool_->take();
-        std::memcpy(copy, page, pool_->layout().page_bytes);
-        pool_->give_back(page);
-        page = copy;
-        --need;
+    if (n <= 0) return true;
+    const int64_t n_new = std::max<int64_t>(0, blocks_of(n_tok_ + n) - n_blocks());
+    const int64_t n_shared = n_shared_pages();
+    if (n_new * pool_->layout().n_planes + n_shared > pool_->n_free()) return false;
+    for (auto& table : tables_) {
+        if (n_shared > 0) {
+            std::byte*& page = table[static_cast<size_t>(n_tok_ / kKvPage)];
+            if (pool_->n_owners(page) > 1) {
+                std::byte* copy = pool_->take();
+                std::memcpy(copy, page, pool_->layout().page_bytes);
+                pool_->give_back(page);
+                page = copy;
+            }
+        }
+        for (int64_t i = 0; i < n_new; ++i) table.push_back(pool_->take());
     }
-    for (int64_t i = 0; i < need; ++i) pages_.push_back(pool_->take());
     return true;
 }
 
 void Sequence::advance(int64_t n) {
-    TSR_CHECK(n >= 0 && n_tok_ + n <= static_cast<int64_t>(pages_.size()) * kKvPage);
+    TSR_CHECK(n >= 0 && n_tok_ + n <= n_blocks() * kKvPage);
     n_tok_ += n;
+}
+
+void Sequence::forget_unseen() {
+    const Layout& layout = pool_->layout();
+    if (layout.n_window_planes() == 0) return;
+    for (const int64_t keep = layout.first_block(n_tok_) - 1; first_held_ < keep; ++first_held_)
+        for (auto plane = static_cast<size_t>(layout.n_whole_planes); plane < tables_.size(); ++plane) {
+            std::byte*& page = tables_[plane][static_cast<size_t>(first_held_)];
+            pool_->give_back(page);
+            page = nullptr;
+        }
 }
 
 void Sequence::truncate(int64_t n) {
     TSR_CHECK(n >= 0);
     if (n < n_tok_) n_tok_ = n;
-    const size_t keep = static_cast<size_t>((n_tok_ + kKvPage - 1) / kKvPage);
-    while (pages_.size() > keep) {
-        pool_->give_back(pages_.back());
-        pages_.pop_back();
-    }
+    if (first_held_ > pool_->layout().first_block(n_tok_)) n_tok_ = 0;
+    const auto keep = static_cast<size_t>(blocks_of(n_tok_));
+    for (auto& table : tables_)
+        while (table.size() > keep) {
+            if (table.back()) pool_->give_back(table.back());
+            table.pop_back();
+        }
+    first_held_ = std::min(first_held_, n_blocks());
 }
 
 }  // namespace tessera::kv

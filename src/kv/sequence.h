@@ -1,5 +1,5 @@
 #pragma once
-// One timeline of tokens in the cache: a page table that grows and is cut back.
+// One timeline of tokens in the cache: page tables that grow and are cut back.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,33 +11,39 @@ namespace tessera::kv {
 /// Borrows pages from a pool that outlives it. Not thread-safe.
 class Sequence {
   public:
-    explicit Sequence(PagePool& pool) : pool_(&pool) { pages_.reserve(static_cast<size_t>(pool.n_pages())); }
+    explicit Sequence(PagePool& pool);
     ~Sequence() { truncate(0); }
     Sequence(const Sequence&) = delete;
     Sequence& operator=(const Sequence&) = delete;
 
     int64_t n_tok() const { return n_tok_; }
-    std::byte* const* pages() const { return pages_.data(); }
-    std::span<std::byte*> page_table() { return pages_; }
+    /// Page of each block in a plane; null behind the window.
+    std::byte* const* pages(int32_t plane = 0) const { return tables_[static_cast<size_t>(plane)].data(); }
+    PageTables& page_tables() { return tables_; }
 
     /// Begins with pages that hold n_tok tokens already, as one more owner of each. The sequence is empty.
-    void adopt(std::span<std::byte* const> pages, int64_t n_tok);
-    /// Free pages that reserve(n) takes.
+    void adopt(const PageTables& pages, int64_t n_tok);
+    /// Free pages that n more tokens take, in passes after each of which forget_unseen() is called.
     int64_t pages_for(int64_t n) const;
     /// Room for n more tokens; false, with nothing changed, when the pool has too few pages. A page that the
     /// tokens go to and that has other owners is replaced by a copy.
     bool reserve(int64_t n);
     /// n tokens within the reserved room are now part of the sequence.
     void advance(int64_t n);
-    /// Forgets all tokens from position n on and gives their pages back.
+    /// Gives back the pages of windowed planes that no later token sees.
+    void forget_unseen();
+    /// Forgets all tokens from position n on and gives their pages back; all tokens, where the window before
+    /// n is forgotten already.
     void truncate(int64_t n);
 
   private:
-    bool writes_shared_page() const;
+    int64_t n_blocks() const { return static_cast<int64_t>(tables_.front().size()); }
+    int64_t n_shared_pages() const;
 
     PagePool* pool_;
-    std::vector<std::byte*> pages_;
+    PageTables tables_;
     int64_t n_tok_ = 0;
+    int64_t first_held_ = 0;  // block, in windowed planes
 };
 
 }  // namespace tessera::kv

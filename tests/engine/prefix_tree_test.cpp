@@ -17,20 +17,32 @@ PagePool pool_of(int64_t n_pages) {
     return std::move(*PagePool::create(Layout::create(1, 1, 16, Type::F32, Type::F32), n_pages));
 }
 
-/// Computes "keys" for the tokens from the sequence's end on.
-bool extend(Sequence& sequence, std::span<const int32_t> text) {
+/// Two layers that see everything, four that see 150 keys: three planes, one of them whole.
+constexpr int64_t kWindows[] = {150, 0, 150, 150, 0, 150};
+constexpr int64_t kPass = 70;  // tokens
+PagePool windowed_pool_of(int64_t n_pages) {
+    return std::move(
+        *PagePool::create(Layout::create(kWindows, kPass, 1, 16, Type::F32, Type::F32), n_pages));
+}
+
+/// Computes "keys" for the tokens from the sequence's end on, in every plane.
+bool extend(Sequence& sequence, std::span<const int32_t> text, int32_t n_planes = 1) {
     const int64_t start = sequence.n_tok();
     const auto n = static_cast<int64_t>(text.size()) - start;
     if (!sequence.reserve(n)) return false;
-    for (int64_t at = start; at < start + n; ++at)
-        std::memcpy(sequence.pages()[at / kKvPage] + at % kKvPage * 4, &text[static_cast<size_t>(at)], 4);
+    for (int32_t plane = 0; plane < n_planes; ++plane)
+        for (int64_t at = start; at < start + n; ++at)
+            std::memcpy(sequence.pages(plane)[at / kKvPage] + at % kKvPage * 4,
+                        &text[static_cast<size_t>(at)], 4);
     sequence.advance(n);
     return true;
 }
 
-bool holds(const Sequence& sequence, std::span<const int32_t> text) {
-    for (int64_t at = 0; at < sequence.n_tok(); ++at)
-        if (std::memcmp(sequence.pages()[at / kKvPage] + at % kKvPage * 4, &text[static_cast<size_t>(at)], 4))
+/// Whether the keys from `first` on are those of the text.
+bool holds(const Sequence& sequence, std::span<const int32_t> text, int32_t plane = 0, int64_t first = 0) {
+    for (int64_t at = first; at < sequence.n_tok(); ++at)
+        if (std::memcmp(sequence.pages(plane)[at / kKvPage] + at % kKvPage * 4,
+                        &text[static_cast<size_t>(at)], 4))
             return false;
     return true;
 }
@@ -49,7 +61,7 @@ TEST(PrefixTree, tells_the_longest_beginning) {
     {
         Sequence sequence(pool);
         ASSERT_TRUE(extend(sequence, text));
-        tree.insert(text, sequence.page_table());
+        tree.insert(text, sequence.page_tables());
     }
     EXPECT_EQ(tree.n_pages(), 4);
     EXPECT_EQ(pool.n_free(), 12);
@@ -58,7 +70,7 @@ TEST(PrefixTree, tells_the_longest_beginning) {
         other.push_back(99);
         const auto match = tree.match(other);
         EXPECT_EQ(match.n_tok, static_cast<int64_t>(n));
-        EXPECT_EQ(match.pages.size(), (n + 63) / 64);
+        EXPECT_EQ(match.pages[0].size(), (n + 63) / 64);
     }
     EXPECT_EQ(tree.match(std::vector<int32_t>{99}).n_tok, 0);
     tree.clear();
@@ -75,7 +87,7 @@ TEST(PrefixTree, a_longer_tail_replaces_a_shorter_one) {
         if (static_cast<int64_t>(n) > sequence.n_tok()) {
             ASSERT_TRUE(extend(sequence, part));
         }
-        tree.insert(part, sequence.page_table());
+        tree.insert(part, sequence.page_tables());
         EXPECT_EQ(tree.n_pages(), 2) << n;
     }
     EXPECT_EQ(tree.match(text).n_tok, 100);
@@ -89,8 +101,8 @@ TEST(PrefixTree, equal_pages_are_kept_once) {
     ASSERT_TRUE(extend(one, text));
     ASSERT_TRUE(extend(two, text));
     EXPECT_EQ(pool.n_free(), 4);
-    tree.insert(text, one.page_table());
-    tree.insert(text, two.page_table());
+    tree.insert(text, one.page_tables());
+    tree.insert(text, two.page_tables());
     EXPECT_EQ(pool.n_free(), 6);
     EXPECT_EQ(one.pages()[1], two.pages()[1]);
 }
@@ -106,7 +118,7 @@ TEST(PrefixTree, who_writes_into_a_shared_page_gets_a_copy) {
     }();
     Sequence one(pool);
     ASSERT_TRUE(extend(one, first));
-    tree.insert(first, one.page_table());
+    tree.insert(first, one.page_tables());
     Sequence two(pool);
     const auto match = tree.match(second);
     two.adopt(match.pages, match.n_tok);
@@ -123,11 +135,11 @@ TEST(PrefixTree, what_is_in_use_is_not_taken) {
     const std::vector<int32_t> text = text_of(5, 128), other = text_of(6, 128);
     Sequence used(pool);
     ASSERT_TRUE(extend(used, text));
-    tree.insert(text, used.page_table());
+    tree.insert(text, used.page_tables());
     {
         Sequence gone(pool);
         ASSERT_TRUE(extend(gone, other));
-        tree.insert(other, gone.page_table());
+        tree.insert(other, gone.page_tables());
     }
     EXPECT_EQ(pool.n_free(), 0);
     EXPECT_TRUE(tree.make_room(2));
@@ -144,7 +156,7 @@ TEST(PrefixTree, the_longest_unused_goes_first) {
         Sequence sequence(pool);
         const auto text = text_of(seed, 64);
         ASSERT_TRUE(extend(sequence, text));
-        tree.insert(text, sequence.page_table());
+        tree.insert(text, sequence.page_tables());
     }
     tree.match(text_of(10, 64));
     EXPECT_TRUE(tree.make_room(1));
@@ -176,7 +188,7 @@ TEST(PrefixTree, a_long_random_life) {
             texts.push_back(std::move(text));
         } else if (!live.empty()) {
             const size_t i = rng.next_u64() % live.size();
-            if (choice == 2) tree.insert(texts[i], live[i]->page_table());
+            if (choice == 2) tree.insert(texts[i], live[i]->page_tables());
             ASSERT_TRUE(holds(*live[i], texts[i]));
             if (choice == 2) continue;
             live.erase(live.begin() + static_cast<std::ptrdiff_t>(i));
@@ -186,6 +198,145 @@ TEST(PrefixTree, a_long_random_life) {
     live.clear();
     EXPECT_EQ(pool.n_free() + tree.n_pages(), 40);
     EXPECT_TRUE(tree.make_room(40));
+    EXPECT_EQ(tree.n_pages(), 0);
+}
+
+TEST(Windows, layers_are_dealt_to_planes_of_one_size) {
+    const Layout plain = Layout::create(6, 1, 16, Type::F32, Type::F32);
+    EXPECT_EQ(plain.n_planes, 1);
+    EXPECT_EQ(plain.pages_of(1000), 16);
+    const Layout layout = Layout::create(kWindows, kPass, 1, 16, Type::F32, Type::F32);
+    EXPECT_EQ(layout.n_planes, 3);
+    EXPECT_EQ(layout.n_whole_planes, 1);
+    EXPECT_EQ(layout.page_bytes * 3, plain.page_bytes);
+    EXPECT_EQ(layout.plane_of, (std::vector<int32_t>{1, 0, 1, 2, 0, 2}));
+    EXPECT_EQ(layout.layers[3].k_offset, 0u);
+    EXPECT_EQ(layout.layers[5].k_offset, layout.page_bytes / 2);
+    // 150 + 70 keys lie in 4 blocks, 5 where they begin within one, and one is kept for who goes back.
+    EXPECT_EQ(layout.pages_of(6400), 100 + 2 * 6);
+    EXPECT_EQ(layout.pages_of(128), 3 * 2);
+    const int64_t all[] = {9, 9};
+    EXPECT_EQ(Layout::create(all, 1, 1, 16, Type::F32, Type::F32).n_planes, 1);
+}
+
+/// The text in passes, as the scheduler computes it. False where pages ran out.
+bool read(PrefixTree& tree, Sequence& sequence, std::span<const int32_t> text) {
+    while (sequence.n_tok() < static_cast<int64_t>(text.size())) {
+        const auto n = std::min<int64_t>(kPass, static_cast<int64_t>(text.size()) - sequence.n_tok());
+        const auto so_far = text.first(static_cast<size_t>(sequence.n_tok() + n));
+        if (!tree.make_room(sequence.pages_for(n)) || !extend(sequence, so_far, 3)) return false;
+        const bool all = so_far.size() == text.size();
+        tree.insert(so_far.first(all ? text.size() : so_far.size() / kKvPage * kKvPage),
+                    sequence.page_tables());
+        sequence.forget_unseen();
+    }
+    return true;
+}
+
+/// Everything in the whole plane, and in the others what a token behind the last one sees.
+bool holds_all(const Sequence& sequence, std::span<const int32_t> text) {
+    const int64_t seen = std::max<int64_t>(0, sequence.n_tok() - 149);
+    return holds(sequence, text) && holds(sequence, text, 1, seen) && holds(sequence, text, 2, seen);
+}
+
+TEST(Windows, a_sequence_keeps_what_it_sees) {
+    const std::vector<int32_t> text = text_of(1, 6400);
+    PagePool pool = windowed_pool_of(112);  // pages_of(6400)
+    PrefixTree tree(pool);
+    Sequence sequence(pool);
+    ASSERT_TRUE(read(tree, sequence, text));
+    EXPECT_TRUE(holds_all(sequence, text));
+    tree.clear();
+    EXPECT_EQ(pool.n_free(), 112 - 100 - 2 * 4);
+    sequence.truncate(6390);  // the window before is still there
+    EXPECT_EQ(sequence.n_tok(), 6390);
+    sequence.truncate(6000);
+    EXPECT_EQ(sequence.n_tok(), 0);
+    EXPECT_EQ(pool.n_free(), 112);
+}
+
+TEST(Windows, texts_go_on_from_anywhere_until_room_is_short) {
+    const std::vector<int32_t> text = text_of(1, 1280);
+    PagePool pool = windowed_pool_of(80);
+    PrefixTree tree(pool);
+    {
+        Sequence sequence(pool);
+        ASSERT_TRUE(read(tree, sequence, text));
+    }
+    EXPECT_EQ(tree.n_pages(), 3 * 20);
+    const auto known = [&](size_t n) { return tree.match(std::span(text).first(n)).n_tok; };
+    for (const size_t n : {1u, 500u, 1279u, 1280u}) EXPECT_EQ(known(n), static_cast<int64_t>(n));
+    // Short of room, the text keeps the window before its end.
+    ASSERT_TRUE(tree.make_room(44));
+    EXPECT_EQ(known(1280), 1280);
+    EXPECT_EQ(known(1279), 1279);
+    EXPECT_EQ(known(640), 256);
+    Sequence again(pool);
+    const auto match = tree.match(text);
+    again.adopt(match.pages, match.n_tok);
+    EXPECT_TRUE(holds_all(again, text));
+}
+
+TEST(Windows, where_texts_part_one_can_go_on) {
+    const std::vector<int32_t> text = text_of(1, 1280);
+    std::vector<int32_t> other(text.begin(), text.begin() + 640);
+    other.resize(1280, 77);
+    PagePool pool = windowed_pool_of(140);
+    PrefixTree tree(pool);
+    for (const auto& one : {text, other}) {
+        Sequence sequence(pool);
+        const auto match = tree.match(one);
+        sequence.adopt(match.pages, match.n_tok);
+        ASSERT_TRUE(read(tree, sequence, one));
+    }
+    EXPECT_EQ(tree.n_pages(), 3 * 30);
+    ASSERT_TRUE(tree.make_room(50 + 2 * 12));
+    EXPECT_EQ(tree.match(text).n_tok, 1280);
+    EXPECT_EQ(tree.match(other).n_tok, 1280);
+    std::vector<int32_t> third(text.begin(), text.begin() + 640);
+    third.push_back(99);
+    EXPECT_EQ(tree.match(third).n_tok, 640);
+}
+
+TEST(Windows, a_long_random_life) {
+    PagePool pool = windowed_pool_of(90);
+    PrefixTree tree(pool);
+    Rng rng(7);
+    std::vector<std::unique_ptr<Sequence>> live;
+    std::vector<std::vector<int32_t>> texts;
+    for (int round = 0; round < 3000; ++round) {
+        const uint64_t choice = rng.next_u64() % 8;
+        if (choice < 3 && live.size() < 4) {
+            std::vector<int32_t> text = text_of(rng.next_u64() % 4, 1 + rng.next_u64() % 900);
+            text.resize(text.size() + rng.next_u64() % 40, static_cast<int32_t>(rng.next_u64() % 9));
+            auto sequence = std::make_unique<Sequence>(pool);
+            const auto match = tree.match(text);
+            sequence->adopt(match.pages, match.n_tok);
+            ASSERT_TRUE(holds_all(*sequence, text));
+            if (!read(tree, *sequence, text)) continue;
+            live.push_back(std::move(sequence));
+            texts.push_back(std::move(text));
+        } else if (choice == 7) {
+            if (rng.next_u64() % 20 == 0) tree.clear();
+        } else if (!live.empty()) {
+            const size_t i = rng.next_u64() % live.size();
+            if (choice == 3) {
+                live[i]->truncate(
+                    std::max<int64_t>(0, live[i]->n_tok() - static_cast<int64_t>(rng.next_u64() % 90)));
+                texts[i].resize(static_cast<size_t>(live[i]->n_tok()));
+            } else if (choice < 6) {
+                texts[i].resize(texts[i].size() + rng.next_u64() % 90, 3);
+                if (!read(tree, *live[i], texts[i])) texts[i].resize(static_cast<size_t>(live[i]->n_tok()));
+            }
+            ASSERT_TRUE(holds_all(*live[i], texts[i]));
+            if (choice < 6) continue;
+            live.erase(live.begin() + static_cast<std::ptrdiff_t>(i));
+            texts.erase(texts.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+    }
+    live.clear();
+    EXPECT_EQ(pool.n_free() + tree.n_pages(), 90);
+    EXPECT_TRUE(tree.make_room(90));
     EXPECT_EQ(tree.n_pages(), 0);
 }
 

@@ -1,95 +1,14 @@
 // Requests to the engine: whatever else it computes, and however, each gets the same tokens; each one ends;
 // and what cannot be served is refused by name.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <map>
 #include <regex>
 #include <thread>
 
-#include "src/engine/engine.h"
-#include "tests/model/support.h"
+#include "tests/engine/support.h"
 
 namespace tessera::engine {
 namespace {
-
-const std::string kModelPath = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
-
-struct Loaded {
-    std::shared_ptr<const Model> model;
-    std::shared_ptr<const text::Tokenizer> tokenizer;
-};
-
-Loaded load(ThreadPool& pool) {
-    Loaded out;
-    auto file = gguf::File::open(kModelPath);
-    out.tokenizer = *text::Tokenizer::load(*file);
-    out.model = *test::load_model(kModelPath, pool);
-    return out;
-}
-
-/// What became of a request.
-struct Got {
-    std::map<int32_t, std::vector<int32_t>> ids;
-    std::map<int32_t, std::string> text;
-    std::map<int32_t, Outcome> outcome;
-    std::vector<std::vector<TokenProb>> top;  // of completion 0
-    std::vector<float> log_p;
-    std::atomic<int> n_delta{0};
-
-    Listener listener() {
-        Listener out;
-        out.on_delta = [this](const Delta& delta) {
-            if (delta.id >= 0) ids[delta.completion].push_back(delta.id);
-            text[delta.completion] += delta.text;
-            if (delta.completion == 0 && delta.id >= 0) {
-                top.emplace_back(delta.top.begin(), delta.top.end());
-                log_p.push_back(delta.log_p);
-            }
-            ++n_delta;
-        };
-        out.on_finish = [this](const Outcome& end) { outcome[end.completion] = end; };
-        return out;
-    }
-};
-
-class Engines : public testing::Test {
-  protected:
-    Engines() : pool_(2), loaded_(load(pool_)) {}
-
-    std::unique_ptr<Engine> engine(const EngineOptions& options, ThreadPool* pool = nullptr) {
-        auto out = Engine::create(loaded_.model, loaded_.tokenizer, pool ? *pool : pool_, options);
-        EXPECT_TRUE(out.has_value()) << (out ? "" : out.error().message);
-        return std::move(*out);
-    }
-
-    Request request(const std::string& prompt, int64_t n, uint64_t seed = 5) {
-        Request out;
-        out.prompt = *loaded_.tokenizer->encode(prompt);
-        out.max_tokens = n;
-        out.ignore_eos = true;
-        EXPECT_TRUE(out.sampling.set("seed", static_cast<double>(seed)).has_value());
-        return out;
-    }
-
-    /// Alone on an engine of its own.
-    std::vector<int32_t> alone(const Request& request, const EngineOptions& options) {
-        Got got;
-        auto one = engine(options);
-        one->submit(request, got.listener())->wait();
-        return got.ids[0];
-    }
-
-    ThreadPool pool_;
-    Loaded loaded_;
-};
-
-std::string story(int n) {
-    std::string out;
-    for (int i = 0; i < n; ++i)
-        out += "The captain looked at the sea and said that day " + std::to_string(i) + ". ";
-    return out;
-}
 
 TEST_F(Engines, SameTokensInAnyCompanyAndAnyBatch) {
     const Request asked = request("Once upon a time there was a " + story(9), 40);
