@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/expected.h"
 #include "common/strings.h"
 #include "common/utf8.h"
@@ -21,10 +21,6 @@ namespace {
 
 constexpr double kDrawInterval = 0.1;  // seconds
 constexpr int kMinBar = 10;            // columns; a narrower bar says nothing
-
-double now_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // One column less than the terminal has: a full line would make it wrap.
 int terminal_width() {

@@ -3,6 +3,7 @@
 // of the help text.
 #include <algorithm>
 
+#include "common/quantile.h"
 #include "common/rng.h"
 #include "common/strings.h"
 #include "examples/tessera/bench_load.h"
@@ -69,12 +70,6 @@ Work work(const Model& model, const SessionFlags& flags, const Test& test) {
     work.macs = static_cast<double>(model.macs_per_token()) * n_tok + attention_row * n_keys +
                 static_cast<double>(model.head_macs()) * n_heads;
     return work;
-}
-
-double median_of(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const size_t n = values.size();
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 class Bench {
@@ -150,8 +145,10 @@ Result<Outcome> Bench::measure(const Test& test) {
         TSR_TRY(const double seconds, time_once(test));
         outcome.samples.push_back(static_cast<double>(test.all_tokens()) / seconds);
     }
-    outcome.best = *std::max_element(outcome.samples.begin(), outcome.samples.end());
-    outcome.median = median_of(outcome.samples);
+    std::vector<double> sorted = outcome.samples;
+    std::sort(sorted.begin(), sorted.end());
+    outcome.best = sorted.back();
+    outcome.median = quantile(sorted, 0.5);
     return outcome;
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "common/quantile.h"
 #include "common/rng.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
@@ -123,12 +124,6 @@ Result<void> LoadRun::run() {
     seconds_ = now_seconds() - start;
     after_ = engine_.stats();
     return {};
-}
-
-double quantile_of(std::vector<double> values, double share) {
-    if (values.empty()) return 0;
-    std::sort(values.begin(), values.end());
-    return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
 Json LoadRun::figures() const {

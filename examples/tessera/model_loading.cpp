@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
@@ -61,10 +60,6 @@ Result<std::string> resolve_path(const std::string& given) {
 std::string type_name(Type type) { return std::string(type_info(type).name); }
 
 }  // namespace
-
-double now_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void FileOptions::declare(Options& options, const char* positional) {
     options.positional(positional, path, "A GGUF file; of a split model the first part.");

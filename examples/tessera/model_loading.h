@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/threads.h"
 #include "examples/tessera/options.h"
 #include "ggml-like/gguf/file.h"
@@ -14,8 +15,6 @@
 #include "src/text/tokenizer.h"
 
 namespace tessera {
-
-double now_seconds();
 
 /// Which file, and what of it is read differently.
 struct FileOptions {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/progress.h"
+#include "common/quantile.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
@@ -117,15 +118,6 @@ class Judge {
     Figures figures_;
     ProgressBar bar_;
 };
-
-/// The value below which this share of the sorted values lies.
-double quantile(const std::vector<float>& sorted, double share) {
-    const double at = share * static_cast<double>(sorted.size() - 1);
-    const auto below = static_cast<size_t>(at);
-    const size_t above = std::min(below + 1, sorted.size() - 1);
-    const double part = at - static_cast<double>(below);
-    return (1 - part) * static_cast<double>(sorted[below]) + part * static_cast<double>(sorted[above]);
-}
 
 struct Report {
     const Windows& windows;

@@ -3,7 +3,6 @@
 #include "src/engine/completion.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "src/engine/perplexity.h"
@@ -23,10 +22,6 @@ Result<sample::Params> sampling_of(const Request& request, const text::Vocab& vo
 }
 
 }  // namespace
-
-double steady_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 const char* finish_name(Finish finish) {
     switch (finish) {
@@ -85,7 +80,7 @@ Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job,
 
 void Completion::admitted(int64_t n_cached) {
     if (began_at_ > 0) return;
-    began_at_ = steady_seconds();
+    began_at_ = now_seconds();
     usage_.queue_s = began_at_ - job_->submitted_at;
     usage_.n_cached = n_cached;
 }
@@ -226,7 +221,7 @@ bool Completion::append_forced() {
 bool Completion::take() {
     const Request& request = job_->request;
     if (first_token_at_ == 0) {
-        first_token_at_ = steady_seconds();
+        first_token_at_ = now_seconds();
         usage_.prompt_s = first_token_at_ - began_at_;
     }
     if (request.max_tokens == 0) return ends(Finish::Length);
@@ -259,7 +254,7 @@ void Completion::finish(Finish why) {
     top_.clear();
     emit(-1, rest);
     emit(-1, stops_.flush());
-    if (first_token_at_ > 0) usage_.decode_s = steady_seconds() - first_token_at_;
+    if (first_token_at_ > 0) usage_.decode_s = now_seconds() - first_token_at_;
     if (job_->listener.on_finish)
         job_->listener.on_finish(
             {index_, why, stops_.hit(), std::move(error_), chain_.seed(), chain_.names(), usage_});

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/clock.h"
 #include "src/engine/request.h"
 #include "src/engine/stop_strings.h"
 #include "src/grammar/matcher.h"
@@ -31,8 +32,6 @@ struct Job {
         return request.deadline_s > 0 && now >= submitted_at + request.deadline_s;
     }
 };
-
-double steady_seconds();
 
 /// Tokens the model has not seen yet are pending: the whole prompt at first, later one at a time. The sampled
 /// token comes back in through take() and nowhere else.

@@ -48,7 +48,7 @@ Result<Ticket> Engine::submit(Request request, Listener listener) {
     }
     job->request = std::move(request);
     job->listener = std::move(listener);
-    job->submitted_at = steady_seconds();
+    job->submitted_at = now_seconds();
     job->n_open = job->request.n;
     {
         const std::lock_guard lock(mutex_);
@@ -97,7 +97,7 @@ void Engine::watch_deadlines() {
             changed_.wait(lock, [this] { return stopping_ || !timed_.empty(); });
         else
             changed_.wait_for(lock, kWatchEvery, [this] { return stopping_; });
-        const double now = steady_seconds();
+        const double now = now_seconds();
         const auto over = [&](const std::weak_ptr<Job>& weak) {
             const auto job = weak.lock();
             if (!job || job->n_open.load() == 0) return true;

@@ -119,7 +119,7 @@ void Scheduler::add(std::shared_ptr<Job> job) {
 
 /// Ends what is no longer wanted.
 void Scheduler::reap(Queue& queue, bool are_running) {
-    const double now = steady_seconds();
+    const double now = now_seconds();
     for (size_t i = 0; i < queue.size();) {
         const Job& job = queue[i]->job();
         if (!job.cancelled.load() && !job.past_deadline(now)) {
@@ -262,9 +262,9 @@ bool Scheduler::compute() {
     const auto n_tok = static_cast<int64_t>(tokens_.size());
     control_->n_tok.store(n_tok);
     pool_->set_abort_flag(&control_->abort);
-    const double start = steady_seconds();
+    const double start = now_seconds();
     forward(*backend_, *model_, layout, {tokens_, segments_, outputs_, n_ctx_}, activations_);
-    const double seconds = steady_seconds() - start;
+    const double seconds = now_seconds() - start;
     pool_->set_abort_flag(nullptr);
     control_->n_tok.store(0);
     stats_.forward_s += seconds;
@@ -320,14 +320,14 @@ void Scheduler::sample_and_take() {
 }
 
 void Scheduler::step() {
-    const double start = steady_seconds();
+    const double start = now_seconds();
     const double forward_before = stats_.forward_s;
     reap(waiting_, false);
     reap(running_, true);
     admit();
     plan();
     if (!rows_.empty() && compute()) sample_and_take();
-    stats_.other_s += steady_seconds() - start - (stats_.forward_s - forward_before);
+    stats_.other_s += now_seconds() - start - (stats_.forward_s - forward_before);
 }
 
 int64_t Scheduler::n_waiting_jobs() const {
