@@ -93,9 +93,7 @@ size_t complete_prefix(std::string_view text) {
     return text.size();
 }
 
-std::string sanitize(std::string_view text) {
-    std::string out;
-    out.reserve(text.size());
+void append_sanitized(std::string& out, std::string_view text) {
     while (!text.empty()) {
         const Decoded next = decode(text);
         if (next.valid)
@@ -104,6 +102,11 @@ std::string sanitize(std::string_view text) {
             append(out, kReplacement);
         text.remove_prefix(next.n_bytes);
     }
+}
+
+std::string sanitize(std::string_view text) {
+    std::string out;
+    append_sanitized(out, text);
     return out;
 }
 

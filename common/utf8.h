@@ -23,7 +23,8 @@ bool is_valid(std::string_view text);
 /// Length of the longest prefix that does not end inside a sequence which further bytes could complete.
 size_t complete_prefix(std::string_view text);
 
-/// Invalid parts replaced by U+FFFD.
+/// The text with invalid parts replaced by U+FFFD; appended without a copy between.
 std::string sanitize(std::string_view text);
+void append_sanitized(std::string& out, std::string_view text);
 
 }  // namespace tessera::utf8

@@ -19,7 +19,7 @@ std::string_view Detokenizer::push(int32_t id) {
     std::string_view bytes = tokenizer_->token_bytes(id);
     if (vocab.is_hidden(id) || vocab.type(id) == TokenType::UserDefined) {
         emit_rest();  // no character continues across a special token
-        if (!vocab.is_hidden(id) || options_.show_special) out_ += utf8::sanitize(bytes);
+        if (!vocab.is_hidden(id) || options_.show_special) utf8::append_sanitized(out_, bytes);
         drop_space_ = vocab.add_space_prefix();
         return out_;
     }
@@ -41,12 +41,12 @@ std::string_view Detokenizer::flush() {
 
 void Detokenizer::emit_complete() {
     const size_t n = utf8::complete_prefix(pending_);
-    out_ += utf8::sanitize(std::string_view(pending_).substr(0, n));
+    utf8::append_sanitized(out_, std::string_view(pending_).substr(0, n));
     pending_.erase(0, n);
 }
 
 void Detokenizer::emit_rest() {
-    out_ += utf8::sanitize(pending_);
+    utf8::append_sanitized(out_, pending_);
     pending_.clear();
 }
 
