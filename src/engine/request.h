@@ -30,6 +30,7 @@ const char* finish_name(Finish finish);
 
 /// What happens when a sequence has no position left.
 enum class ContextPolicy : uint8_t {
+    Error,  ///< this cannot happen: a request is refused unless prompt and max_tokens fit the context
     Stop,   ///< it ends with Finish::ContextFull
     Shift,  ///< the older half behind the first n_keep tokens is forgotten, the rest computed anew
 };

@@ -90,6 +90,15 @@ Result<void> Scheduler::check(const Request& request) const {
         return fail(ErrorCode::InvalidArgument,
                     "prompt: %lld tokens do not fit the context of %lld (a longer context: --ctx N)",
                     static_cast<long long>(n_prompt), static_cast<long long>(n_ctx_));
+    if (request.on_full == ContextPolicy::Error) {
+        // The last token that is written takes no position.
+        const int64_t most = n_ctx_ - n_prompt + 1;
+        if (request.max_tokens < 0)
+            return fail(ErrorCode::InvalidArgument,
+                        "max_tokens: expected 0 to %lld, since the context may not overflow, found no limit",
+                        static_cast<long long>(most));
+        TSR_TRY_VOID(check_range("max_tokens that fit the context", request.max_tokens, 0, most));
+    }
     const int64_t n_vocab = model_->hparams().n_vocab;
     for (const int32_t id : request.prompt) TSR_TRY_VOID(check_range("prompt token", id, 0, n_vocab - 1));
     TSR_TRY_VOID(check_range("n", request.n, 1, kMaxCompletions));

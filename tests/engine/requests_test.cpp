@@ -162,6 +162,21 @@ TEST_F(Engines, AFullContextStopsOrShifts) {
     EXPECT_EQ(shifted.outcome[0].finish, Finish::Length);
     EXPECT_EQ(shifted.ids[0].size(), 200u);
     EXPECT_GT(shifted.outcome[0].usage.n_shifted, 0);
+    // Refused beforehand, unless it fits.
+    asked.on_full = ContextPolicy::Error;
+    const auto too_long = one->submit(asked, {});
+    ASSERT_FALSE(too_long.has_value());
+    EXPECT_NE(too_long.error().message.find("found 200"), std::string::npos) << too_long.error().message;
+    asked.max_tokens = -1;
+    const auto endless = one->submit(asked, {});
+    ASSERT_FALSE(endless.has_value());
+    EXPECT_NE(endless.error().message.find("no limit"), std::string::npos) << endless.error().message;
+    asked.max_tokens = 64 - static_cast<int64_t>(asked.prompt.size()) + 1;
+    Got fits;
+    one->submit(asked, fits.listener())->wait();
+    EXPECT_EQ(fits.outcome[0].finish, Finish::Length);
+    ++asked.max_tokens;
+    EXPECT_FALSE(one->submit(asked, {}).has_value());
 }
 
 TEST_F(Engines, ACacheOfOneContextIsEnough) {
@@ -186,13 +201,26 @@ TEST_F(Engines, CancelAndDeadlineEndARequestAtOnce) {
     ticket.cancel();
     ticket.wait();
     EXPECT_EQ(got.outcome[0].finish, Finish::Cancelled);
-    // A long prompt, far from its first token.
-    Request slow = request(story(150), 1);
-    slow.deadline_s = 0.05;
+    // One that would never end, and one that waits behind others for longer than it has.
+    endless.deadline_s = 0.2;
     const double start = now_seconds();
-    one->submit(slow, timed.listener())->wait();
+    one->submit(endless, timed.listener())->wait();
+    EXPECT_EQ(timed.outcome[0].finish, Finish::Deadline);
+    EXPECT_GT(now_seconds() - start, 0.2);
     EXPECT_LT(now_seconds() - start, 5);
-    EXPECT_TRUE(timed.outcome[0].finish == Finish::Deadline || timed.outcome[0].finish == Finish::Length);
+    Got first, second, waiting;
+    endless.deadline_s = 0;
+    std::vector<Ticket> running = {*one->submit(endless, first.listener()),
+                                   *one->submit(endless, second.listener())};
+    Request late = request("Once", 1);
+    late.deadline_s = 0.1;
+    one->submit(late, waiting.listener())->wait();
+    EXPECT_EQ(waiting.outcome[0].finish, Finish::Deadline);
+    EXPECT_EQ(waiting.outcome[0].usage.n_generated, 0);
+    for (Ticket& each : running) {
+        each.cancel();
+        each.wait();
+    }
     // Others are not hurt.
     Got fine;
     one->submit(request("Once", 3), fine.listener())->wait();
