@@ -47,12 +47,29 @@ struct Got {
     }
 };
 
+/// What the engine makes of a request, for who runs a scheduler by hand.
+inline std::shared_ptr<Job> job_of(Request request, Listener listener, uint64_t number) {
+    auto job = std::make_shared<Job>();
+    job->n_open = request.n;
+    job->request = std::move(request);
+    job->listener = std::move(listener);
+    job->submitted_at = now_seconds();
+    job->number = number;
+    return job;
+}
+
 class Engines : public testing::Test {
   protected:
     explicit Engines(const std::string& path = kModelPath) : pool_(2), loaded_(load_or_die(path, pool_)) {}
 
     std::unique_ptr<Engine> engine(const EngineOptions& options, ThreadPool* pool = nullptr) {
         auto out = Engine::create(loaded_.model, loaded_.tokenizer, pool ? *pool : pool_, options);
+        EXPECT_TRUE(out.has_value()) << (out ? "" : out.error().message);
+        return std::move(*out);
+    }
+
+    std::unique_ptr<Scheduler> scheduler(const EngineOptions& options) {
+        auto out = Scheduler::create(loaded_.model, loaded_.tokenizer, pool_, options);
         EXPECT_TRUE(out.has_value()) << (out ? "" : out.error().message);
         return std::move(*out);
     }
