@@ -206,10 +206,11 @@ void Scheduler::preempt(size_t index) {
     insert_by_rank(waiting_, std::move(one));
 }
 
-/// Free pages for n tokens of one, at the cost of those behind it in rank. Who runs alone gets them in any
-/// case: then even what the tree shares with it goes, and it need not copy its last page.
+/// Free pages for n tokens of one, at the cost of what the tree knows of its last page, and of those behind
+/// it in rank. Who runs alone gets them in any case: then even all that the tree shares with it goes.
 bool Scheduler::make_room(Completion& wanting, int64_t n_tok) {
     while (!tree_->make_room(wanting.sequence().pages_for(n_tok))) {
+        if (tree_->let_go_of(wanting.sequence().open_page())) continue;
         if (running_.back().get() != &wanting)
             preempt(running_.size() - 1);
         else if (running_.size() == 1 && tree_->n_pages() > 0)
@@ -313,9 +314,11 @@ void Scheduler::retire(size_t index, Finish why) {
 
 void Scheduler::sample_and_take() {
     const auto n_vocab = static_cast<size_t>(model_->hparams().n_vocab);
+    const double start = now_seconds();
     pool_->run(static_cast<int64_t>(drawing_.size()), [&](int64_t i, int) {
         drawing_[static_cast<size_t>(i)]->sample({activations_.logits.row(i), n_vocab});
     });
+    stats_.sample_s += now_seconds() - start;
     for (Completion* one : drawing_) {
         one->mark_prompt_known();
         const int64_t n_before = one->n_generated();
@@ -330,13 +333,13 @@ void Scheduler::sample_and_take() {
 
 void Scheduler::step() {
     const double start = now_seconds();
-    const double forward_before = stats_.forward_s;
+    const double before = stats_.forward_s + stats_.sample_s;
     reap(waiting_, false);
     reap(running_, true);
     admit();
     plan();
     if (!rows_.empty() && compute()) sample_and_take();
-    stats_.other_s += now_seconds() - start - (stats_.forward_s - forward_before);
+    stats_.other_s += now_seconds() - start - (stats_.forward_s + stats_.sample_s - before);
 }
 
 int64_t Scheduler::n_waiting_jobs() const {

@@ -29,7 +29,7 @@ struct EngineStats {
     int64_t n_pages = 0, n_pages_free = 0, n_pages_cached = 0;  // cached: known to the prefix tree
     int64_t n_passes = 0, n_aborted_passes = 0, n_preemptions = 0;
     int64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;
-    double forward_s = 0, other_s = 0;  // inside passes: the model's part, and the rest
+    double forward_s = 0, sample_s = 0, other_s = 0;  // of passes: the model's part, drawing, and the rest
 };
 
 /// What other threads may touch while a pass runs.

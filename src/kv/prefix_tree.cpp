@@ -197,6 +197,14 @@ bool PrefixTree::make_room(int64_t n) {
     return pool_->n_free() >= n;
 }
 
+bool PrefixTree::let_go_of(const std::byte* page) {
+    const auto at = std::find_if(leaves_.begin(), leaves_.end(),
+                                 [page](const Node* leaf) { return leaf->pages.front() == page; });
+    if (!page || at == leaves_.end()) return false;
+    remove(*at);
+    return true;
+}
+
 void PrefixTree::clear() {
     while (!leaves_.empty()) remove(*leaves_.begin());
 }

@@ -37,6 +37,9 @@ class PrefixTree {
 
     /// Drops what no one else owns until the pool has n free pages; false when it cannot.
     bool make_room(int64_t n);
+    /// Drops the end of a text whose first page is `page`, so that who writes on there needs no copy; false
+    /// where there is none.
+    bool let_go_of(const std::byte* page);
     /// Drops everything.
     void clear();
 

@@ -23,6 +23,11 @@ class Sequence {
 
     /// Begins with pages that hold n_tok tokens already, as one more owner of each. The sequence is empty.
     void adopt(const PageTables& pages, int64_t n_tok);
+    /// The page that the next token goes to, in the first plane; null where it begins a new one.
+    const std::byte* open_page() const {
+        const auto at = static_cast<size_t>(n_tok_ / kKvPage);
+        return at < tables_.front().size() ? tables_.front()[at] : nullptr;
+    }
     /// Free pages that n more tokens take, in passes after each of which forget_unseen() is called.
     int64_t pages_for(int64_t n) const;
     /// Room for n more tokens; false, with nothing changed, when the pool has too few pages. A page that the

@@ -120,6 +120,15 @@ TEST_F(Schedulers, PriorityComesFirstAndGivesWayLast) {
     for (const auto& [name, finish] : finish_) EXPECT_EQ(finish, Finish::Length) << name;
 }
 
+TEST_F(Schedulers, RoomForAllIsEnoughForAll) {
+    // Prompts that the tree knows are not in the way of those who go on from them.
+    const auto all = scheduler({.n_ctx = 64, .max_running = 4});
+    for (int i = 0; i < 4; ++i) add(*all, request("Day " + std::to_string(i), 40), std::to_string(i));
+    run_out(*all, 200);
+    EXPECT_EQ(ended_.size(), 4u);
+    EXPECT_EQ(all->stats().n_preemptions, 0);
+}
+
 TEST_F(Schedulers, FourTimesTheBudgetIsNeverExceededAndNoOneStarves) {
     const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
     const auto all = scheduler({.n_ctx = 256, .kv_bytes = 8 * page + 17, .max_running = 8});
