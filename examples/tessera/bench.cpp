@@ -259,6 +259,8 @@ void declare_load(Options& options, BenchArgs& args) {
         "--arrival-rate", "X",
         [&load](const std::string& text) { return declare_number(load.rate, 1e6, text); },
         "Requests a second, at random times; 0: the next one as soon as one ends. (default: 0)");
+    options.integer("--beside", load.n_beside, 0, 1 << 20,
+                    "Let all of them write, and read a prompt of N tokens beside them.");
     options.flag("--mixed", load.mixed, "Prompts and answers of a quarter of the length to all of it.");
 }
 
@@ -301,12 +303,21 @@ const Command kBench = {
         "  GMAC/s  products of the layers for each token, of the head for each row of logits, and two\n"
         "          of attention for each key seen, head by head\n"
         "The share is that of what the same threads reach at most: a streaming read, int8 products, and\n"
-        "float products, measured in turn with the samples.",
+        "float products, measured in turn with the samples.\n"
+        "With --concurrency, requests to the engine (loadNxC): tokens/s of all together; milliseconds to "
+        "the\n"
+        "first token of prompts that are new and of those that are mostly known, and between tokens, each "
+        "the\n"
+        "median and the 99th of 100; time of drawing tokens, and of all else but the model, as a share of "
+        "the\n"
+        "model's. With --beside (besideNxC): milliseconds between tokens before and while the prompt is "
+        "read.",
     .examples =
         "  tessera bench model.gguf\n"
         "  tessera bench model.gguf -p 0 -n 32 -d 4096 -t 8\n"
         "  tessera bench model.gguf -p 0 -n 32 -b 8\n"
         "  tessera bench model.gguf --concurrency 1,4,8 --shared-prefix 0.5\n"
+        "  tessera bench model.gguf --concurrency 4 -p 16 --beside 1024\n"
         "  tessera bench model.gguf -p 512 -n 128 -r 9 --json > result.jsonl\n",
     .declare = declare};
 

@@ -13,6 +13,8 @@ struct LoadTest {
     double shared = 0;   ///< part of each prompt that all have in common, 0..1
     bool mixed = false;  ///< lengths from a quarter of those to all
     double rate = 0;     ///< arrivals a second at random times; 0 = the next one as soon as one ends
+    int64_t n_beside =
+        0;  ///< > 0: all that are open write, and a prompt of so many tokens is read beside them
     bool json = false;
 };
 

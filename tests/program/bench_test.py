@@ -33,6 +33,35 @@ class BenchTest(ProgramCase):
         elements = 6 * 2 * 2 * 64 * 1001
         self.assertAlmostEqual((read["f16"] - read["q8_0"]) / elements, 2 - 34 / 32, delta=0.05)
 
+    def load(self, *options):
+        lines = self.fine("bench", TINY, "--json", *options).decode().splitlines()
+        return {result["test"]: result for result in map(json.loads, lines)}
+
+    def test_requests_at_a_time(self):
+        results = self.load("-p", 40, "-n", 8, "--concurrency", "1,4", "--shared-prefix", 0.8)
+        self.assertEqual(list(results), ["load8x1", "load8x4"])
+        for n, result in zip((1, 4), results.values()):
+            self.assertEqual(result["requests"], 3 * n)
+            self.assertGreater(result["tokens_per_s"], 0)
+            for key in ("first_token_ms", "first_token_known_ms", "between_tokens_ms"):
+                self.assertGreaterEqual(result[key]["p99"], result[key]["p50"])
+            self.assertGreater(result["between_tokens_ms"]["p50"], 0)
+            self.assertGreater(result["sampling_share"], 0)
+            self.assertGreater(result["scheduler_share"], 0)
+        self.assertGreaterEqual(results["load8x1"]["cached_tokens"], 2 * 32)  # all but the first knew them
+        mixed = self.load("-p", 40, "-n", 8, "--concurrency", "3", "--mixed", "--arrival-rate", 500, "--requests", 5)
+        self.assertEqual(mixed["load8x3"]["requests"], 5)
+
+    def test_a_prompt_beside_those_who_write(self):
+        result = self.load("-p", 8, "-n", 12, "--concurrency", "3", "--beside", 300)["beside300x3"]
+        self.assertGreater(result["between_tokens_ms"]["p50"], 0)
+        self.assertGreater(result["between_tokens_beside_ms"]["p50"], 0)
+        self.assertGreater(result["prompt_tokens_per_s"], 0)
+
+    def test_load_options_are_checked(self):
+        self.refused(2, "bench", TINY, "--concurrency", "0", says="1 to 256")
+        self.refused(2, "bench", TINY, "--concurrency", "2", "-n", 0, says="--concurrency")
+
     def test_compare_two_builds(self):
         compare = [sys.executable, ROOT / "scripts/perf_compare.py"]
         options = ["--rounds", "1", "--", "-p", "16", "-n", "4", "-r", "1"]
