@@ -39,7 +39,7 @@ if ((!quick)); then
         -DTSR_TEST_SELECT='^unit:' -DTSR_TEST_PREFIX=asan.
     step "ThreadSanitizer build of the tests that start threads"
     build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread \
-        -DTSR_TEST_SELECT='^unit:.*(thread|engine|session|backend)' -DTSR_TEST_PREFIX=tsan.
+        -DTSR_TEST_SELECT='^unit:.*(thread|engine|session|backend|text_bpe|text_tokenizer)' -DTSR_TEST_PREFIX=tsan.
     # A processor of the kind runs the same tests in the release build. About 90 seconds of one core.
     if [[ $(uname -m) != aarch64 ]]; then
         step "AArch64 build of the kernels' tests"
