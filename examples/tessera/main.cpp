@@ -5,6 +5,6 @@
 int main(int argc, char** argv) {
     using namespace tessera;
     const Command* const commands[] = {&kRun,    &kTokenize, &kDetokenize, &kTemplate,   &kInspect, &kPack,
-                                       &kUnpack, &kQuantize, &kLogits,     &kPerplexity, &kBench,   &kInfo};
+                                       &kUnpack, &kConvert,  &kQuantize, &kLogits,     &kPerplexity, &kBench,   &kInfo};
     return run_program(argc, argv, commands);
 }

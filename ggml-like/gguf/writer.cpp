@@ -133,6 +133,7 @@ struct Writer::State {
     }
     void set(std::string_view key, std::string encoded);
     void reject(std::string_view key, const std::string& why);
+    Result<void> check();
     Result<void> check_alignment();
     Result<void> check_tensors() const;
     std::string encode_metadata() const;
@@ -338,13 +339,26 @@ std::string Writer::State::encode_metadata() const {
     return bytes;
 }
 
+Result<void> Writer::State::check() {
+    TSR_TRY_VOID(in_phase(Phase::Metadata, "begin_data()"));
+    TSR_TRY_VOID(check_alignment());
+    auto checked = check_tensors();
+    if (!checked) return fail_in(printable(path, 400), std::move(checked.error()));
+    return {};
+}
+
+Result<std::vector<std::byte>> Writer::head() {
+    State& s = *state_;
+    TSR_TRY_VOID(s.guarded([&] { return s.check(); }));
+    const std::string bytes = s.encode_metadata();
+    const auto begin = as_bytes(bytes);
+    return std::vector<std::byte>(begin.begin(), begin.end());
+}
+
 Result<void> Writer::begin_data() {
     State& s = *state_;
     return s.guarded([&]() -> Result<void> {
-        TSR_TRY_VOID(s.in_phase(State::Phase::Metadata, "begin_data()"));
-        TSR_TRY_VOID(s.check_alignment());
-        auto checked = s.check_tensors();
-        if (!checked) return fail_in(printable(s.path, 400), std::move(checked.error()));
+        TSR_TRY_VOID(s.check());
         s.phase = State::Phase::Data;
         TSR_TRY_VOID(s.out.create(s.path));
         return s.out.append(as_bytes(s.encode_metadata()));

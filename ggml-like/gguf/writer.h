@@ -47,6 +47,8 @@ class Writer {
     /// Writes header, metadata and tensor records. Then write() once or more per tensor, in order, n_bytes in
     /// all; no call may go past the end of its tensor.
     Result<void> begin_data();
+    /// The same bytes, without writing a file: for who needs the file's description before its data.
+    Result<std::vector<std::byte>> head();
     Result<void> write(std::span<const std::byte> bytes);
     /// Checks that every tensor is complete, syncs, renames.
     Result<void> finish();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "common/strings.h"
@@ -57,11 +58,23 @@ void declare(const gguf::File& in, const Mixture& mixture, std::span<const Plann
     }
 }
 
+/// Whether all are numbers that the type does not make infinite.
+bool is_representable(std::span<const float> x, Type type) {
+    const float most = type == Type::F16 ? 65519.99f : std::numeric_limits<float>::max();
+    bool fits = true;
+    for (const float value : x) fits &= std::fabs(value) <= most;
+    return fits;
+}
+
 class Quantizer {
   public:
     Quantizer(const gguf::File& in, std::span<const PlannedTensor> plan, const QuantizeContext& context,
               gguf::Writer& writer)
-        : plan_(plan), context_(context), writer_(writer), pieces_(in, context.pool, context.progress) {
+        : in_(in),
+          plan_(plan),
+          context_(context),
+          writer_(writer),
+          pieces_(in, context.pool, context.progress) {
         scratch_.resize(static_cast<size_t>(context.pool.n_threads()));
     }
 
@@ -70,17 +83,21 @@ class Quantizer {
   private:
     struct Scratch {
         std::vector<float> x, y, importance;
+        std::vector<std::byte> rows;
     };
     /// A piece of one tensor: rows of equal types, importances by their matrix.
     struct Rows {
-        const PlannedTensor& tensor;
+        size_t index;  // of the tensor
         int64_t first, count, per_unit;
     };
-    Result<void> copy(const PlannedTensor& tensor);
-    Result<TensorError> convert(const PlannedTensor& tensor);
+    Result<void> copy(size_t index);
+    Result<TensorError> convert(size_t index);
     void convert_unit(const Rows& rows, int64_t unit, Scratch& scratch);
+    const std::byte* read(size_t index, int64_t first, int64_t count, Scratch& scratch) const;
+    Result<void> done(const Rows& rows);
     Result<void> write_pending();
 
+    const gguf::File& in_;
     const std::span<const PlannedTensor> plan_;
     const QuantizeContext& context_;
     gguf::Writer& writer_;
@@ -97,22 +114,50 @@ Result<void> Quantizer::write_pending() {
     return n ? writer_.write({pending_.data(), n}) : Result<void>();
 }
 
-Result<void> Quantizer::copy(const PlannedTensor& tensor) {
+const std::byte* Quantizer::read(size_t index, int64_t first, int64_t count, Scratch& scratch) const {
+    if (context_.source) return context_.source->rows(index, first, count, scratch.rows);
+    const gguf::TensorInfo& from = *plan_[index].from;
+    return from.data.data() + type_info(from.type).row_bytes(from.n_cols()) * first;
+}
+
+/// After the rows are read for the last time.
+Result<void> Quantizer::done(const Rows& rows) {
+    const gguf::TensorInfo& from = *plan_[rows.index].from;
+    const auto row_bytes = static_cast<size_t>(type_info(from.type).row_bytes(from.n_cols()));
+    if (context_.source) context_.source->release(rows.index, rows.first, rows.count);
+    return pieces_.done(from.data.subspan(static_cast<size_t>(rows.first) * row_bytes,
+                                          static_cast<size_t>(rows.count) * row_bytes));
+}
+
+Result<void> Quantizer::copy(size_t index) {
+    const gguf::TensorInfo& from = *plan_[index].from;
     TSR_TRY_VOID(write_pending());
-    return pieces_.copy(tensor.from->data, writer_);
+    if (!context_.source) return pieces_.copy(from.data, writer_);
+    const int64_t row_bytes = type_info(from.type).row_bytes(from.n_cols());
+    const int64_t n_rows = from.n_elements() / from.n_cols();
+    const int64_t per_piece =
+        std::max<int64_t>(1, static_cast<int64_t>(InputPieces::kPieceBytes) / row_bytes);
+    for (int64_t first = 0; first < n_rows; first += per_piece) {
+        const Rows rows{index, first, std::min(per_piece, n_rows - first), per_piece};
+        const std::byte* piece = read(index, first, rows.count, scratch_[0]);
+        TSR_TRY_VOID(writer_.write({piece, static_cast<size_t>(rows.count * row_bytes)}));
+        TSR_TRY_VOID(done(rows));
+    }
+    return {};
 }
 
 void Quantizer::convert_unit(const Rows& rows, int64_t unit, Scratch& scratch) {
-    const gguf::TensorInfo& from = *rows.tensor.from;
-    const TypeInfo &from_type = type_info(from.type), &to_type = type_info(rows.tensor.to);
+    const PlannedTensor& tensor = plan_[rows.index];
+    const gguf::TensorInfo& from = *tensor.from;
+    const TypeInfo &from_type = type_info(from.type), &to_type = type_info(tensor.to);
     const int64_t n_cols = from.n_cols();
     const int64_t first = rows.first + unit * rows.per_unit;
     const int64_t last = std::min(first + rows.per_unit, rows.first + rows.count);
     const auto n = static_cast<size_t>((last - first) * n_cols);
     if (scratch.x.size() < n) scratch.x.resize(n);
-    from_type.dequantize(from.data.data() + from_type.row_bytes(n_cols) * first, scratch.x.data(),
+    from_type.dequantize(read(rows.index, first, last - first, scratch), scratch.x.data(),
                          static_cast<int64_t>(n));
-    const std::span<const float> importance = rows.tensor.importance;
+    const std::span<const float> importance = tensor.importance;
     if (!importance.empty()) {
         if (scratch.importance.size() < n) scratch.importance.resize(n);
         const int64_t per_matrix = from.n_dims > 1 ? from.shape[from.n_dims - 2] : 1;
@@ -125,22 +170,25 @@ void Quantizer::convert_unit(const Rows& rows, int64_t unit, Scratch& scratch) {
     const kernels::EncodeFn fast = context_.kernels.encode[static_cast<uint32_t>(to_type.type)];
     std::byte* out = buffer_.data() + to_type.row_bytes(n_cols) * (first - rows.first);
     (fast ? fast : to_type.quantize)(scratch.x.data(), weights, out, static_cast<int64_t>(n));
+    if (context_.strict)
+        unit_errors_[static_cast<size_t>(unit)].is_finite =
+            is_representable({scratch.x.data(), n}, to_type.type);
     if (!context_.measures) return;
     if (scratch.y.size() < n) scratch.y.resize(n);
     to_type.dequantize(out, scratch.y.data(), static_cast<int64_t>(n));
     unit_errors_[static_cast<size_t>(unit)] = measure({scratch.x.data(), n}, {scratch.y.data(), n}, weights);
 }
 
-Result<TensorError> Quantizer::convert(const PlannedTensor& tensor) {
+Result<TensorError> Quantizer::convert(size_t index) {
+    const PlannedTensor& tensor = plan_[index];
     const gguf::TensorInfo& from = *tensor.from;
     const int64_t n_cols = from.n_cols(), n_rows = from.n_elements() / n_cols;
-    const auto from_bytes = static_cast<size_t>(type_info(from.type).row_bytes(n_cols));
     const auto to_bytes = static_cast<size_t>(type_info(tensor.to).row_bytes(n_cols));
     const int64_t per_unit = std::max<int64_t>(1, kUnitWeights / n_cols);
     const int64_t per_piece = std::max(per_unit, kPieceWeights / n_cols / per_unit * per_unit);
     TensorError sum;
     for (int64_t first = 0; first < n_rows; first += per_piece) {
-        const Rows rows{tensor, first, std::min(per_piece, n_rows - first), per_unit};
+        const Rows rows{index, first, std::min(per_piece, n_rows - first), per_unit};
         const int64_t n_units = (rows.count + per_unit - 1) / per_unit;
         buffer_.resize(std::max(buffer_.size(), static_cast<size_t>(rows.count) * to_bytes));
         unit_errors_.assign(static_cast<size_t>(n_units), {});
@@ -152,9 +200,14 @@ Result<TensorError> Quantizer::convert(const PlannedTensor& tensor) {
                 convert_unit(rows, unit - 1, scratch_[static_cast<size_t>(worker)]);
         });
         for (const TensorError& error : unit_errors_) add(sum, error);
-        TSR_TRY_VOID(pieces_.done(from.data.subspan(static_cast<size_t>(first) * from_bytes,
-                                                    static_cast<size_t>(rows.count) * from_bytes)));
+        TSR_TRY_VOID(done(rows));
         TSR_TRY_VOID(written);
+        if (context_.strict && !sum.is_finite)
+            return fail(ErrorCode::Malformed,
+                        "%s: tensor '%s': expected weights that %s holds, found one that is no number or beyond "
+                        "its range; nothing was written",
+                        printable(in_.path(), 400).c_str(), printable(from.name).c_str(),
+                        std::string(type_info(tensor.to).name).c_str());
         std::swap(buffer_, pending_);
         n_pending_ = static_cast<size_t>(rows.count) * to_bytes;
     }
@@ -165,10 +218,10 @@ Result<std::vector<TensorError>> Quantizer::run() {
     std::vector<TensorError> errors(plan_.size());
     for (size_t i = 0; i < plan_.size(); i++) {
         if (!plan_[i].is_converted()) {
-            TSR_TRY_VOID(copy(plan_[i]));
+            TSR_TRY_VOID(copy(i));
             continue;
         }
-        TSR_TRY(errors[i], convert(plan_[i]));
+        TSR_TRY(errors[i], convert(i));
     }
     TSR_TRY_VOID(write_pending());
     return errors;

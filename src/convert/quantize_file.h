@@ -8,6 +8,7 @@
 #include "common/threads.h"
 #include "quants/kernels/table.h"
 #include "src/convert/quantize_policy.h"
+#include "src/convert/row_source.h"
 
 namespace tessera::convert {
 
@@ -18,6 +19,10 @@ struct QuantizeContext {
     bool measures = false;  ///< whether errors are computed, which takes a second pass over the weights
     /// Called with the bytes read and in all; may be empty.
     ByteProgress progress = {};
+    /// A weight that is no number, or that F16 would make infinite, is an error.
+    bool strict = false;
+    /// Gives the tensors' rows; null: the file itself.
+    const RowSource* source = nullptr;
 };
 
 struct TensorError {

@@ -46,12 +46,8 @@ constexpr std::string_view kKept[] = {
     "token_types",
 };
 
-bool is_quantizable(const gguf::TensorInfo& tensor) {
-    if (tensor.n_dims < 2 || type_info(tensor.type).role != TypeRole::Weight) return false;
-    if (!tensor.name.ends_with("weight")) return false;
-    return std::none_of(std::begin(kKept), std::end(kKept), [&](std::string_view part) {
-        return tensor.name.find(part) != std::string_view::npos;
-    });
+bool is_quantizable_here(const gguf::TensorInfo& tensor) {
+    return type_info(tensor.type).role == TypeRole::Weight && is_quantizable(tensor.name, tensor.n_dims);
 }
 
 bool is_plain(Type type) { return type_info(type).block == 1; }
@@ -160,7 +156,7 @@ Result<void> Planner::read_model() {
 
 void Planner::count_places() {
     for (const gguf::TensorInfo& tensor : file_.tensors())
-        if (is_quantizable(tensor)) layers_[role_from_name(tensor.name)].push_back(layer_of(tensor.name));
+        if (is_quantizable_here(tensor)) layers_[role_from_name(tensor.name)].push_back(layer_of(tensor.name));
     for (auto& [role, layers] : layers_) std::sort(layers.begin(), layers.end());
 }
 
@@ -240,7 +236,8 @@ Result<std::span<const float>> Planner::importance_of(const gguf::TensorInfo& te
 
 Result<PlannedTensor> Planner::planned(const gguf::TensorInfo& tensor) const {
     PlannedTensor plan{&tensor, tensor.type, tensor.data.size(), tensor.type, {}};
-    if (!is_quantizable(tensor)) return plan;
+    if (!is_quantizable_here(tensor)) return plan;
+    if (options_.keep_quantized && !options_.allow_requantize && !is_plain(tensor.type)) return plan;
     plan.wished = wished(tensor);
     plan.to = fitting(plan.wished, tensor.n_cols());
     const auto row_bytes = static_cast<uint64_t>(type_info(plan.to).row_bytes(tensor.n_cols()));
@@ -276,6 +273,12 @@ Result<std::vector<PlannedTensor>> Planner::plan() {
 }
 
 }  // namespace
+
+bool is_quantizable(std::string_view name, int n_dims) {
+    if (n_dims < 2 || !name.ends_with("weight")) return false;
+    return std::none_of(std::begin(kKept), std::end(kKept),
+                        [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
 
 Result<TypeOverride> parse_type_override(std::string_view argument) {
     const size_t equals = argument.rfind('=');

@@ -18,12 +18,17 @@ struct TypeOverride {
 /// "PATTERN=TYPE".
 Result<TypeOverride> parse_type_override(std::string_view argument);
 
+/// Whether mixtures choose the type of a tensor of this name and number of dimensions: matrices but for
+/// small ones that decide much.
+bool is_quantizable(std::string_view name, int n_dims);
+
 struct QuantizePlanOptions {
     const Mixture* mixture = nullptr;
     bool pure = false;  ///< the base type for all matrices, embeddings and output included
     std::optional<Type> output_type, embedding_type;
     std::vector<TypeOverride> overrides;  ///< the first that matches counts, before all else
     bool allow_requantize = false;        ///< weights that are quantized already
+    bool keep_quantized = false;          ///< those stay as they are, unless allow_requantize is set
     const Importance* importance = nullptr;
 };
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/expected.h"
-#include "src/grammar/json_value.h"
+#include "common/json.h"
 #include "src/grammar/program.h"
 #include "src/grammar/scalars.h"
 

@@ -29,6 +29,9 @@ enum class Dim : uint8_t {
     Heads,  // number of query heads
 };
 
+/// 0 for None.
+int64_t size_of(Dim dim, const Hparams& h);
+
 /// When a tensor must be there: in models without experts, with experts, with a shared expert.
 enum class Need : uint8_t { Always, Optional, Dense, Expert, Shared };
 

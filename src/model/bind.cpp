@@ -10,8 +10,7 @@
 
 namespace tessera {
 
-int64_t Binder::size_of(Dim dim) const {
-    const Hparams& h = model_.hparams_;
+int64_t size_of(Dim dim, const Hparams& h) {
     switch (dim) {
         case Dim::None:
             return 0;

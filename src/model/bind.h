@@ -20,7 +20,7 @@ class Binder {
     Result<void> bind_vector(const gguf::TensorInfo& tensor, Vector& vector);
     Result<void> check_divisors(const Vector& divisors, const char* name) const;
     Result<void> check_rope_factors() const;
-    int64_t size_of(Dim dim) const;
+    int64_t size_of(Dim dim) const { return tessera::size_of(dim, model_.hparams_); }
     Result<void> check_shape(const gguf::TensorInfo& tensor, std::span<const int64_t> expected) const;
 
     Model& model_;

@@ -41,9 +41,9 @@ class Layers(LintCase):
         self.finding("quants/x.cpp", '#include "types.h"', 'include "types.h" is no file of the tree')
 
     def test_third_party_place(self):
-        self.finding("src/engine/x.cpp", "#include <nlohmann/json.hpp>", "nlohmann-json", "src/grammar/*.cpp")
-        self.finding("src/grammar/x.h", "#include <nlohmann/json.hpp>", "nlohmann-json")
-        self.clean("src/grammar/x.cpp", "#include <nlohmann/json.hpp>")
+        self.finding("src/engine/x.cpp", "#include <nlohmann/json.hpp>", "nlohmann-json", "src/text/jinja/*.cpp")
+        self.finding("src/text/jinja/x.h", "#include <nlohmann/json.hpp>", "nlohmann-json")
+        self.clean("src/text/jinja/x.cpp", "#include <nlohmann/json.hpp>")
         self.finding("common/x.h", "#include <tl/expected.hpp>", "it only in common/expected.h")
         self.finding("ggml-like/cpu/x.cpp", "#include <immintrin.h>", "vector intrinsics")
 

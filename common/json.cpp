@@ -1,6 +1,6 @@
-// JSON by nlohmann's event parser, which hands numbers over as they were written.
-// Next: schema.cpp.
-#include "src/grammar/json_value.h"
+// JSON by nlohmann's event parser, which needs no recursion and hands numbers over as they were written. The
+// depth is bounded here, so that whoever walks the tree may recurse.
+#include "common/json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 
 #include "common/strings.h"
 
-namespace tessera::grammar {
+namespace tessera {
 
 namespace {
 
@@ -148,4 +148,4 @@ const JsonValue* find_pointer(const JsonValue& root, std::string_view pointer) {
     return at;
 }
 
-}  // namespace tessera::grammar
+}  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// A JSON text as a tree that keeps the order of members and the digits of numbers. Internal to src/grammar.
+// A JSON text as a tree that keeps the order of members and the digits of numbers.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -7,7 +7,7 @@
 
 #include "common/expected.h"
 
-namespace tessera::grammar {
+namespace tessera {
 
 struct JsonValue {
     enum class Kind : uint8_t { Null, Boolean, Number, String, Array, Object };
@@ -33,4 +33,4 @@ const JsonValue* find_pointer(const JsonValue& root, std::string_view pointer);
 /// A member's name as part of a pointer.
 std::string pointer_escape(std::string_view name);
 
-}  // namespace tessera::grammar
+}  // namespace tessera

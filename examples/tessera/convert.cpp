@@ -1,0 +1,208 @@
+// tessera convert: a Hugging Face folder to a GGUF file, in any type, in one pass. The folder is read by
+// src/convert/hf_model.cpp, types are chosen and the file is written as by tessera quantize.
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "common/cpu.h"
+#include "common/strings.h"
+#include "common/threads.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/json.h"
+#include "ggml-like/gguf/output_path.h"
+#include "quants/dispatch.h"
+#include "src/convert/hf_model.h"
+#include "src/convert/quantize_file.h"
+#include "src/model/packed_file.h"
+#include "src/text/tokenizer.h"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+using convert::HfModel;
+using convert::Mixture;
+using convert::PlannedTensor;
+
+struct ConvertArgs {
+    std::string folder, out, type, pre;
+    convert::QuantizePlanOptions plan;
+    bool packed = false, dry_run = false, json = false;
+    int64_t n_threads = 0;
+};
+
+std::string name_of(Type type) { return std::string(type_info(type).name); }
+
+/// What came of a folder: for people, or as JSON.
+struct Plan {
+    const HfModel& model;
+    const Mixture& mixture;
+    const std::vector<PlannedTensor>& tensors;
+    uint64_t n_bytes;
+};
+
+std::string report_text(const Plan& plan) {
+    std::string out = strf("%s, architecture %s\n", std::string(plan.model.class_name()).c_str(),
+                           std::string(plan.model.file().find("general.architecture")->as_string().value_or("")).c_str());
+    for (size_t i = 0; i < plan.tensors.size(); i++) {
+        const PlannedTensor& tensor = plan.tensors[i];
+        const convert::Recipe& recipe = plan.model.recipes()[i];
+        const std::string types =
+            tensor.is_converted() ? name_of(tensor.from->type) + " to " + name_of(tensor.to) : name_of(tensor.to);
+        out += strf("%-34s %-18s %-16s %10s  %s\n", printable(tensor.from->name, 400).c_str(),
+                    tensor.from->shape_string().c_str(), types.c_str(), format_bytes(tensor.n_bytes).c_str(),
+                    recipe.hf.empty() ? "(computed)" : printable(recipe.hf, 400).c_str());
+    }
+    out += strf("%s: %llu bytes (%s)\n", std::string(plan.mixture.name).c_str(),
+                static_cast<unsigned long long>(plan.n_bytes), format_bytes(plan.n_bytes).c_str());
+    return out;
+}
+
+Json report_json(const Plan& plan) {
+    const gguf::Value* arch = plan.model.file().find("general.architecture");
+    const gguf::Value* pre = plan.model.file().find("tokenizer.ggml.pre");
+    Json out = {{"in", plan.model.folder()},
+                {"class", std::string(plan.model.class_name())},
+                {"architecture", std::string(arch->as_string().value_or(""))},
+                {"pre", pre ? Json(std::string(pre->as_string().value_or(""))) : Json()},
+                {"type", std::string(plan.mixture.name)},
+                {"bytes", plan.n_bytes},
+                {"has_weights", plan.model.has_weights()},
+                {"tensors", Json::array()}};
+    for (size_t i = 0; i < plan.tensors.size(); i++) {
+        const PlannedTensor& tensor = plan.tensors[i];
+        Json shape = Json::array();
+        for (int d = 0; d < tensor.from->n_dims; d++) shape.push_back(tensor.from->shape[d]);
+        out["tensors"].push_back({{"name", std::string(tensor.from->name)},
+                                  {"shape", std::move(shape)},
+                                  {"from", name_of(tensor.from->type)},
+                                  {"to", name_of(tensor.to)},
+                                  {"bytes", tensor.n_bytes},
+                                  {"source", plan.model.recipes()[i].hf}});
+    }
+    return out;
+}
+
+/// Writes the stock file under a name of its own, which is gone once it is open, and packs that.
+Result<void> write_packed(const HfModel& model, const std::string& out, const Mixture& mixture,
+                          const std::vector<PlannedTensor>& plan, const convert::QuantizeContext& context) {
+    const std::string stock = strf("%s.%ld.stock", out.c_str(), static_cast<long>(::getpid()));
+    TSR_TRY_VOID(convert::quantize_file(model.file(), stock, mixture, plan, context));
+    auto file = gguf::File::open(stock);
+    std::error_code ignored;
+    fs::remove(stock, ignored);
+    if (!file) return tl::unexpected<Error>(file.error());
+    return pack_file(std::move(*file), out,
+                     {.pool = context.pool, .kernels = context.kernels, .progress = console::byte_bar("packing")});
+}
+
+Result<void> write(const ConvertArgs& args, const HfModel& model, const Mixture& mixture,
+                   const std::vector<PlannedTensor>& plan, ThreadPool& pool, const kernels::KernelTable& kernels) {
+    TSR_TRY(const std::string out, gguf::resolve_output(args.out, model.file()));
+    std::error_code ignored;
+    for (fs::directory_iterator at(args.folder, ignored), end; !ignored && at != end; at.increment(ignored))
+        if (std::error_code error; fs::equivalent(at->path(), out, error) && at->path().extension() != ".gguf")
+            return fail(ErrorCode::InvalidArgument, "-o: '%s' is a file of the input; expected another one",
+                        printable(args.out, 400).c_str());
+    const console::InterruptGuard guard;
+    pool.set_abort_flag(&guard.flag());
+    const convert::QuantizeContext context{.pool = pool,
+                                           .kernels = kernels,
+                                           .measures = false,
+                                           .progress = console::byte_bar("converting"),
+                                           .strict = true,
+                                           .source = &model.rows()};
+    if (args.packed) return write_packed(model, out, mixture, plan, context);
+    TSR_TRY_VOID(convert::quantize_file(model.file(), out, mixture, plan, context));
+    return {};
+}
+
+/// Notes for a plan of what a conversion would lack.
+void note_gaps(const HfModel& model) {
+    if (!model.has_weights())
+        console::note("no weights in the folder: shapes and types are those that config.json says");
+    if (model.tokenizer_error())
+        console::note("a conversion would stop at the tokenizer: %s", model.tokenizer_error()->message.c_str());
+}
+
+Result<void> convert_folder(ConvertArgs& args) {
+    TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
+    ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
+    TSR_TRY(const auto model,
+            HfModel::open(args.folder, pool, *isa->table, {.pre = args.pre, .plan_only = args.dry_run}));
+    if (!model->tokenizer_error()) {
+        // Whatever is wrong with the vocabulary shows now, not when the file is used.
+        TSR_TRY_VOID(text::Tokenizer::load(model->file()));
+    }
+    TSR_TRY(const Mixture* mixture,
+            convert::mixture_from_name(args.type.empty() ? model->own_mixture() : std::string_view(args.type)));
+    args.plan.mixture = mixture;
+    args.plan.keep_quantized = true;
+    TSR_TRY(const auto plan, convert::plan_quantization(model->file(), args.plan));
+    TSR_TRY(const uint64_t n_bytes, convert::quantized_size(model->file(), *mixture, plan));
+    if (args.dry_run)
+        note_gaps(*model);
+    else
+        TSR_TRY_VOID(write(args, *model, *mixture, plan, pool, *isa->table));
+    const Plan report{*model, *mixture, plan, n_bytes};
+    if (args.json) return console::print(json_line(report_json(report)));
+    if (args.dry_run) return console::print(report_text(report));
+    std::error_code ignored;
+    console::note("converted %s to %s: %s, %s", printable(args.folder, 400).c_str(),
+                  printable(args.out, 400).c_str(), std::string(mixture->name).c_str(),
+                  format_bytes(fs::file_size(args.out, ignored)).c_str());
+    return {};
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<ConvertArgs>();
+    options.required("DIR", args->folder, "A folder with config.json, safetensors files and a tokenizer.");
+    options.text("-o,--out", "FILE", args->out, "The file to write; it appears when it is complete.");
+    options.text("--type", "TYPE", args->type,
+                 "Type or mixture of the matrices, as of tessera quantize; else BF16 or F16, as the folder has.");
+    options.flag("--packed", args->packed, "Write a packed model, as tessera pack does.");
+    options.text("--pre", "NAME", args->pre,
+                 "The pre-tokenizer (docs/tokenizers.md), where the tokenizer's own rules are not recognised.");
+    options.repeated(
+        "--override", "PATTERN=TYPE",
+        [args](const std::string& text) -> Result<void> {
+            TSR_TRY(auto override, convert::parse_type_override(text));
+            args->plan.overrides.push_back(std::move(override));
+            return {};
+        },
+        "For tensors whose name this regular expression matches; of several the first counts.");
+    options.flag("--pure", args->plan.pure, "One type for all matrices, instead of a mixture.");
+    options.flag("--allow-requantize", args->plan.allow_requantize,
+                 "Give MXFP4 matrices the type as well, instead of keeping them.");
+    options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
+                    "Worker threads; 0: the physical cores that this process may use.");
+    options.flag("--dry-run", args->dry_run,
+                 "Write nothing; list the tensors, what they are made of, and the size to the byte.");
+    options.flag("--json", args->json, "One JSON object with the tensors and sizes.");
+    options.check([args]() -> Result<void> {
+        if (args->out.empty() && !args->dry_run)
+            return fail(ErrorCode::InvalidArgument, "expected -o FILE or --dry-run, found neither");
+        if (!args->type.empty()) TSR_TRY_VOID(convert::mixture_from_name(args->type));
+        return {};
+    });
+    return [args] { return convert_folder(*args); };
+}
+
+}  // namespace
+
+const Command kConvert = {
+    .name = "convert",
+    .summary = "make a GGUF model of a Hugging Face folder",
+    .help =
+        "Reads a folder with config.json, safetensors files and tokenizer as Hugging Face has them, and writes\n"
+        "one GGUF file, in any type or mixture of types. Memory is some 100 MiB, whatever the model's size.",
+    .examples =
+        "  tessera convert Llama-3.2-1B -o llama-3.2-1b-q4_k_m.gguf --type Q4_K_M\n"
+        "  tessera convert Qwen3-4B -o qwen3-4b.packed.gguf --type Q8_0 --packed\n"
+        "  tessera convert Qwen3-4B --dry-run\n",
+    .declare = declare};
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+#pragma once
+// The tokenizer of a Hugging Face folder as the keys of a GGUF file: tokens, merges or scores, kinds, special
+// ids, framing and chat templates.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ggml-like/gguf/writer.h"
+#include "src/convert/hf_checkpoint.h"
+
+namespace tessera::convert {
+
+struct HfTokenizer {
+    std::string model;  ///< "llama" or "gpt2"
+    std::string pre;
+    std::vector<std::string> tokens;
+    std::vector<float> scores;        ///< of "llama": one a token
+    std::vector<int32_t> types;       ///< one a token
+    std::vector<std::string> merges;  ///< of "gpt2": "left right"
+    bool add_bos = false, add_eos = false;
+    std::optional<bool> add_space_prefix;  ///< of "llama"
+
+    int32_t find(std::string_view token) const;  ///< its first id, or -1
+};
+
+/// Reads tokenizer.model, or else tokenizer.json; with them added_tokens.json and tokenizer_config.json. The
+/// vocabulary is filled up to `n_vocab` tokens, the rows of the embedding table. `pre` replaces the name
+/// recognised, unless it is empty. Errors name the file and what in it; NotFound where there is no tokenizer.
+Result<HfTokenizer> read_hf_tokenizer(const HfCheckpoint& checkpoint, int64_t n_vocab, const std::string& pre);
+
+/// The tokenizer's keys, the special ids of tokenizer_config.json, config.json and generation_config.json, and
+/// chat templates. Errors: an id outside the vocabulary, a template that is none.
+Result<void> write_tokenizer(const HfTokenizer& tokenizer, const HfCheckpoint& checkpoint, gguf::Writer& writer);
+
+}  // namespace tessera::convert
