@@ -245,11 +245,12 @@ class MatrixReader {
             std::memcpy(out, in, static_cast<size_t>(shape_.cols * bytes_));
             return;
         }
-        const double plus = recipe_.take == Take::PlusOne ? 1 : 0;
         const std::vector<float>* factors = recipe_.factors.empty() ? nullptr : &recipe_.factors[at_];
         const int64_t per_row = (shape_.cols + recipe_.factor_cols - 1) / recipe_.factor_cols;
         for (int64_t i = 0; i < shape_.cols; i++) {
-            auto value = static_cast<float>(element(source_.dtype, in, i) + plus);
+            double exact = element(source_.dtype, in, i);
+            if (recipe_.take == Take::PlusOne) exact += 1;
+            auto value = static_cast<float>(exact);
             if (factors)
                 value *= (*factors)[static_cast<size_t>(from / recipe_.factor_rows * per_row +
                                                         i / recipe_.factor_cols)];

@@ -58,6 +58,7 @@ class Reader {
 
   private:
     Result<bool> read_sentencepiece();
+    Result<void> read_vocab_and_merges();
     Result<void> read_tokenizer_json();
     Result<void> read_vocabulary(const JsonValue& vocab);
     Result<void> read_merges(const JsonValue& model, bool has_scores);
@@ -105,6 +106,11 @@ Result<bool> Reader::read_sentencepiece() {
     auto model = parse_sentencepiece(file->bytes());
     if (!model) {
         if (json_) return false;
+        const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+        if (text.starts_with("IQ== 0\n"))
+            return fail(ErrorCode::Unsupported,
+                        "tokenizer.model: expected a SentencePiece model, found a list of ranks (tiktoken); the "
+                        "tokenizer.json of the same model has what is needed");
         return fail_in("tokenizer.model (and there is no tokenizer.json)", std::move(model.error()));
     }
     if (model->kind != SentencePieceModel::Kind::Bpe)
@@ -201,6 +207,24 @@ Result<void> Reader::check_normalizer(bool is_byte_level) const {
                         "tokenizer.json: normalizer: expected %s, found '%s', which is not run",
                         is_byte_level ? "none or NFC" : "Prepend and Replace", printable(type).c_str());
     }
+    return {};
+}
+
+/// vocab.json and merges.txt, as older folders have them: a tokenizer.json without rules for cutting.
+Result<void> Reader::read_vocab_and_merges() {
+    TSR_TRY(auto vocab, read_optional_json(checkpoint_.path_of("vocab.json")));
+    const auto text = read_text_file(checkpoint_.path_of("merges.txt"));
+    if (!vocab || !text) return {};
+    JsonValue merges{.kind = JsonValue::Kind::Array};
+    for (const std::string_view line : split(*text, '\n'))
+        if (!line.empty() && !line.starts_with("#version"))
+            merges.items.push_back({.kind = JsonValue::Kind::String, .text = std::string(line)});
+    JsonValue model{.kind = JsonValue::Kind::Object};
+    model.members.emplace_back("type", JsonValue{.kind = JsonValue::Kind::String, .text = "BPE"});
+    model.members.emplace_back("vocab", std::move(*vocab));
+    model.members.emplace_back("merges", std::move(merges));
+    json_ = JsonValue{.kind = JsonValue::Kind::Object};
+    json_->members.emplace_back("model", std::move(model));
     return {};
 }
 
@@ -336,9 +360,11 @@ Result<HfTokenizer> Reader::read() {
     }
     TSR_TRY(const bool has_model, read_sentencepiece());
     if (!has_model) {
+        if (!json_) TSR_TRY_VOID(read_vocab_and_merges());
         if (!json_)
             return fail(ErrorCode::NotFound,
-                        "'%s': expected a tokenizer.model or a tokenizer.json, found neither",
+                        "'%s': expected a tokenizer.model, a tokenizer.json, or vocab.json and merges.txt, found "
+                        "none",
                         printable(checkpoint_.folder(), 400).c_str());
         TSR_TRY_VOID(read_tokenizer_json());
         out_.add_bos = starts_with_bos();
