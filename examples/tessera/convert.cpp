@@ -45,13 +45,15 @@ struct Plan {
 };
 
 std::string report_text(const Plan& plan) {
-    std::string out = strf("%s, architecture %s\n", std::string(plan.model.class_name()).c_str(),
-                           std::string(plan.model.file().find("general.architecture")->as_string().value_or("")).c_str());
+    std::string out =
+        strf("%s, architecture %s\n", std::string(plan.model.class_name()).c_str(),
+             std::string(plan.model.file().find("general.architecture")->as_string().value_or("")).c_str());
     for (size_t i = 0; i < plan.tensors.size(); i++) {
         const PlannedTensor& tensor = plan.tensors[i];
         const convert::Recipe& recipe = plan.model.recipes()[i];
-        const std::string types =
-            tensor.is_converted() ? name_of(tensor.from->type) + " to " + name_of(tensor.to) : name_of(tensor.to);
+        const std::string types = tensor.is_converted()
+                                      ? name_of(tensor.from->type) + " to " + name_of(tensor.to)
+                                      : name_of(tensor.to);
         out += strf("%-34s %-18s %-16s %10s  %s\n", printable(tensor.from->name, 400).c_str(),
                     tensor.from->shape_string().c_str(), types.c_str(), format_bytes(tensor.n_bytes).c_str(),
                     recipe.hf.empty() ? "(computed)" : printable(recipe.hf, 400).c_str());
@@ -95,16 +97,19 @@ Result<void> write_packed(const HfModel& model, const std::string& out, const Mi
     std::error_code ignored;
     fs::remove(stock, ignored);
     if (!file) return tl::unexpected<Error>(file.error());
-    return pack_file(std::move(*file), out,
-                     {.pool = context.pool, .kernels = context.kernels, .progress = console::byte_bar("packing")});
+    return pack_file(
+        std::move(*file), out,
+        {.pool = context.pool, .kernels = context.kernels, .progress = console::byte_bar("packing")});
 }
 
 Result<void> write(const ConvertArgs& args, const HfModel& model, const Mixture& mixture,
-                   const std::vector<PlannedTensor>& plan, ThreadPool& pool, const kernels::KernelTable& kernels) {
+                   const std::vector<PlannedTensor>& plan, ThreadPool& pool,
+                   const kernels::KernelTable& kernels) {
     TSR_TRY(const std::string out, gguf::resolve_output(args.out, model.file()));
     std::error_code ignored;
     for (fs::directory_iterator at(args.folder, ignored), end; !ignored && at != end; at.increment(ignored))
-        if (std::error_code error; fs::equivalent(at->path(), out, error) && at->path().extension() != ".gguf")
+        if (std::error_code error;
+            fs::equivalent(at->path(), out, error) && at->path().extension() != ".gguf")
             return fail(ErrorCode::InvalidArgument, "-o: '%s' is a file of the input; expected another one",
                         printable(args.out, 400).c_str());
     const console::InterruptGuard guard;
@@ -125,7 +130,8 @@ void note_gaps(const HfModel& model) {
     if (!model.has_weights())
         console::note("no weights in the folder: shapes and types are those that config.json says");
     if (model.tokenizer_error())
-        console::note("a conversion would stop at the tokenizer: %s", model.tokenizer_error()->message.c_str());
+        console::note("a conversion would stop at the tokenizer: %s",
+                      model.tokenizer_error()->message.c_str());
 }
 
 Result<void> convert_folder(ConvertArgs& args) {
@@ -137,8 +143,9 @@ Result<void> convert_folder(ConvertArgs& args) {
         // Whatever is wrong with the vocabulary shows now, not when the file is used.
         TSR_TRY_VOID(text::Tokenizer::load(model->file()));
     }
-    TSR_TRY(const Mixture* mixture,
-            convert::mixture_from_name(args.type.empty() ? model->own_mixture() : std::string_view(args.type)));
+    TSR_TRY(
+        const Mixture* mixture,
+        convert::mixture_from_name(args.type.empty() ? model->own_mixture() : std::string_view(args.type)));
     args.plan.mixture = mixture;
     args.plan.keep_quantized = true;
     TSR_TRY(const auto plan, convert::plan_quantization(model->file(), args.plan));
@@ -161,11 +168,13 @@ Action declare(Options& options) {
     auto args = std::make_shared<ConvertArgs>();
     options.required("DIR", args->folder, "A folder with config.json, safetensors files and a tokenizer.");
     options.text("-o,--out", "FILE", args->out, "The file to write; it appears when it is complete.");
-    options.text("--type", "TYPE", args->type,
-                 "Type or mixture of the matrices, as of tessera quantize; else BF16 or F16, as the folder has.");
+    options.text(
+        "--type", "TYPE", args->type,
+        "Type or mixture of the matrices, as of tessera quantize; else BF16 or F16, as the folder has.");
     options.flag("--packed", args->packed, "Write a packed model, as tessera pack does.");
-    options.text("--pre", "NAME", args->pre,
-                 "The pre-tokenizer (docs/tokenizers.md), where the tokenizer's own rules are not recognised.");
+    options.text(
+        "--pre", "NAME", args->pre,
+        "The pre-tokenizer (docs/tokenizers.md), where the tokenizer's own rules are not recognised.");
     options.repeated(
         "--override", "PATTERN=TYPE",
         [args](const std::string& text) -> Result<void> {
@@ -197,7 +206,8 @@ const Command kConvert = {
     .name = "convert",
     .summary = "make a GGUF model of a Hugging Face folder",
     .help =
-        "Reads a folder with config.json, safetensors files and tokenizer as Hugging Face has them, and writes\n"
+        "Reads a folder with config.json, safetensors files and tokenizer as Hugging Face has them, and "
+        "writes\n"
         "one GGUF file, in any type or mixture of types. Memory is some 100 MiB, whatever the model's size.",
     .examples =
         "  tessera convert Llama-3.2-1B -o llama-3.2-1b-q4_k_m.gguf --type Q4_K_M\n"

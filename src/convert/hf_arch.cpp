@@ -13,7 +13,8 @@ namespace tessera::convert {
 
 namespace {
 
-// Tensors -----------------------------------------------------------------------------------------------------
+// Tensors
+// -----------------------------------------------------------------------------------------------------
 
 constexpr HfTensor kModel[] = {
     {"token_embd.weight", "model.embed_tokens.weight"},
@@ -132,7 +133,8 @@ constexpr Groups kGraniteMoeTensors[] = {kModel, kPreNorms, kAttention, kGranite
 constexpr Groups kGraniteSharedTensors[] = {kModel, kPreNorms, kAttention, kGraniteShared};
 constexpr Groups kGptOssTensors[] = {kModel, kAttention, kGptOss};
 
-// Numbers -----------------------------------------------------------------------------------------------------
+// Numbers
+// -----------------------------------------------------------------------------------------------------
 
 constexpr HfKey kSoftcaps[] = {
     {"attn_logit_softcapping", "attn_logit_softcapping"},
@@ -145,7 +147,8 @@ constexpr HfKey kMultipliers[] = {
     {"logits_scaling", "logit_scale"},
 };
 
-// Demands -----------------------------------------------------------------------------------------------------
+// Demands
+// -----------------------------------------------------------------------------------------------------
 
 using Values = std::string_view;
 constexpr Values kSiluValues[] = {"silu", "swish", ""};
@@ -169,15 +172,19 @@ constexpr HfDemand kQwen3MoeDemands[] = {{"hidden_act", kSiluValues},
                                          {"mlp_only_layers", kNone}};
 // Gemma's first files say "gelu" and mean the approximation.
 constexpr HfDemand kGemmaDemands[] = {{"hidden_act", kGeluValues}, {"hidden_activation", kTanhValues}};
-constexpr HfDemand kSmolLm3Demands[] = {{"hidden_act", kSiluValues},
-                                        {"use_sliding_window", kFalse},
-                                        {"no_rope_layer_interval", kFour}};
+constexpr HfDemand kSmolLm3Demands[] = {
+    {"hidden_act", kSiluValues}, {"use_sliding_window", kFalse}, {"no_rope_layer_interval", kFour}};
 
 // Values of the published configurations' classes that files leave out.
 constexpr HfDefault kGemma3Defaults[] = {
-    {"num_attention_heads", "8"}, {"num_key_value_heads", "4"},  {"head_dim", "256"},
-    {"vocab_size", "262208"},     {"rms_norm_eps", "1e-6"},      {"rope_theta", "1000000"},
-    {"tie_word_embeddings", "true"}, {"max_position_embeddings", "131072"},
+    {"num_attention_heads", "8"},
+    {"num_key_value_heads", "4"},
+    {"head_dim", "256"},
+    {"vocab_size", "262208"},
+    {"rms_norm_eps", "1e-6"},
+    {"rope_theta", "1000000"},
+    {"tie_word_embeddings", "true"},
+    {"max_position_embeddings", "131072"},
 };
 constexpr HfDefault kGemmaDefaults[] = {{"tie_word_embeddings", "true"}, {"rms_norm_eps", "1e-6"}};
 constexpr HfDefault kQwen2Defaults[] = {{"attention_bias", "true"}};
@@ -204,14 +211,38 @@ constexpr HfArch kRows[] = {
     {"Gemma3ForConditionalGeneration", "gemma3", "gemma3", kGemma2Tensors, kSoftcaps, kGemmaDemands,
      kGemma3Defaults},
     {"Phi3ForCausalLM", "phi3", "phi3", kPhi3Tensors, {}, kSiluNoBias},
-    {"Olmo2ForCausalLM", "olmo2", "olmo2", kOlmo2Tensors, {}, kSiluNoBias},
+    {"Olmo2ForCausalLM",
+     "olmo2",
+     "olmo2",
+     kOlmo2Tensors,
+     {},
+     kSiluNoBias,
+     {},
+     "intermediate_size",
+     nullptr,
+     false},
     {"Olmo3ForCausalLM", "olmo3", "olmo2", kOlmo2Tensors, {}, kSiluNoBias},
     {"GraniteForCausalLM", "granite", "granite", kLlamaTensors, kMultipliers, kSilu},
     {"GraniteMoeForCausalLM", "granitemoe", "granitemoe", kGraniteMoeTensors, kMultipliers, kSilu},
-    {"GraniteMoeSharedForCausalLM", "granitemoeshared", "granitemoe", kGraniteMoeTensors, kMultipliers, kSilu},
-    {"GraniteMoeHybridForCausalLM", "granitemoehybrid", "granitemoe", kGraniteMoeTensors, kMultipliers, kSilu,
-     {}, "intermediate_size", has_experts},
-    {"GraniteMoeHybridForCausalLM", "granitemoehybrid", "granite", kGraniteSharedTensors, kMultipliers, kSilu, {}, "shared_intermediate_size"},
+    {"GraniteMoeSharedForCausalLM", "granitemoeshared", "granitemoe", kGraniteMoeTensors, kMultipliers,
+     kSilu},
+    {"GraniteMoeHybridForCausalLM",
+     "granitemoehybrid",
+     "granitemoe",
+     kGraniteMoeTensors,
+     kMultipliers,
+     kSilu,
+     {},
+     "intermediate_size",
+     has_experts},
+    {"GraniteMoeHybridForCausalLM",
+     "granitemoehybrid",
+     "granite",
+     kGraniteSharedTensors,
+     kMultipliers,
+     kSilu,
+     {},
+     "shared_intermediate_size"},
     {"GptOssForCausalLM", "gpt_oss", "gpt-oss", kGptOssTensors, {}, kSilu},
 };
 

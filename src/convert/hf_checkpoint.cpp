@@ -94,10 +94,10 @@ Result<int64_t> HfConfig::integer(std::string_view key, int64_t min, int64_t max
     }
     const auto n = value->is(JsonValue::Kind::Number) ? parse_int(value->text) : std::nullopt;
     if (!n || *n < min || *n > max)
-        return wrong(key,
-                     strf("an integer from %lld to %lld", static_cast<long long>(min),
-                          static_cast<long long>(max)),
-                     *value);
+        return wrong(
+            key,
+            strf("an integer from %lld to %lld", static_cast<long long>(min), static_cast<long long>(max)),
+            *value);
     return *n;
 }
 
@@ -165,7 +165,8 @@ Result<void> HfCheckpoint::open_files() {
     if (index) {
         const JsonValue* map = index->find("weight_map");
         if (!map || !map->is(JsonValue::Kind::Object))
-            return fail(ErrorCode::Malformed, "model.safetensors.index.json: expected a weight_map, found none");
+            return fail(ErrorCode::Malformed,
+                        "model.safetensors.index.json: expected a weight_map, found none");
         for (const auto& [tensor, file] : map->members) {
             if (!file.is(JsonValue::Kind::String) || file.text.empty() ||
                 file.text.find('/') != std::string::npos)

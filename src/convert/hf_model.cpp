@@ -1,6 +1,6 @@
-// Puts a folder together: which tensors there must be (the ArchSpec), what they are made of (hf_arch.cpp), and
-// the head of the file that results. The head lies in memory before as many reserved bytes as the data would
-// take, so that the reader of GGUF files and the loader of models check it like any file.
+// Puts a folder together: which tensors there must be (the ArchSpec), what they are made of (hf_arch.cpp),
+// and the head of the file that results. The head lies in memory before as many reserved bytes as the data
+// would take, so that the reader of GGUF files and the loader of models check it like any file.
 #include "src/convert/hf_model.h"
 
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ namespace tessera::convert {
 namespace {
 
 /// Tensors that carry nothing the model needs: computed from the configuration, or of activations.
-constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq", ".masked_bias",  ".input_scale",
+constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq", ".masked_bias",    ".input_scale",
                                          ".activation_scale",    ".k_proj.k_scale", ".v_proj.v_scale"};
 
 /// Address space without memory: zeros, but for what is written at its beginning.
@@ -63,7 +63,8 @@ class Reservation {
 /// Finds for every tensor of an architecture what it is made of.
 class RecipeBook {
   public:
-    RecipeBook(const HfArch& arch, const ArchSpec& spec, const HfCheckpoint& checkpoint, const HfNumbers& numbers)
+    RecipeBook(const HfArch& arch, const ArchSpec& spec, const HfCheckpoint& checkpoint,
+               const HfNumbers& numbers)
         : arch_(arch), spec_(spec), checkpoint_(checkpoint), numbers_(numbers) {}
 
     Result<std::vector<Recipe>> write();
@@ -104,10 +105,11 @@ Result<void> RecipeBook::read_settings() {
     quantization_ = method ? method->text : "";
     constexpr std::string_view kKnown[] = {"fp8", "fbgemm_fp8", "mxfp4", "compressed-tensors"};
     if (std::find(std::begin(kKnown), std::end(kKnown), quantization_) == std::end(kKnown))
-        return fail(ErrorCode::Unsupported,
-                    "config.json: 'quantization_config.quant_method': expected fp8 or mxfp4, found '%s'; convert "
-                    "the model it was made from",
-                    printable(quantization_).c_str());
+        return fail(
+            ErrorCode::Unsupported,
+            "config.json: 'quantization_config.quant_method': expected fp8 or mxfp4, found '%s'; convert "
+            "the model it was made from",
+            printable(quantization_).c_str());
     const JsonValue* block = config->find("weight_block_size");
     if (!block || block->is(JsonValue::Kind::Null)) return {};
     const auto side = [&](size_t i) {
@@ -144,7 +146,8 @@ Result<std::vector<const SafeTensor*>> RecipeBook::find_sources(const std::strin
         if (number != std::string::npos) of_expert.replace(number, 2, std::to_string(e));
         const SafeTensor* source = checkpoint_.find(of_expert);
         if (!source && e > 0)
-            return fail(ErrorCode::Malformed, "tensor '%s': expected as there are experts before it, not there",
+            return fail(ErrorCode::Malformed,
+                        "tensor '%s': expected as there are experts before it, not there",
                         printable(of_expert).c_str());
         if (!source) return sources;
         sources.push_back(source);
@@ -219,9 +222,10 @@ Result<bool> RecipeBook::has_output() const {
     const bool usual = checkpoint_.has_weights() && !has_head;
     TSR_TRY(const bool tied, checkpoint_.config().boolean_or("tie_word_embeddings", usual));
     if (!tied && !has_head && checkpoint_.has_weights())
-        return fail(ErrorCode::Malformed,
-                    "tensor 'lm_head.weight': expected, as config.json says tie_word_embeddings is false, not "
-                    "there");
+        return fail(
+            ErrorCode::Malformed,
+            "tensor 'lm_head.weight': expected, as config.json says tie_word_embeddings is false, not "
+            "there");
     return !tied;
 }
 
@@ -344,7 +348,8 @@ Result<void> HfModel::State::reserve(gguf::Writer& writer) {
     TSR_TRY(const std::vector<std::byte> head, writer.head());
     uint64_t n_written = head.size();
     for (const Recipe& recipe : recipes)
-        if (!recipe.values.empty()) n_written = gguf::align_up(n_written + recipe.n_bytes(), gguf::kDefaultAlignment);
+        if (!recipe.values.empty())
+            n_written = gguf::align_up(n_written + recipe.n_bytes(), gguf::kDefaultAlignment);
     TSR_TRY(bytes, Reservation::create(writer.total_bytes(), head, n_written));
     uint64_t at = head.size();
     for (const Recipe& recipe : recipes) {
@@ -355,7 +360,8 @@ Result<void> HfModel::State::reserve(gguf::Writer& writer) {
     return {};
 }
 
-Result<void> HfModel::State::build(ThreadPool& pool, const kernels::KernelTable& kernels, const Options& options) {
+Result<void> HfModel::State::build(ThreadPool& pool, const kernels::KernelTable& kernels,
+                                   const Options& options) {
     HfConfig& config = checkpoint.config();
     TSR_TRY(arch, find_hf_architecture(config));
     config.set_defaults(arch->defaults);
@@ -365,7 +371,11 @@ Result<void> HfModel::State::build(ThreadPool& pool, const kernels::KernelTable&
         return fail(ErrorCode::NotFound, "expected model*.safetensors, found none");
     gguf::Writer writer(checkpoint.folder());
     TSR_TRY(const HfNumbers numbers, read_numbers(*arch, *spec, config, writer));
-    const std::string name = std::filesystem::path(checkpoint.folder() + "/.").lexically_normal().parent_path().filename().string();
+    const std::string name = std::filesystem::path(checkpoint.folder() + "/.")
+                                 .lexically_normal()
+                                 .parent_path()
+                                 .filename()
+                                 .string();
     writer.set_string("general.name", name);
     auto tokenizer = read_hf_tokenizer(checkpoint, numbers.sizes.n_vocab, options.pre);
     if (tokenizer)

@@ -15,6 +15,10 @@ namespace tessera::convert {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
+// Of sizes: far beyond what is published, and such that no product of them overflows.
+constexpr int64_t kMaxVocab = 1 << 21, kMaxEmbd = 1 << 17, kMaxLayers = 1 << 10, kMaxFf = 1 << 20;
+constexpr int64_t kMaxHeads = 1 << 12, kMaxHeadDim = 1 << 10, kMaxExperts = 1 << 12;
+constexpr double kMaxReal = 1e12;
 
 class Numbers {
   public:
@@ -35,7 +39,7 @@ class Numbers {
     Result<void> rope();
     Result<void> scaling(const std::string& type);
     Result<void> yarn(double factor);
-    Result<void> divide_by_wavelength(double factor, double base);
+    Result<void> divide_by_wavelength(double factor);
     Result<void> longrope();
     const JsonValue* rope_value(std::string_view key) const;
     Result<double> rope_real(std::string_view key) const;
@@ -51,18 +55,19 @@ class Numbers {
     HfNumbers out_;
     const JsonValue* rope_ = nullptr;  // rope_scaling, or rope_parameters as newer files have it
     int64_t context_ = 0;
+    double base_ = 0;  // of the rotary frequencies
 };
 
 Result<void> Numbers::sizes() {
     Hparams& h = out_.sizes;
-    TSR_TRY(h.n_vocab, config_.integer("vocab_size", 1, kMost));
+    TSR_TRY(h.n_vocab, config_.integer("vocab_size", 1, kMaxVocab));
     TSR_TRY(context_, config_.integer("max_position_embeddings", 1, kMost));
-    TSR_TRY(h.n_embd, config_.integer("hidden_size", 1, kMost));
-    TSR_TRY(h.n_layer, config_.integer("num_hidden_layers", 1, 1 << 16));
-    TSR_TRY(h.n_ff, config_.integer(arch_.ff_key, 1, kMost));
-    TSR_TRY(h.n_head, config_.integer("num_attention_heads", 1, kMost));
-    TSR_TRY(h.n_head_kv, config_.integer_or("num_key_value_heads", h.n_head, 1, kMost));
-    TSR_TRY(h.head_dim, config_.integer_or("head_dim", h.n_embd / h.n_head, 1, kMost));
+    TSR_TRY(h.n_embd, config_.integer("hidden_size", 1, kMaxEmbd));
+    TSR_TRY(h.n_layer, config_.integer("num_hidden_layers", 1, kMaxLayers));
+    TSR_TRY(h.n_ff, config_.integer(arch_.ff_key, 1, kMaxFf));
+    TSR_TRY(h.n_head, config_.integer("num_attention_heads", 1, kMaxHeads));
+    TSR_TRY(h.n_head_kv, config_.integer_or("num_key_value_heads", h.n_head, 1, kMaxHeads));
+    TSR_TRY(h.head_dim, config_.integer_or("head_dim", h.n_embd / h.n_head, 1, kMaxHeadDim));
     put("vocab_size", h.n_vocab);
     put("context_length", context_);
     put("embedding_length", h.n_embd);
@@ -90,13 +95,13 @@ Result<void> Numbers::sizes() {
 Result<void> Numbers::experts() {
     MoeHparams& moe = out_.sizes.moe;
     const char* count = config_.has("num_experts") ? "num_experts" : "num_local_experts";
-    TSR_TRY(moe.n_expert, config_.integer_or(count, 0, 0, 1 << 16));
+    TSR_TRY(moe.n_expert, config_.integer_or(count, 0, 0, kMaxExperts));
     if (moe.n_expert == 0) return {};
     TSR_TRY(moe.n_used, config_.integer("num_experts_per_tok", 1, kMost));
-    TSR_TRY(moe.n_ff, config_.integer_or("moe_intermediate_size", out_.sizes.n_ff, 1, kMost));
+    TSR_TRY(moe.n_ff, config_.integer_or("moe_intermediate_size", out_.sizes.n_ff, 1, kMaxFf));
     const char* shared = config_.has("shared_intermediate_size") ? "shared_intermediate_size"
                                                                  : "shared_expert_intermediate_size";
-    TSR_TRY(moe.n_ff_shared, config_.integer_or(shared, 0, 0, kMost));
+    TSR_TRY(moe.n_ff_shared, config_.integer_or(shared, 0, 0, kMaxFf));
     put("expert_count", moe.n_expert);
     put("expert_used_count", moe.n_used);
     put("expert_feed_forward_length", moe.n_ff);
@@ -137,9 +142,10 @@ Result<void> Numbers::windows() {
     for (size_t i = 0; types && i < types->items.size(); i++) {
         const std::string& type = types->items[i].text;
         if (type != "full_attention" && type != "sliding_attention" && type != "attention")
-            return fail(ErrorCode::Unsupported,
-                        "config.json: 'layer_types': expected attention in every layer, found '%s' at layer %zu",
-                        printable(type).c_str(), i);
+            return fail(
+                ErrorCode::Unsupported,
+                "config.json: 'layer_types': expected attention in every layer, found '%s' at layer %zu",
+                printable(type).c_str(), i);
         const bool has_window = type == "sliding_attention";
         const auto layer = static_cast<int64_t>(i);
         windowed.push_back(static_cast<std::byte>(has_window));
@@ -148,25 +154,24 @@ Result<void> Numbers::windows() {
     }
     if (spec_.window_period == 0) {
         if (!is_usual)
-            return fail(ErrorCode::Unsupported,
-                        "config.json: 'layer_types': architecture '%s' runs without windows, found layers with "
-                        "sliding_attention",
-                        std::string(arch_.arch).c_str());
+            return fail(
+                ErrorCode::Unsupported,
+                "config.json: 'layer_types': architecture '%s' runs without windows, found layers with "
+                "sliding_attention",
+                std::string(arch_.arch).c_str());
         TSR_TRY(const bool uses, config_.boolean_or("use_sliding_window", spec_.name != "phi3"));
         if (window > 0 && window < context_ && uses)
             log::warn("config.json: 'sliding_window' %lld is not applied: all keys are seen",
                       static_cast<long long>(window));
         return {};
     }
-    // OLMo 2 has none, OLMo 3 has one.
-    if (window == 0 && spec_.default_window == 0 && !types && !config_.has("sliding_window_pattern")) return {};
+    if (!arch_.has_windows || (!config_.has(key) && spec_.default_window > 0)) return {};
     TSR_TRY(const int64_t needed, config_.integer(key, 1, kMost));
     put("attention.sliding_window", needed);
     if (!is_usual)
         writer_.set_array(prefix_ + "attention.sliding_window_pattern", gguf::ValueType::Bool, windowed);
     if (types) return {};
-    TSR_TRY(const int64_t period,
-            config_.integer_or("sliding_window_pattern", spec_.window_period, 1, 1024));
+    TSR_TRY(const int64_t period, config_.integer_or("sliding_window_pattern", spec_.window_period, 1, 1024));
     if (period != spec_.window_period) put("attention.sliding_window_pattern", period);
     return {};
 }
@@ -179,8 +184,9 @@ const JsonValue* Numbers::rope_value(std::string_view key) const {
 Result<double> Numbers::rope_real(std::string_view key) const {
     const JsonValue* value = rope_value(key);
     const auto x = value && value->is(JsonValue::Kind::Number) ? parse_double(value->text) : std::nullopt;
-    if (!x || !(*x > 0))
-        return fail(ErrorCode::Malformed, "config.json: 'rope_scaling.%s': expected a number above 0, found %s",
+    if (!x || !(*x > 0) || *x > kMaxReal)
+        return fail(ErrorCode::Malformed,
+                    "config.json: 'rope_scaling.%s': expected a number above 0, found %s",
                     std::string(key).c_str(), value ? printable(value->text, 40).c_str() : "none");
     return *x;
 }
@@ -192,7 +198,8 @@ Result<double> Numbers::rope_real_or(std::string_view key, double other) const {
 Result<double> Numbers::original_context() const {
     constexpr std::string_view kKey = "original_max_position_embeddings";
     if (rope_value(kKey)) return rope_real(kKey);
-    return config_.real_or(kKey, static_cast<double>(context_));
+    TSR_TRY(const int64_t tokens, config_.integer_or(kKey, context_, 1, kMost));
+    return static_cast<double>(tokens);
 }
 
 Result<std::vector<float>> Numbers::factors(std::string_view key) const {
@@ -204,7 +211,7 @@ Result<std::vector<float>> Numbers::factors(std::string_view key) const {
     std::vector<float> values;
     for (const JsonValue& item : list->items) {
         const auto x = item.is(JsonValue::Kind::Number) ? parse_double(item.text) : std::nullopt;
-        if (!x || !(*x > 0))
+        if (!x || !(*x > 0) || *x > kMaxReal)
             return fail(ErrorCode::Malformed,
                         "config.json: 'rope_scaling.%s': expected numbers above 0, found %s",
                         std::string(key).c_str(), printable(item.text, 40).c_str());
@@ -241,7 +248,7 @@ Result<void> Numbers::yarn(double factor) {
 
 /// Llama 3: waves that are long against the original context are stretched, short ones are not, and those
 /// between partly.
-Result<void> Numbers::divide_by_wavelength(double factor, double base) {
+Result<void> Numbers::divide_by_wavelength(double factor) {
     constexpr double kTwoPi = 6.283185307179586;
     TSR_TRY(const double low, rope_real("low_freq_factor"));
     TSR_TRY(const double high, rope_real("high_freq_factor"));
@@ -255,7 +262,7 @@ Result<void> Numbers::divide_by_wavelength(double factor, double base) {
     const int64_t n_rot = out_.sizes.rope.n_rot;
     for (int64_t i = 0; i < n_rot; i += 2) {
         const double wave =
-            kTwoPi * exact_exp(static_cast<double>(i) / static_cast<double>(n_rot) * exact_log(base));
+            kTwoPi * exact_exp(static_cast<double>(i) / static_cast<double>(n_rot) * exact_log(base_));
         const double share = std::clamp((original / wave - low) / (high - low), 0.0, 1.0);
         double divisor = 1 / ((1 - share) / factor + share);
         if (share == 0) divisor = factor;
@@ -294,11 +301,7 @@ Result<void> Numbers::scaling(const std::string& type) {
         return {};
     }
     if (type == "yarn") return yarn(factor);
-    if (type == "llama3") {
-        TSR_TRY(const double base, config_.real_or("rope_theta", 10000));
-        TSR_TRY(const double own_base, rope_real_or("rope_theta", base));
-        return divide_by_wavelength(factor, own_base);
-    }
+    if (type == "llama3") return divide_by_wavelength(factor);
     return fail(ErrorCode::Unsupported,
                 "config.json: 'rope_scaling': expected linear, llama3, yarn or longrope, found '%s'",
                 printable(type).c_str());
@@ -311,7 +314,8 @@ Result<void> Numbers::rope() {
     // Of layers that see all, and of those with a window.
     if (const JsonValue* full = rope_ ? rope_->find("full_attention") : nullptr) {
         const JsonValue* local = find_pointer(*rope_, "/sliding_attention/rope_theta");
-        if (const auto base = local ? parse_double(local->text) : std::nullopt) put("rope.freq_base_swa", *base);
+        if (const auto base = local ? parse_double(local->text) : std::nullopt)
+            put("rope.freq_base_swa", *base);
         rope_ = full;
     } else if (config_.has("rope_local_base_freq")) {
         TSR_TRY(const double base, config_.real("rope_local_base_freq"));
@@ -323,7 +327,10 @@ Result<void> Numbers::rope() {
     if (rope_value("mrope_section"))
         return fail(ErrorCode::Unsupported, "config.json: 'rope_scaling.mrope_section' is not run");
     TSR_TRY(const double base, config_.real_or("rope_theta", 10000));
-    TSR_TRY(const double own_base, rope_real_or("rope_theta", base));
+    TSR_TRY(base_, rope_real_or("rope_theta", base));
+    if (!(base_ > 0) || base_ > kMaxReal)
+        return fail(ErrorCode::Malformed, "config.json: 'rope_theta': expected a number above 0, found %g",
+                    base_);
     TSR_TRY(const double share, config_.real_or("partial_rotary_factor", 1));
     TSR_TRY(const double own_share, rope_real_or("partial_rotary_factor", share));
     const double rotated = static_cast<double>(h.head_dim) * own_share;
@@ -334,7 +341,7 @@ Result<void> Numbers::rope() {
                     std::string(arch_.arch).c_str(),
                     spec_.rope == RopeKind::Norm ? "whole heads" : "a part of a head", own_share);
     h.rope.n_rot = static_cast<int64_t>(rotated);
-    put("rope.freq_base", own_base);
+    put("rope.freq_base", base_);
     put("rope.dimension_count", h.rope.n_rot);
     if (rope_value("llama_4_scaling_beta")) {
         TSR_TRY(const double strength, rope_real("llama_4_scaling_beta"));

@@ -1,5 +1,5 @@
-// Turns the steps of a tokenizer.json into the list of expressions that they amount to, and looks for a row of
-// src/text/pretokenizers.cpp with the same list.
+// Turns the steps of a tokenizer.json into the list of expressions that they amount to, and looks for a row
+// of src/text/pretokenizers.cpp with the same list.
 #include "src/convert/hf_pretokenizer.h"
 
 #include <vector>
@@ -68,7 +68,8 @@ Result<void> add_step(const JsonValue& step, std::vector<std::string>& patterns)
 Result<std::string> recognise_pre_tokenizer(const JsonValue& tokenizer) {
     const JsonValue* rules = tokenizer.find("pre_tokenizer");
     if (!rules || !rules->is(JsonValue::Kind::Object))
-        return fail(ErrorCode::Unsupported, "tokenizer.json: pre_tokenizer: expected rules, found none; %s", kHint);
+        return fail(ErrorCode::Unsupported, "tokenizer.json: pre_tokenizer: expected rules, found none; %s",
+                    kHint);
     std::vector<std::string> patterns;
     TSR_TRY_VOID(add_step(*rules, patterns));
     const JsonValue* model = tokenizer.find("model");

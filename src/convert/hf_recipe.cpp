@@ -128,8 +128,7 @@ Result<void> check_shape(const SafeTensor& source, const std::vector<int64_t>& e
     SafeTensor wanted;
     wanted.shape = expected;
     return fail(ErrorCode::Malformed, "tensor '%s': expected shape %s, found %s",
-                printable(source.name).c_str(), wanted.shape_string().c_str(),
-                source.shape_string().c_str());
+                printable(source.name).c_str(), wanted.shape_string().c_str(), source.shape_string().c_str());
 }
 
 /// The shape that each source has to have.
@@ -154,8 +153,8 @@ Result<void> settle_mxfp4(Recipe& recipe) {
     recipe.type = Type::MXFP4;
     const SafeTensor& source = *recipe.sources[0];
     const SafeTensor* scales = recipe.scales[0];
-    if (recipe.sources.size() != 1 || takes_columns(recipe.take) || recipe.n_cols() % kMxBlock != 0 || !scales ||
-        scales->dtype != Dtype::U8)
+    if (recipe.sources.size() != 1 || takes_columns(recipe.take) || recipe.n_cols() % kMxBlock != 0 ||
+        !scales || scales->dtype != Dtype::U8)
         return fail(ErrorCode::Unsupported,
                     "tensor '%s' (U8): expected the blocks of an MXFP4 matrix with scales beside them",
                     printable(source.name).c_str());
@@ -193,10 +192,12 @@ Result<void> settle_factors(Recipe& recipe, const SafeTensor& source, const Safe
                         scale->dtype_text.c_str(), scale->shape_string().c_str());
         factors.resize(static_cast<size_t>(n));
         for (int64_t i = 0; i < n; i++)
-            factors[static_cast<size_t>(i)] = static_cast<float>(element(scale->dtype, scale->data.data(), i));
+            factors[static_cast<size_t>(i)] =
+                static_cast<float>(element(scale->dtype, scale->data.data(), i));
     }
     if (recipe.factors.size() > 1 && (recipe.factor_rows != rows || recipe.factor_cols != cols))
-        return fail(ErrorCode::Unsupported, "tensor '%s': its factors lie unlike those of the experts before it",
+        return fail(ErrorCode::Unsupported,
+                    "tensor '%s': its factors lie unlike those of the experts before it",
                     printable(source.name).c_str());
     recipe.factor_rows = rows;
     recipe.factor_cols = cols;
@@ -298,10 +299,11 @@ Result<void> settle(Recipe& recipe, int64_t block_rows, int64_t block_cols) {
     for (size_t i = 0; i < recipe.sources.size(); i++) {
         const SafeTensor& source = *recipe.sources[i];
         if (!is_float(source.dtype))
-            return fail(ErrorCode::Unsupported,
-                        "tensor '%s': expected F64, F32, F16, BF16, F8_E4M3, F8_E5M2 or blocks of MXFP4, found "
-                        "%s",
-                        printable(source.name).c_str(), source.dtype_text.c_str());
+            return fail(
+                ErrorCode::Unsupported,
+                "tensor '%s': expected F64, F32, F16, BF16, F8_E4M3, F8_E5M2 or blocks of MXFP4, found "
+                "%s",
+                printable(source.name).c_str(), source.dtype_text.c_str());
         TSR_TRY_VOID(check_shape(source, expected));
         if (source.dtype != dtype) recipe.type = Type::F32;
     }
@@ -309,8 +311,8 @@ Result<void> settle(Recipe& recipe, int64_t block_rows, int64_t block_cols) {
                      [](const SafeTensor* source) { return is_f8(source->dtype); }))
         return {};
     for (size_t i = 0; i < recipe.sources.size(); i++) {
-        if (recipe.scales[i] && (recipe.n_matrices() > static_cast<int64_t>(recipe.sources.size()) ||
-                                 takes_columns(recipe.take)))
+        if (recipe.scales[i] &&
+            (recipe.n_matrices() > static_cast<int64_t>(recipe.sources.size()) || takes_columns(recipe.take)))
             return fail(ErrorCode::Unsupported, "tensor '%s': factors of stacked F8 matrices are not read",
                         printable(recipe.sources[i]->name).c_str());
         TSR_TRY_VOID(settle_factors(recipe, *recipe.sources[i], recipe.scales[i], block_rows, block_cols));
@@ -329,7 +331,8 @@ const std::byte* RecipeRows::rows(size_t index, int64_t first, int64_t count,
     const int64_t begin = first * times, end = (first + count) * times;
     const SafeTensor& source = *recipe.sources[0];
     const auto row_bytes = static_cast<size_t>(type_info(recipe.type).row_bytes(shape.cols));
-    const bool is_stored_so = recipe.take == Take::All || (recipe.take == Take::Heads && recipe.head_dim == 0);
+    const bool is_stored_so =
+        recipe.take == Take::All || (recipe.take == Take::Heads && recipe.head_dim == 0);
     if (is_stored_so && recipe.sources.size() == 1 && recipe.type != Type::MXFP4 &&
         type_of(source.dtype) == recipe.type &&
         dtype_bytes(source.dtype) == type_info(recipe.type).block_bytes)

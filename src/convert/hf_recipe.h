@@ -17,7 +17,7 @@ struct Recipe {
     std::vector<int64_t> shape;  ///< ours, outermost first
     bool quantizes = false;      ///< a matrix, whose type a mixture may choose
     Take take = Take::All;
-    int64_t head_dim = 0;                    ///< of Take::Heads where neighbours rotate together; 0: rows stay
+    int64_t head_dim = 0;  ///< of Take::Heads where neighbours rotate together; 0: rows stay
     std::vector<const SafeTensor*> sources;  ///< one, or one for each matrix of a stack
     /// Of F8 and MXFP4, parallel to the sources; null where there is none.
     std::vector<const SafeTensor*> scales;

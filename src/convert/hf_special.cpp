@@ -1,5 +1,6 @@
 // The keys of a tokenizer: what hf_tokenizer.cpp read, the ids that have a role, and chat templates. Of
-// several files that name an id, the first of tokenizer_config.json, config.json, generation_config.json counts.
+// several files that name an id, the first of tokenizer_config.json, config.json, generation_config.json
+// counts.
 #include <algorithm>
 
 #include "common/log.h"
@@ -71,7 +72,8 @@ void Keys::write_vocabulary() {
 }
 
 /// A number, a list of numbers, or nothing.
-Result<std::vector<int64_t>> Keys::ids(const JsonValue& file, const char* where, const std::string& key) const {
+Result<std::vector<int64_t>> Keys::ids(const JsonValue& file, const char* where,
+                                       const std::string& key) const {
     std::vector<int64_t> out;
     const JsonValue* value = file.find(key);
     if (!value || value->is(JsonValue::Kind::Null)) return out;
@@ -200,7 +202,8 @@ Result<void> Keys::write() {
 
 }  // namespace
 
-Result<void> write_tokenizer(const HfTokenizer& tokenizer, const HfCheckpoint& checkpoint, gguf::Writer& writer) {
+Result<void> write_tokenizer(const HfTokenizer& tokenizer, const HfCheckpoint& checkpoint,
+                             gguf::Writer& writer) {
     return Keys(tokenizer, checkpoint, writer).write();
 }
 

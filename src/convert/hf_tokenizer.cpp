@@ -17,7 +17,14 @@ namespace tessera::convert {
 
 namespace {
 
-enum TokenKind : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+enum TokenKind : int32_t {
+    kNormal = 1,
+    kUnknown = 2,
+    kControl = 3,
+    kUserDefined = 4,
+    kUnused = 5,
+    kByte = 6
+};
 
 /// Of tokens beside the trained ones, and of those that no merge makes: behind all that one makes.
 constexpr float kNoScore = -1000.0f, kUnmerged = -1e9f;
@@ -46,7 +53,8 @@ std::optional<int64_t> id_of(const JsonValue& value) {
 /// <0xNN>
 bool is_byte_token(std::string_view text) {
     const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); };
-    return text.size() == 6 && text.starts_with("<0x") && text[5] == '>' && is_hex(text[3]) && is_hex(text[4]);
+    return text.size() == 6 && text.starts_with("<0x") && text[5] == '>' && is_hex(text[3]) &&
+           is_hex(text[4]);
 }
 
 class Reader {
@@ -106,11 +114,13 @@ Result<bool> Reader::read_sentencepiece() {
     auto model = parse_sentencepiece(file->bytes());
     if (!model) {
         if (json_) return false;
-        const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+        const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
+                                    file->bytes().size());
         if (text.starts_with("IQ== 0\n"))
-            return fail(ErrorCode::Unsupported,
-                        "tokenizer.model: expected a SentencePiece model, found a list of ranks (tiktoken); the "
-                        "tokenizer.json of the same model has what is needed");
+            return fail(
+                ErrorCode::Unsupported,
+                "tokenizer.model: expected a SentencePiece model, found a list of ranks (tiktoken); the "
+                "tokenizer.json of the same model has what is needed");
         return fail_in("tokenizer.model (and there is no tokenizer.json)", std::move(model.error()));
     }
     if (model->kind != SentencePieceModel::Kind::Bpe)
@@ -133,11 +143,13 @@ Result<void> Reader::read_vocabulary(const JsonValue& vocab) {
     for (const auto& [token, value] : vocab.members) {
         const auto id = id_of(value);
         if (!id)
-            return fail(ErrorCode::Malformed, "tokenizer.json: model.vocab: token '%s': expected an id, found '%s'",
+            return fail(ErrorCode::Malformed,
+                        "tokenizer.json: model.vocab: token '%s': expected an id, found '%s'",
                         printable(token).c_str(), printable(value.text, 40).c_str());
         const auto at = static_cast<size_t>(*id);
         if (at < out_.tokens.size() && out_.types[at] != 0)
-            return fail(ErrorCode::Malformed, "tokenizer.json: model.vocab: tokens '%s' and '%s' share id %zu",
+            return fail(ErrorCode::Malformed,
+                        "tokenizer.json: model.vocab: tokens '%s' and '%s' share id %zu",
                         printable(out_.tokens[at]).c_str(), printable(token).c_str(), at);
         TSR_TRY_VOID(put(*id, token, kNormal, kUnmerged));
     }
@@ -175,9 +187,10 @@ Result<void> Reader::read_merges(const JsonValue& model, bool has_scores) {
         TSR_TRY_VOID(read_merge(merges->items[rank], left, right));
         if (!has_scores) {
             if (left.find(' ') != left.npos || right.find(' ') != right.npos)
-                return fail(ErrorCode::Unsupported,
-                            "tokenizer.json: model.merges: expected tokens without spaces, found '%s' and '%s'",
-                            printable(left).c_str(), printable(right).c_str());
+                return fail(
+                    ErrorCode::Unsupported,
+                    "tokenizer.json: model.merges: expected tokens without spaces, found '%s' and '%s'",
+                    printable(left).c_str(), printable(right).c_str());
             out_.merges.push_back(left + " " + right);
             continue;
         }
@@ -272,11 +285,12 @@ Result<void> Reader::read_tokenizer_json() {
 
 /// Tokens that were added to the trained ones: tokenizer.json knows best, then tokenizer_config.json.
 Result<void> Reader::collect_added() {
-    const auto add = [&](std::optional<int64_t> id, const JsonValue& token, const char* where) -> Result<void> {
+    const auto add = [&](std::optional<int64_t> id, const JsonValue& token,
+                         const char* where) -> Result<void> {
         const std::string text = text_of(token, "content");
         if (!id || text.empty())
-            return fail(ErrorCode::Malformed, "%s: expected added tokens with id and content, found '%s'", where,
-                        printable(text).c_str());
+            return fail(ErrorCode::Malformed, "%s: expected added tokens with id and content, found '%s'",
+                        where, printable(text).c_str());
         added_[*id] = {text, truth_of(token, "special", false)};
         return {};
     };
@@ -339,7 +353,8 @@ bool Reader::starts_with_bos() const {
     const JsonValue* after = json_ ? json_->find("post_processor") : nullptr;
     if (!after) return false;
     const auto puts = [](const JsonValue& step) {
-        const JsonValue* first = text_of(step, "type") == "TemplateProcessing" ? find_pointer(step, "/single/0") : nullptr;
+        const JsonValue* first =
+            text_of(step, "type") == "TemplateProcessing" ? find_pointer(step, "/single/0") : nullptr;
         return first && first->find("SpecialToken");
     };
     if (puts(*after)) return true;
@@ -354,18 +369,19 @@ Result<HfTokenizer> Reader::read() {
         std::vector<std::string_view> names;
         for (const text::PreTokenizer& row : text::pre_tokenizers()) names.push_back(row.name);
         const std::string_view nearest = nearest_name(pre_, names);
-        return fail(ErrorCode::InvalidArgument, "--pre: no pre-tokenizer is called '%s'%s%s (docs/tokenizers.md)",
-                    printable(pre_).c_str(), nearest.empty() ? "" : ": did you mean ",
-                    std::string(nearest).c_str());
+        return fail(
+            ErrorCode::InvalidArgument, "--pre: no pre-tokenizer is called '%s'%s%s (docs/tokenizers.md)",
+            printable(pre_).c_str(), nearest.empty() ? "" : ": did you mean ", std::string(nearest).c_str());
     }
     TSR_TRY(const bool has_model, read_sentencepiece());
     if (!has_model) {
         if (!json_) TSR_TRY_VOID(read_vocab_and_merges());
         if (!json_)
-            return fail(ErrorCode::NotFound,
-                        "'%s': expected a tokenizer.model, a tokenizer.json, or vocab.json and merges.txt, found "
-                        "none",
-                        printable(checkpoint_.folder(), 400).c_str());
+            return fail(
+                ErrorCode::NotFound,
+                "'%s': expected a tokenizer.model, a tokenizer.json, or vocab.json and merges.txt, found "
+                "none",
+                printable(checkpoint_.folder(), 400).c_str());
         TSR_TRY_VOID(read_tokenizer_json());
         out_.add_bos = starts_with_bos();
     }
@@ -388,7 +404,8 @@ int32_t HfTokenizer::find(std::string_view token) const {
     return at == tokens.end() ? -1 : static_cast<int32_t>(at - tokens.begin());
 }
 
-Result<HfTokenizer> read_hf_tokenizer(const HfCheckpoint& checkpoint, int64_t n_vocab, const std::string& pre) {
+Result<HfTokenizer> read_hf_tokenizer(const HfCheckpoint& checkpoint, int64_t n_vocab,
+                                      const std::string& pre) {
     return Reader(checkpoint, n_vocab, pre).read();
 }
 

@@ -26,10 +26,12 @@ struct HfTokenizer {
 /// Reads tokenizer.model, or else tokenizer.json; with them added_tokens.json and tokenizer_config.json. The
 /// vocabulary is filled up to `n_vocab` tokens, the rows of the embedding table. `pre` replaces the name
 /// recognised, unless it is empty. Errors name the file and what in it; NotFound where there is no tokenizer.
-Result<HfTokenizer> read_hf_tokenizer(const HfCheckpoint& checkpoint, int64_t n_vocab, const std::string& pre);
+Result<HfTokenizer> read_hf_tokenizer(const HfCheckpoint& checkpoint, int64_t n_vocab,
+                                      const std::string& pre);
 
-/// The tokenizer's keys, the special ids of tokenizer_config.json, config.json and generation_config.json, and
-/// chat templates. Errors: an id outside the vocabulary, a template that is none.
-Result<void> write_tokenizer(const HfTokenizer& tokenizer, const HfCheckpoint& checkpoint, gguf::Writer& writer);
+/// The tokenizer's keys, the special ids of tokenizer_config.json, config.json and generation_config.json,
+/// and chat templates. Errors: an id outside the vocabulary, a template that is none.
+Result<void> write_tokenizer(const HfTokenizer& tokenizer, const HfCheckpoint& checkpoint,
+                             gguf::Writer& writer);
 
 }  // namespace tessera::convert

@@ -203,11 +203,12 @@ Result<TensorError> Quantizer::convert(size_t index) {
         TSR_TRY_VOID(done(rows));
         TSR_TRY_VOID(written);
         if (context_.strict && !sum.is_finite)
-            return fail(ErrorCode::Malformed,
-                        "%s: tensor '%s': expected weights that %s holds, found one that is no number or beyond "
-                        "its range; nothing was written",
-                        printable(in_.path(), 400).c_str(), printable(from.name).c_str(),
-                        std::string(type_info(tensor.to).name).c_str());
+            return fail(
+                ErrorCode::Malformed,
+                "%s: tensor '%s': expected weights that %s holds, found one that is no number or beyond "
+                "its range; nothing was written",
+                printable(in_.path(), 400).c_str(), printable(from.name).c_str(),
+                std::string(type_info(tensor.to).name).c_str());
         std::swap(buffer_, pending_);
         n_pending_ = static_cast<size_t>(rows.count) * to_bytes;
     }

@@ -156,7 +156,8 @@ Result<void> Planner::read_model() {
 
 void Planner::count_places() {
     for (const gguf::TensorInfo& tensor : file_.tensors())
-        if (is_quantizable_here(tensor)) layers_[role_from_name(tensor.name)].push_back(layer_of(tensor.name));
+        if (is_quantizable_here(tensor))
+            layers_[role_from_name(tensor.name)].push_back(layer_of(tensor.name));
     for (auto& [role, layers] : layers_) std::sort(layers.begin(), layers.end());
 }
 

@@ -25,12 +25,12 @@ struct DtypeRow {
 };
 /// All of the format; Other: sizes are checked, values are not read.
 constexpr DtypeRow kDtypes[] = {
-    {"F64", Dtype::F64, 8},         {"F32", Dtype::F32, 4},         {"F16", Dtype::F16, 2},
-    {"BF16", Dtype::BF16, 2},       {"F8_E4M3", Dtype::F8_E4M3, 1}, {"F8_E5M2", Dtype::F8_E5M2, 1},
-    {"U8", Dtype::U8, 1},           {"I8", Dtype::Other, 1},        {"BOOL", Dtype::Other, 1},
-    {"F8_E8M0", Dtype::U8, 1},      {"I16", Dtype::Other, 2},       {"U16", Dtype::Other, 2},
-    {"I32", Dtype::Other, 4},       {"U32", Dtype::Other, 4},       {"I64", Dtype::Other, 8},
-    {"U64", Dtype::Other, 8},       {"C64", Dtype::Other, 8},
+    {"F64", Dtype::F64, 8},    {"F32", Dtype::F32, 4},         {"F16", Dtype::F16, 2},
+    {"BF16", Dtype::BF16, 2},  {"F8_E4M3", Dtype::F8_E4M3, 1}, {"F8_E5M2", Dtype::F8_E5M2, 1},
+    {"U8", Dtype::U8, 1},      {"I8", Dtype::Other, 1},        {"BOOL", Dtype::Other, 1},
+    {"F8_E8M0", Dtype::U8, 1}, {"I16", Dtype::Other, 2},       {"U16", Dtype::Other, 2},
+    {"I32", Dtype::Other, 4},  {"U32", Dtype::Other, 4},       {"I64", Dtype::Other, 8},
+    {"U64", Dtype::Other, 8},  {"C64", Dtype::Other, 8},
 };
 
 const DtypeRow* find_dtype(std::string_view name) {
@@ -54,7 +54,8 @@ Result<std::pair<uint64_t, uint64_t>> read_offsets(const JsonValue& record, uint
     if (!begin || !end || *begin > *end || static_cast<uint64_t>(*end) > data_bytes)
         return fail(ErrorCode::Malformed,
                     "data_offsets: expected a range within the %llu bytes of data, found [%s, %s]",
-                    static_cast<unsigned long long>(data_bytes), printable(offsets->items[0].text, 24).c_str(),
+                    static_cast<unsigned long long>(data_bytes),
+                    printable(offsets->items[0].text, 24).c_str(),
                     printable(offsets->items[1].text, 24).c_str());
     return std::pair(static_cast<uint64_t>(*begin), static_cast<uint64_t>(*end));
 }
@@ -70,7 +71,8 @@ Result<SafeTensor> read_record(const JsonValue& record, std::span<const std::byt
     if (!shape || !shape->is(JsonValue::Kind::Array) || shape->items.size() > kMaxDims)
         return fail(ErrorCode::Malformed, "expected a shape of up to %zu dimensions", kMaxDims);
     const DtypeRow* row = find_dtype(dtype->text);
-    if (!row) return fail(ErrorCode::Unsupported, "dtype '%s' is unknown", printable(dtype->text, 24).c_str());
+    if (!row)
+        return fail(ErrorCode::Unsupported, "dtype '%s' is unknown", printable(dtype->text, 24).c_str());
     tensor.dtype = row->dtype;
     tensor.dtype_text = dtype->text;
     TSR_TRY(const auto range, read_offsets(record, data.size()));
@@ -80,8 +82,9 @@ Result<SafeTensor> read_record(const JsonValue& record, std::span<const std::byt
     bool is_empty = false, fits = true;
     for (const JsonValue& item : shape->items) {
         const auto n = as_size(item);
-        if (!n) return fail(ErrorCode::Malformed, "shape: expected whole numbers, found '%s'",
-                            printable(item.text, 24).c_str());
+        if (!n)
+            return fail(ErrorCode::Malformed, "shape: expected whole numbers, found '%s'",
+                        printable(item.text, 24).c_str());
         tensor.shape.push_back(*n);
         is_empty = is_empty || *n == 0;
         if (*n > 0) {
@@ -146,7 +149,8 @@ Result<void> SafetensorsFile::read(std::span<const std::byte> bytes) {
     ByteReader reader(bytes);
     const auto header_bytes = reader.get<uint64_t>();
     if (!reader.ok())
-        return fail(ErrorCode::Malformed, "expected a safetensors file of at least 8 bytes, found %zu", bytes.size());
+        return fail(ErrorCode::Malformed, "expected a safetensors file of at least 8 bytes, found %zu",
+                    bytes.size());
     if (header_bytes > reader.remaining() || header_bytes > kMaxHeaderBytes)
         return fail(ErrorCode::Malformed,
                     "expected a header of at most %llu bytes, found a length of %llu: cut short, or no "
@@ -172,7 +176,8 @@ Result<void> SafetensorsFile::read(std::span<const std::byte> bytes) {
     const std::byte* at = data.data();
     for (const SafeTensor& tensor : tensors_) {
         if (tensor.data.data() != at)
-            return fail(ErrorCode::Malformed, "tensor '%s': its data begin at %zu, those before it end at %zu",
+            return fail(ErrorCode::Malformed,
+                        "tensor '%s': its data begin at %zu, those before it end at %zu",
                         printable(tensor.name).c_str(), static_cast<size_t>(tensor.data.data() - data.data()),
                         static_cast<size_t>(at - data.data()));
         at = tensor.data.data() + tensor.data.size();
@@ -185,7 +190,8 @@ Result<void> SafetensorsFile::read(std::span<const std::byte> bytes) {
 
 void SafetensorsFile::release(std::span<const std::byte> data) const {
     const std::span<const std::byte> all = mapping_.bytes();
-    if (all.empty() || data.empty() || data.data() < all.data() || data.data() >= all.data() + all.size()) return;
+    if (all.empty() || data.empty() || data.data() < all.data() || data.data() >= all.data() + all.size())
+        return;
     mapping_.release(static_cast<size_t>(data.data() - all.data()), data.size());
 }
 

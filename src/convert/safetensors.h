@@ -1,7 +1,7 @@
 #pragma once
 // A safetensors file, opened: the header is validated in full, then tensors are views into the mapping.
-// Format: 8 bytes with the header's length N, N bytes of JSON, then the data; the tensors' offsets, relative to
-// its beginning, must cover it without holes and without overlap.
+// Format: 8 bytes with the header's length N, N bytes of JSON, then the data; the tensors' offsets, relative
+// to its beginning, must cover it without holes and without overlap.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -33,8 +33,8 @@ struct SafeTensor {
 
 class SafetensorsFile {
   public:
-    /// Errors name the file, and the tensor at fault: a header that is longer than the file or than 100 MB, no
-    /// JSON, or names twice; an unknown dtype; a shape that does not go with the bytes; data that overlap,
+    /// Errors name the file, and the tensor at fault: a header that is longer than the file or than 100 MB,
+    /// no JSON, or names twice; an unknown dtype; a shape that does not go with the bytes; data that overlap,
     /// leave holes or lie outside the file.
     static Result<SafetensorsFile> open(const std::string& path);
     /// The same over bytes in memory that outlive the result.

@@ -81,7 +81,8 @@ Result<void> each_field(std::string_view bytes, size_t offset, const Take& take)
 
 /// Where a field's body lies in the file, for messages.
 size_t offset_of(std::string_view body, std::span<const std::byte> bytes) {
-    return body.empty() ? 0 : static_cast<size_t>(reinterpret_cast<const std::byte*>(body.data()) - bytes.data());
+    return body.empty() ? 0
+                        : static_cast<size_t>(reinterpret_cast<const std::byte*>(body.data()) - bytes.data());
 }
 
 int64_t as_int32(uint64_t value) { return static_cast<int32_t>(static_cast<uint32_t>(value)); }
@@ -92,19 +93,22 @@ Result<SentencePieceModel> parse_sentencepiece(std::span<const std::byte> bytes)
     SentencePieceModel model;
     const auto read_piece = [&](const Field& outer) -> Result<void> {
         SentencePieceModel::Piece piece;
-        TSR_TRY_VOID(each_field(outer.body, offset_of(outer.body, bytes), [&](const Field& field) -> Result<void> {
-            if (field.number == 1) piece.text = field.body;
-            if (field.number == 2) piece.score = std::bit_cast<float>(static_cast<uint32_t>(field.value));
-            if (field.number == 3) {
-                if (field.value < 1 || field.value > 6)
-                    return fail(ErrorCode::Malformed, "piece %zu: expected a kind from 1 to 6, found %llu",
-                                model.pieces.size(), static_cast<unsigned long long>(field.value));
-                piece.type = static_cast<int32_t>(field.value);
-            }
-            return {};
-        }));
+        TSR_TRY_VOID(
+            each_field(outer.body, offset_of(outer.body, bytes), [&](const Field& field) -> Result<void> {
+                if (field.number == 1) piece.text = field.body;
+                if (field.number == 2) piece.score = std::bit_cast<float>(static_cast<uint32_t>(field.value));
+                if (field.number == 3) {
+                    if (field.value < 1 || field.value > 6)
+                        return fail(ErrorCode::Malformed,
+                                    "piece %zu: expected a kind from 1 to 6, found %llu", model.pieces.size(),
+                                    static_cast<unsigned long long>(field.value));
+                    piece.type = static_cast<int32_t>(field.value);
+                }
+                return {};
+            }));
         if (!std::isfinite(piece.score))
-            return fail(ErrorCode::Malformed, "piece %zu: expected a score, found no number", model.pieces.size());
+            return fail(ErrorCode::Malformed, "piece %zu: expected a score, found no number",
+                        model.pieces.size());
         model.pieces.push_back(std::move(piece));
         return {};
     };

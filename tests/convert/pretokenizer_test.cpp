@@ -10,9 +10,9 @@ namespace tessera::convert {
 namespace {
 
 Result<std::string> recognise(const std::string& rules, bool ignore_merges = false) {
-    const auto json = parse_json(R"({"model": {"type": "BPE", "ignore_merges": )" +
-                                 std::string(ignore_merges ? "true" : "false") + R"(}, "pre_tokenizer": )" + rules +
-                                 "}");
+    const auto json =
+        parse_json(R"({"model": {"type": "BPE", "ignore_merges": )" +
+                   std::string(ignore_merges ? "true" : "false") + R"(}, "pre_tokenizer": )" + rules + "}");
     if (!json) return tl::unexpected<Error>(json.error());
     return recognise_pre_tokenizer(*json);
 }
@@ -22,7 +22,8 @@ std::string rules_of(const text::PreTokenizer& row) {
     std::string out = R"({"type": "Sequence", "pretokenizers": [)";
     for (const std::string_view pattern : row.patterns) {
         std::string escaped;
-        for (const char c : pattern) escaped += c == '\\' || c == '"' ? std::string("\\") + c : std::string(1, c);
+        for (const char c : pattern)
+            escaped += c == '\\' || c == '"' ? std::string("\\") + c : std::string(1, c);
         out += R"({"type": "Split", "pattern": {"Regex": ")" + escaped + R"("}, "behavior": "Isolated"}, )";
     }
     return out + R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})";
@@ -35,7 +36,8 @@ TEST(PreTokenizerNames, EveryRowIsKnownByItsRules) {
         ASSERT_TRUE(name.has_value()) << row.name << ": " << name.error().message;
         const text::PreTokenizer* found = text::find_pre_tokenizer(*name);
         ASSERT_NE(found, nullptr);
-        EXPECT_TRUE(std::equal(found->patterns.begin(), found->patterns.end(), row.patterns.begin(), row.patterns.end()));
+        EXPECT_TRUE(std::equal(found->patterns.begin(), found->patterns.end(), row.patterns.begin(),
+                               row.patterns.end()));
         EXPECT_EQ(found->whole_words, row.whole_words);
     }
 }
@@ -43,9 +45,10 @@ TEST(PreTokenizerNames, EveryRowIsKnownByItsRules) {
 TEST(PreTokenizerNames, Published) {
     EXPECT_EQ(recognise(R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})"), "gpt-2");
     EXPECT_EQ(recognise(R"({"type": "ByteLevel", "add_prefix_space": false})"), "gpt-2");
-    EXPECT_EQ(recognise(R"({"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
+    EXPECT_EQ(
+        recognise(R"({"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
                            {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}]})"),
-              "starcoder");
+        "starcoder");
     const std::string llama = rules_of(*text::find_pre_tokenizer("llama-bpe"));
     EXPECT_EQ(recognise(llama, true), "llama-bpe");
     EXPECT_EQ(recognise(llama, false), "dbrx");

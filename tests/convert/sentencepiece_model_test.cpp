@@ -14,7 +14,7 @@ namespace {
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 constexpr std::string_view kSmall{
-    "\x0a\x0c\x0a\x03<s>\x15\x00\x00\x00\x00\x18\x03"      // piece "<s>", control
+    "\x0a\x0c\x0a\x03<s>\x15\x00\x00\x00\x00\x18\x03"       // piece "<s>", control
     "\x0a\x0b\x0a\x02\xe2\x96\x15\x00\x00\x80\xbf\x18\x01"  // piece of -1
     "\x12\x04\x18\x02\x48\x01"                              // trainer: BPE, and a field that is stepped over
     "\x1a\x02\x18\x00",                                     // normalizer: no dummy prefix
@@ -42,7 +42,8 @@ TEST(SentencePieceModel, PrefixesAreReadWholeFieldsAtATime) {
 
 TEST(SentencePieceModel, WrongOnes) {
     for (const std::string_view text :
-         {std::string_view("IQ== 0\nIg== 1\n"), std::string_view("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+         {std::string_view("IQ== 0\nIg== 1\n"),
+          std::string_view("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
           std::string_view("\x0a\x02\x18\x07", 4), std::string_view("\x0a\x05\x15\x00\x00\xc0\x7f", 7),
           std::string_view("\x12\x02\x18\x09", 4), std::string_view("\x0b"), std::string_view("\x00\x00", 2)})
         EXPECT_FALSE(parse_sentencepiece(bytes_of(text)).has_value());
