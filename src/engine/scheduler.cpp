@@ -29,40 +29,34 @@ void insert_by_rank(std::deque<std::unique_ptr<Completion>>& queue, std::unique_
 
 }  // namespace
 
-Result<CachePlan> plan_shared_cache(const Model& model, const EngineOptions& options) {
-    TSR_TRY_VOID(check_range("running completions", options.max_running, 1, 256));
-    TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
-    const SessionOptions one{.n_ctx = options.n_ctx, .k_type = options.k_type, .v_type = options.v_type};
-    TSR_TRY(CachePlan plan, plan_cache(model, one));
-    const Hparams& h = model.hparams();
-    std::vector<int64_t> windows;
-    for (const LayerHparams& layer : h.layers)
-        windows.push_back(layer.window < plan.n_ctx ? layer.window : 0);
-    plan.layout =
-        kv::Layout::create(windows, options.n_batch, h.n_head_kv, h.head_dim, options.k_type, options.v_type);
-    const int64_t n_least = plan.layout.pages_of(plan.n_ctx);
-    plan.n_pages = n_least * options.max_running;
-    if (options.kv_bytes == 0) return plan;
-    plan.n_pages = static_cast<int64_t>(options.kv_bytes / plan.layout.page_bytes);
-    if (plan.n_pages >= n_least) return plan;
-    return fail(ErrorCode::InvalidArgument,
-                "KV cache: expected at least %zu bytes for one context of %lld, found %llu",
-                static_cast<size_t>(n_least) * plan.layout.page_bytes, static_cast<long long>(plan.n_ctx),
-                static_cast<unsigned long long>(options.kv_bytes));
-}
-
 Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const text::Tokenizer> tokenizer,
                                                      ThreadPool& pool, const EngineOptions& options) {
-    TSR_TRY(CachePlan plan, plan_shared_cache(*model, options));
+    TSR_TRY_VOID(check_range("running completions", options.max_running, 1, 256));
+    TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
     std::unique_ptr<Scheduler> out(new Scheduler());
+    const SessionOptions one{.n_ctx = options.n_ctx,
+                             .n_batch = options.n_batch,
+                             .k_type = options.k_type,
+                             .v_type = options.v_type};
+    TSR_TRY(CachePlan plan, plan_completion_cache(*model, one));
     out->n_ctx_ = plan.n_ctx;
+    int64_t n_pages = plan.n_pages * options.max_running;
+    if (options.kv_bytes > 0) {
+        n_pages = static_cast<int64_t>(options.kv_bytes / plan.layout.page_bytes);
+        if (n_pages < plan.n_pages)
+            return fail(ErrorCode::InvalidArgument,
+                        "KV cache: expected at least %zu bytes for one context of %lld, found %llu",
+                        static_cast<size_t>(plan.n_pages) * plan.layout.page_bytes,
+                        static_cast<long long>(plan.n_ctx),
+                        static_cast<unsigned long long>(options.kv_bytes));
+    }
     out->max_running_ = options.max_running;
     out->n_batch_ = options.n_batch;
     TSR_TRY(out->backend_, create_backend(*model, pool, options.n_batch));
     TSR_TRY(out->activations_, Activations::create(*model, options.n_batch, options.max_running));
     const auto n_planes = static_cast<size_t>(plan.layout.n_planes);
-    TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), plan.n_pages));
+    TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), n_pages));
     out->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
     out->tree_ = std::make_unique<kv::PrefixTree>(*out->pages_);
     const auto n_running = static_cast<size_t>(options.max_running);

@@ -44,10 +44,6 @@ struct PassControl {
     }
 };
 
-/// The cache that completions share. Layers that see a window keep no more than that, so one completion takes
-/// fewer pages than a session. Errors: options out of range, or kv_bytes below what one context takes.
-Result<CachePlan> plan_shared_cache(const Model& model, const EngineOptions& options);
-
 class Scheduler {
   public:
     /// `pool` outlives this. Errors: options out of range, no memory for a named buffer.

@@ -44,6 +44,18 @@ Result<CachePlan> plan_cache(const Model& model, const SessionOptions& options) 
     return plan;
 }
 
+Result<CachePlan> plan_completion_cache(const Model& model, const SessionOptions& options) {
+    TSR_TRY(CachePlan plan, plan_cache(model, options));
+    const Hparams& h = model.hparams();
+    std::vector<int64_t> windows;
+    for (const LayerHparams& layer : h.layers)
+        windows.push_back(layer.window < plan.n_ctx ? layer.window : 0);
+    plan.layout =
+        kv::Layout::create(windows, options.n_batch, h.n_head_kv, h.head_dim, options.k_type, options.v_type);
+    plan.n_pages = plan.layout.pages_of(plan.n_ctx);
+    return plan;
+}
+
 std::string kv_type_names() {
     std::string names;
     for (const Type type : kKvTypes) names += (names.empty() ? "" : ", ") + std::string(type_info(type).name);

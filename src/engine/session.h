@@ -40,6 +40,9 @@ struct CachePlan {
 };
 /// From n_ctx and the cache types of the options. Errors: those out of range, or not fit for the model.
 Result<CachePlan> plan_cache(const Model& model, const SessionOptions& options);
+/// The same of a completion of the engine, which is not cut back at will: of layers that see a window it
+/// keeps no more than that, and what a pass of n_batch tokens writes.
+Result<CachePlan> plan_completion_cache(const Model& model, const SessionOptions& options);
 
 /// An error that names the value and the range, unless min <= value <= max.
 Result<void> check_range(const char* name, int64_t value, int64_t min, int64_t max);

@@ -77,10 +77,10 @@ TEST_P(WindowedModels, compute_what_a_session_does) {
         }
         for (const int64_t n_batch : {16, 512}) {
             const EngineOptions plain{.n_ctx = 1024, .n_batch = n_batch, .max_running = 3};
-            const CachePlan plan = *plan_shared_cache(*loaded.model, plain);
-            const uint64_t least = static_cast<uint64_t>(plan.n_pages / 3) * plan.layout.page_bytes;
+            const CachePlan plan = *plan_completion_cache(*loaded.model, {.n_ctx = 1024, .n_batch = n_batch});
+            const uint64_t least = static_cast<uint64_t>(plan.n_pages) * plan.layout.page_bytes;
             // Fewer than a session's, which keeps all of every plane.
-            EXPECT_LT(plan.n_pages / 3, plan.layout.n_planes * (1024 / kKvPage));
+            EXPECT_LT(plan.n_pages, plan.layout.n_planes * (1024 / kKvPage));
             for (const uint64_t kv_bytes : {least, 10 * least}) {
                 EngineOptions options = plain;
                 options.kv_bytes = kv_bytes;
@@ -113,7 +113,7 @@ TEST_P(WindowedModels, fill_their_context_from_a_cache_of_one) {
     ThreadPool pool(2);
     const Loaded loaded = load_or_die(with_window(folder, name, prefix, 20), pool);
     const EngineOptions options{.n_ctx = 700, .n_batch = 32, .max_running = 1};
-    const CachePlan plan = *plan_shared_cache(*loaded.model, options);
+    const CachePlan plan = *plan_completion_cache(*loaded.model, {.n_ctx = 700, .n_batch = 32});
     auto one = *Engine::create(loaded.model, loaded.tokenizer, pool, options);
     EXPECT_EQ(one->kv_bytes(), static_cast<uint64_t>(plan.n_pages) * plan.layout.page_bytes);
     Request asked = likeliest(some_tokens(40, 3), -1);
