@@ -53,7 +53,7 @@ struct Open {
 
 class Soak : public Engines {
   protected:
-    static constexpr int64_t kCtx = 384;
+    static constexpr int64_t kCtx = 384, kRepeated = 30;
 
     void SetUp() override {
         const auto add = [this](const Result<std::shared_ptr<const grammar::Grammar>>& made,
@@ -68,7 +68,7 @@ class Soak : public Engines {
                     "required":["side"],"additionalProperties":false})",
                 {.layout = grammar::JsonLayout::Compact}),
             R"re(\{"side":"(left|right)"\})re");
-        repeated_ = {request("Once upon a time", 60, 1), request(story(5), 60, 2)};
+        repeated_ = {request("Once upon a time", kRepeated, 1), request(story(3), kRepeated, 2)};
         for (const Request& asked : repeated_) expected_.push_back(alone(asked, {.n_ctx = kCtx}));
     }
 
@@ -131,7 +131,7 @@ void Soak::check(const Open& open) const {
         const bool constrained = open.constraint && end.finish == Finish::EndOfGeneration;
         EXPECT_TRUE(!constrained || std::regex_match(written, open.constraint->pattern)) << written;
         for (size_t i = 0; i < repeated_.size(); ++i) {
-            if (asked.prompt != repeated_[i].prompt || asked.max_tokens != 60 || !asked.stop.empty())
+            if (asked.prompt != repeated_[i].prompt || asked.max_tokens != kRepeated || !asked.stop.empty())
                 continue;
             const auto ids = open.ids.find(index);
             const std::vector<int32_t> found = ids == open.ids.end() ? std::vector<int32_t>() : ids->second;
@@ -147,7 +147,7 @@ void Soak::submit_all(Engine& to, uint64_t seed, double until) {
     while (now_seconds() < until || !all.empty()) {
         for (size_t i = 0; i < all.size();) {
             Open& open = *all[i];
-            if (!open.cancelled && rng.next_u64() % 400 == 0) {
+            if (!open.cancelled && (rng.next_u64() % 400 == 0 || now_seconds() >= until)) {
                 open.cancelled = true;
                 ++n_cancelled_;
                 open.ticket->cancel();
