@@ -11,6 +11,8 @@ namespace tessera::engine {
 
 namespace {
 
+/// Tokens of a pass that takes no longer than it takes a caller to notice: such a one is not ended.
+constexpr int64_t kShortPass = 32;
 constexpr int32_t kMaxCompletions = 64, kMaxTop = 64;
 constexpr size_t kMaxStops = 64, kMaxStopBytes = 4096;
 
@@ -220,6 +222,8 @@ void Scheduler::plan() {
     const int64_t n_decoding =
         std::count_if(running_.begin(), running_.end(), [](const auto& c) { return c->decoding(); });
     int64_t n_prompt = pace_.prompt_tokens(n_decoding, n_batch_);
+    // However often others end, some of a prompt is read between two interruptions.
+    if (was_interrupted_) n_prompt = std::min(n_prompt, kShortPass);
     // make_room() takes from the back only, so what is planned stays.
     for (size_t i = 0; i < running_.size(); ++i) {
         Completion& one = *running_[i];
@@ -264,15 +268,15 @@ bool Scheduler::compute() {
                 rows_[i].completion->sequence().pages(plane);
         }
     const auto n_tok = static_cast<int64_t>(tokens_.size());
-    control_->n_tok.store(n_tok);
-    pool_->set_abort_flag(&control_->abort);
+    const bool may_end = n_tok > kShortPass && !was_interrupted_;
+    pool_->set_abort_flag(may_end ? &control_->abort : nullptr);
     const double start = now_seconds();
     forward(*backend_, *model_, layout, {tokens_, segments_, outputs_, n_ctx_}, activations_);
     const double seconds = now_seconds() - start;
     pool_->set_abort_flag(nullptr);
-    control_->n_tok.store(0);
     stats_.forward_s += seconds;
-    if (control_->abort.exchange(false)) {
+    was_interrupted_ = may_end && control_->abort.load();
+    if (was_interrupted_) {
         ++stats_.n_aborted_passes;
         return false;
     }
@@ -328,6 +332,8 @@ void Scheduler::sample_and_take() {
 void Scheduler::step() {
     const double start = now_seconds();
     const double before = stats_.forward_s + stats_.sample_s;
+    // Before the marks are looked at: who is marked later ends this pass.
+    control_->abort.store(false);
     reap(waiting_, false);
     reap(running_, true);
     admit();

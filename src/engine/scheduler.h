@@ -35,13 +35,10 @@ struct EngineStats {
 /// What other threads may touch while a pass runs.
 struct PassControl {
     std::atomic<bool> abort{false};
-    std::atomic<int64_t> n_tok{0};  // of the pass that runs
 
-    /// Ends the pass that runs at its next verb, unless it is short: it is then repeated without those who
-    /// are no longer wanted.
-    void interrupt() {
-        if (n_tok.load() > 32) abort.store(true);
-    }
+    /// Ends the pass that runs at its next verb, unless it is short or repeats one that was ended: it is then
+    /// repeated without those who are no longer wanted. To be called after they were marked so.
+    void interrupt() { abort.store(true); }
 };
 
 class Scheduler {
@@ -99,6 +96,8 @@ class Scheduler {
     Pace pace_;
     int64_t n_ctx_ = 0, n_batch_ = 0, max_running_ = 0;
     EngineStats stats_;
+
+    bool was_interrupted_ = false;  // the last pass
 
     // The pass in work.
     struct Row {

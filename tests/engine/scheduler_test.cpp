@@ -151,6 +151,23 @@ TEST_F(Schedulers, FourTimesTheBudgetIsNeverExceededAndNoOneStarves) {
     }
 }
 
+TEST_F(Schedulers, EndsOfOthersDoNotKeepAPromptFromBeingRead) {
+    const auto all = scheduler({.n_ctx = 2048, .n_batch = 1024, .max_running = 2});
+    Request asked = request("Once", 2);
+    while (asked.prompt.size() < 1500)
+        asked.prompt.push_back(300 + static_cast<int32_t>(asked.prompt.size()));
+    add(*all, asked, "long");
+    std::atomic<bool> stop{false};
+    std::thread others([&stop, control = all->control()] {
+        while (!stop.load()) control->interrupt();
+    });
+    run_out(*all, 400);
+    stop.store(true);
+    others.join();
+    EXPECT_GT(all->stats().n_aborted_passes, 0);
+    EXPECT_EQ(finish_["long"], Finish::Length);
+}
+
 TEST_F(Engines, AnEndIsSeenWithinAVerbOfALongPrompt) {
     // A pass of 4096 tokens takes seconds; what ends it is seen at once.
     const auto one = engine({.n_ctx = 32768, .n_batch = 4096, .max_running = 1});
