@@ -282,12 +282,13 @@ class Convert(ProgramCase):
 
     def test_byte_fallback_without_sentencepiece(self):
         """The merges of a tokenizer.json stand for the scores: the same ids as by the model file."""
-        keys, _ = self.write()
+        self.write()
         vocabulary = hf_folder.read_gguf(MODELS / "llama.gguf")[0]
         tokens, scores, kinds = (vocabulary["tokenizer.ggml." + n] for n in ("tokens", "scores", "token_type"))
         self.convert()
         lines = [line for line in (TINY / "heldout.txt").read_text().split("\n") if line][:40]
         expected = self.fine("tokenize", self.out, "--ids", stdin="\n".join(lines).encode())
+        self.assertGreater(len(expected.split()), 1000)
         ids = {token: i for i, token in enumerate(tokens)}
         merges = [(-scores[ids[t]], left, t[len(left):]) for t, kind in zip(tokens, kinds) if kind == 1
                   for left in (t[:n] for n in range(1, len(t))) if left in ids and t[len(left):] in ids]
