@@ -165,14 +165,18 @@ std::string row_of(const Json& f) {
 
 }  // namespace
 
-Result<void> run_load_tests(const LoadedModel& loaded, std::shared_ptr<const text::Tokenizer> tokenizer,
-                            const SessionFlags& flags, const LoadTest& test) {
+engine::EngineOptions load_test_engine(const SessionFlags& flags, const LoadTest& test) {
     engine::EngineOptions options;
     options.n_ctx = test.n_prompt + test.n_generate;
     options.max_running = *std::max_element(test.concurrency.begin(), test.concurrency.end());
     options.n_batch = std::max(flags.n_batch, options.max_running);
     options.k_type = flags.k_type;
     options.v_type = flags.v_type;
+    return options;
+}
+
+Result<void> run_load_tests(const LoadedModel& loaded, std::shared_ptr<const text::Tokenizer> tokenizer,
+                            const engine::EngineOptions& options, const LoadTest& test) {
     if (!test.json)
         TSR_TRY_VOID(
             console::print(loaded.description() + strf("\n%-14s %8s %10s %21s %21s %8s %10s\n", "test",

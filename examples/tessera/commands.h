@@ -5,6 +5,6 @@
 namespace tessera {
 
 extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack,
-    kPerplexity, kQuantize, kTemplate;
+    kPerplexity, kQuantize, kTemplate, kPlan;
 
 }  // namespace tessera

@@ -16,6 +16,7 @@
 #include "common/progress.h"
 #include "common/strings.h"
 #include "examples/tessera/console.h"
+#include "src/engine/plan.h"
 #include "src/model/check_weights.h"
 
 namespace tessera {
@@ -88,6 +89,7 @@ void ModelOptions::declare(Options& options) {
     file.declare(options);
     options.flag("--precise", precise, "Compute in float straight from the file, without int8 activations.");
     options.flag("--check", check, "Before anything else, look for weights that are infinite or NaN.");
+    options.flag("--force", force, "Go on where `tessera plan` says that the memory is too small.");
     options.integer("-t,--threads", n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
 }
@@ -109,7 +111,8 @@ Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels:
     return check_weights(file, pool, kernels, progress);
 }
 
-Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
+Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
+                               const engine::SessionOptions& demand, int64_t n_slots) {
     const double start = now_seconds();
     LoadedModel loaded;
     TSR_TRY(loaded.isa, kernels::choose_isa_from_environment());
@@ -123,18 +126,17 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
         if (!bar) bar.emplace("loading", total, ProgressBar::Unit::Bytes, shows_bar);
         bar->update(done);
     };
-    TSR_TRY(loaded.model, Model::load(std::move(file), *loaded.pool, *loaded.isa->table,
-                                      {.pack = !options.precise, .progress = progress}));
+    TSR_TRY(auto bound, Model::bind(std::move(file), *loaded.isa->table, !options.precise));
+    if (!options.force) {
+        TSR_TRY(const engine::MemoryPlan plan, engine::plan_memory(*bound, demand, n_slots, n_threads));
+        TSR_TRY_VOID(engine::check_fits(plan, available_memory_bytes()));
+    }
+    TSR_TRY(loaded.model, Model::pack(std::move(bound), *loaded.pool, progress));
     bar.reset();
     loaded.load_seconds = now_seconds() - start;
     log::info("loaded %s in %.0f ms: %s", printable(loaded.model->file().path(), 400).c_str(),
               loaded.load_seconds * 1e3, loaded.description().c_str());
     return loaded;
-}
-
-Result<LoadedModel> load_model(const ModelOptions& options) {
-    TSR_TRY(gguf::File file, options.file.open());
-    return load_model(std::move(file), options);
 }
 
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file) {

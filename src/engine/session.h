@@ -39,7 +39,8 @@ std::string kv_type_names();
 /// A type that a cache may have, by its name.
 Result<Type> kv_type_from_name(std::string_view name);
 
-/// A backend with scratch for passes of this model of up to n_batch tokens.
+/// A backend with scratch for passes of this model of up to n_batch tokens, and what it has to hold.
+CpuBackend::Limits backend_limits(const Model& model, int64_t n_batch);
 Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch);
 
 class Session {
@@ -76,6 +77,7 @@ class Session {
     int64_t n_tok() const { return sequence_->n_tok(); }
     int64_t n_ctx() const { return n_ctx_; }
     const Model& model() const { return *model_; }
+
     /// Bytes of cache pages for the whole context.
     uint64_t kv_bytes() const;
 
