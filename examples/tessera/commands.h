@@ -5,6 +5,6 @@
 namespace tessera {
 
 extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack,
-    kPerplexity, kQuantize, kTemplate, kPlan;
+    kPerplexity, kQuantize, kTemplate, kPlan, kImatrix;
 
 }  // namespace tessera

@@ -45,11 +45,18 @@ TensorError measure(std::span<const float> x, std::span<const float> y, const fl
 
 /// Everything but the tensors' data.
 void declare(const gguf::File& in, const Mixture& mixture, std::span<const PlannedTensor> plan,
-             gguf::Writer& writer) {
+             const Importance* importance, gguf::Writer& writer) {
     for (const gguf::KeyValue& entry : in.keys())
         if (!gguf::is_split_key(entry.key)) writer.set_value(entry.key, entry.value);
     writer.set_u32("general.quantization_version", kQuantizationVersion);
     writer.set_u32("general.file_type", mixture.file_type);
+    if (importance) {
+        const Importance::Source& source = importance->source();
+        writer.set_string("quantize.imatrix.file", source.file);
+        writer.set_string("quantize.imatrix.dataset", source.datasets);
+        writer.set_u32("quantize.imatrix.entries_count", static_cast<uint32_t>(importance->size()));
+        writer.set_u32("quantize.imatrix.chunks_count", static_cast<uint32_t>(source.n_chunks));
+    }
     for (const PlannedTensor& tensor : plan) {
         const std::span shape(tensor.from->shape, static_cast<size_t>(tensor.from->n_dims));
         writer.add_tensor(tensor.from->name, shape, static_cast<uint32_t>(tensor.to), tensor.n_bytes);
@@ -147,7 +154,8 @@ void Quantizer::convert_unit(const Rows& rows, int64_t unit, Scratch& scratch) {
     if (!context_.measures) return;
     if (scratch.y.size() < n) scratch.y.resize(n);
     to_type.dequantize(out, scratch.y.data(), static_cast<int64_t>(n));
-    unit_errors_[static_cast<size_t>(unit)] = measure({scratch.x.data(), n}, {scratch.y.data(), n}, weights);
+    unit_errors_[static_cast<size_t>(unit)] =
+        measure_error({scratch.x.data(), n}, {scratch.y.data(), n}, weights);
 }
 
 Result<TensorError> Quantizer::convert(const PlannedTensor& tensor) {
@@ -196,10 +204,10 @@ Result<std::vector<TensorError>> Quantizer::run() {
 }  // namespace
 
 Result<uint64_t> quantized_size(const gguf::File& in, const Mixture& mixture,
-                                std::span<const PlannedTensor> plan) {
+                                std::span<const PlannedTensor> plan, const Importance* importance) {
     // Never begun: no file appears.
     gguf::Writer writer(in.path() + ".quantized", static_cast<uint32_t>(in.alignment()));
-    declare(in, mixture, plan, writer);
+    declare(in, mixture, plan, importance, writer);
     return writer.total_bytes();
 }
 
@@ -207,7 +215,7 @@ Result<std::vector<TensorError>> quantize_file(const gguf::File& in, const std::
                                                const Mixture& mixture, std::span<const PlannedTensor> plan,
                                                const QuantizeContext& context) {
     gguf::Writer writer(out, static_cast<uint32_t>(in.alignment()));
-    declare(in, mixture, plan, writer);
+    declare(in, mixture, plan, context.importance, writer);
     TSR_TRY_VOID(writer.begin_data());
     TSR_TRY(auto errors, Quantizer(in, plan, context, writer).run());
     TSR_TRY_VOID(writer.finish());

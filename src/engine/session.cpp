@@ -116,7 +116,8 @@ Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int3
                     static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
                     static_cast<long long>(pages_->n_free()));
     const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
-    forward(*backend_, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_}, activations_);
+    Backend& backend = front_ ? *front_ : *backend_;
+    forward(backend, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_}, activations_);
     if (pool_->aborted()) return fail(ErrorCode::Cancelled, "evaluation was cancelled");
     sequence_->advance(n_tok);
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());

@@ -78,6 +78,11 @@ class Session {
     int64_t n_ctx() const { return n_ctx_; }
     const Model& model() const { return *model_; }
 
+    /// What computes the passes. Where another backend is put in front of it, each verb goes there, which
+    /// hands it on; null takes that away again.
+    CpuBackend& backend() { return *backend_; }
+    void compute_through(Backend* front) { front_ = front; }
+
     /// Bytes of cache pages for the whole context.
     uint64_t kv_bytes() const;
 
@@ -93,6 +98,7 @@ class Session {
     std::shared_ptr<const Model> model_;
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
+    Backend* front_ = nullptr;
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::Sequence> sequence_;
     Activations activations_;

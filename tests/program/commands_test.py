@@ -4,7 +4,8 @@ import struct
 
 from program_case import LLAMA, ProgramCase, main, text_value
 
-COMMANDS = ("run", "plan", "tokenize", "detokenize", "inspect", "pack", "unpack", "logits", "bench", "info")
+COMMANDS = ("run", "plan", "tokenize", "detokenize", "inspect", "pack", "unpack", "imatrix",
+            "logits", "bench", "info")
 
 
 class Help(ProgramCase):
