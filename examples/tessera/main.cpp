@@ -4,8 +4,8 @@
 
 int main(int argc, char** argv) {
     using namespace tessera;
-    const Command* const commands[] = {&kRun,        &kPlan,   &kTokenize, &kDetokenize, &kTemplate,
-                                       &kInspect,    &kPack,   &kUnpack,   &kQuantize,   &kImatrix,
-                                       &kPerplexity, &kLogits, &kBench,    &kInfo};
+    const Command* const commands[] = {
+        &kRun,   &kPlan, &kTokenize, &kDetokenize, &kTemplate, &kInspect,    &kDiff,   &kHash,  &kSplit,
+        &kMerge, &kPack, &kUnpack,   &kQuantize,   &kImatrix,  &kPerplexity, &kLogits, &kBench, &kInfo};
     return run_program(argc, argv, commands);
 }

@@ -19,30 +19,6 @@ namespace {
 constexpr int64_t kPieceWeights = int64_t{4} << 20, kUnitWeights = int64_t{64} << 10;
 constexpr uint32_t kQuantizationVersion = 2;
 
-void add(TensorError& sum, const TensorError& part) {
-    sum.square += part.square;
-    sum.norm += part.norm;
-    sum.weighted_square += part.weighted_square;
-    sum.weighted_norm += part.weighted_norm;
-    sum.largest = std::max(sum.largest, part.largest);
-    sum.is_finite = sum.is_finite && part.is_finite;
-}
-
-TensorError measure(std::span<const float> x, std::span<const float> y, const float* importance) {
-    TensorError error;
-    for (size_t i = 0; i < x.size(); i++) {
-        const double value = static_cast<double>(x[i]), rest = static_cast<double>(y[i]) - value;
-        const double weight = importance ? static_cast<double>(importance[i]) : 1.0;
-        error.square += rest * rest;
-        error.norm += value * value;
-        error.weighted_square += weight * rest * rest;
-        error.weighted_norm += weight * value * value;
-        error.largest = std::max(error.largest, std::fabs(rest));
-    }
-    error.is_finite = std::isfinite(error.norm) && std::isfinite(error.square);
-    return error;
-}
-
 /// Everything but the tensors' data.
 void declare(const gguf::File& in, const Mixture& mixture, std::span<const PlannedTensor> plan,
              const Importance* importance, gguf::Writer& writer) {
@@ -178,7 +154,7 @@ Result<TensorError> Quantizer::convert(const PlannedTensor& tensor) {
             else
                 convert_unit(rows, unit - 1, scratch_[static_cast<size_t>(worker)]);
         });
-        for (const TensorError& error : unit_errors_) add(sum, error);
+        for (const TensorError& error : unit_errors_) sum.add(error);
         TSR_TRY_VOID(done(from.data.subspan(static_cast<size_t>(first) * from_bytes,
                                             static_cast<size_t>(rows.count) * from_bytes)));
         TSR_TRY_VOID(written);
@@ -202,6 +178,30 @@ Result<std::vector<TensorError>> Quantizer::run() {
 }
 
 }  // namespace
+
+void TensorError::add(const TensorError& part) {
+    square += part.square;
+    norm += part.norm;
+    weighted_square += part.weighted_square;
+    weighted_norm += part.weighted_norm;
+    largest = std::max(largest, part.largest);
+    is_finite = is_finite && part.is_finite;
+}
+
+TensorError measure_error(std::span<const float> x, std::span<const float> y, const float* importance) {
+    TensorError error;
+    for (size_t i = 0; i < x.size(); i++) {
+        const double value = static_cast<double>(x[i]), rest = static_cast<double>(y[i]) - value;
+        const double weight = importance ? static_cast<double>(importance[i]) : 1.0;
+        error.square += rest * rest;
+        error.norm += value * value;
+        error.weighted_square += weight * rest * rest;
+        error.weighted_norm += weight * value * value;
+        error.largest = std::max(error.largest, std::fabs(rest));
+    }
+    error.is_finite = std::isfinite(error.norm) && std::isfinite(error.square);
+    return error;
+}
 
 Result<uint64_t> quantized_size(const gguf::File& in, const Mixture& mixture,
                                 std::span<const PlannedTensor> plan, const Importance* importance) {

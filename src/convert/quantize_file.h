@@ -26,7 +26,11 @@ struct TensorError {
     double weighted_square = 0, weighted_norm = 0;  ///< the same times the importance
     double largest = 0;                             ///< |y - x|
     bool is_finite = true;  ///< no weight is infinite or NaN, where errors were computed
+
+    void add(const TensorError& part);
 };
+/// That of y against x, which are as long; `importance` is of each element, or null.
+TensorError measure_error(std::span<const float> x, std::span<const float> y, const float* importance);
 
 /// Size of the file that quantize_file() will write, to the byte. Errors: as gguf::Writer's.
 Result<uint64_t> quantized_size(const gguf::File& in, const Mixture& mixture,

@@ -4,7 +4,7 @@ import struct
 
 from program_case import LLAMA, ProgramCase, main, text_value
 
-COMMANDS = ("run", "plan", "tokenize", "detokenize", "inspect", "pack", "unpack", "imatrix",
+COMMANDS = ("run", "plan", "tokenize", "detokenize", "inspect", "diff", "hash", "split", "merge", "pack", "unpack", "imatrix",
             "logits", "bench", "info")
 
 
