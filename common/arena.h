@@ -62,4 +62,18 @@ class Arena {
     size_t used_ = 0;
 };
 
+/// Takes nothing: counts the bytes of an arena from which the same pieces are to be taken.
+class ArenaSize {
+  public:
+    template <class T>
+    std::span<T> take(size_t n) {
+        bytes_ += Arena::padded(n * sizeof(T));
+        return {};
+    }
+    size_t bytes() const { return bytes_; }
+
+  private:
+    size_t bytes_ = 0;
+};
+
 }  // namespace tessera

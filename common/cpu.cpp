@@ -159,6 +159,27 @@ double read_memory_limit(const std::string& folder, bool v2) {
     return static_cast<double>(std::max<int64_t>(0, parse_int(text).value_or(0)));
 }
 
+// The number behind "name " in memory.stat, 0 where there is none.
+double read_stat(std::string_view stat, std::string_view name) {
+    for (const std::string_view line : split(stat, '\n'))
+        if (line.starts_with(name) && line.substr(name.size()).starts_with(' '))
+            return static_cast<double>(parse_int(trim(line.substr(name.size()))).value_or(0));
+    return 0;
+}
+
+// What the group's limit leaves; pages of files can be dropped at any time. At least 1 where there is a
+// limit.
+double read_memory_left(const std::string& folder, bool v2) {
+    const double limit = read_memory_limit(folder, v2);
+    if (limit <= 0) return 0;
+    const std::string used = read_text(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+    const std::string stat = read_text(folder + "/memory.stat");
+    const std::string prefix = v2 ? "" : "total_";
+    const double of_files =
+        read_stat(stat, prefix + "inactive_file") + read_stat(stat, prefix + "active_file");
+    return std::max(1.0, limit - static_cast<double>(parse_int(used).value_or(0)) + of_files);
+}
+
 // --- cores, caches, names
 // ---------------------------------------------------------------------------------------
 
@@ -290,6 +311,13 @@ CpuTopology read_topology(const std::string& root, const std::vector<int>& cpus)
     return topology;
 }
 
+size_t read_available_memory(const std::string& root) {
+    const size_t free = parse_size(find_field(read_text(root + "/proc/meminfo"), "MemAvailable"));
+    const double left = tightest_limit(root, "memory", read_memory_left);
+    if (left > 0 && (free == 0 || left < static_cast<double>(free))) return static_cast<size_t>(left);
+    return free;
+}
+
 int thread_count_for(const CpuTopology& topology) {
     int count = topology.n_physical;
     if (topology.quota > 0 && topology.quota < count) count = static_cast<int>(std::floor(topology.quota));
@@ -309,6 +337,8 @@ const CpuTopology& cpu_topology() {
 }
 
 int default_thread_count() { return cpu_detail::thread_count_for(cpu_topology()); }
+
+size_t available_memory_bytes() { return cpu_detail::read_available_memory(""); }
 
 size_t peak_rss_bytes() {
     // Not ru_maxrss alone: a program started by a larger one inherits that one's peak.

@@ -32,6 +32,10 @@ const CpuTopology& cpu_topology();
 /// Physical cores within the affinity mask, no more than the quota rounded down, at least 1.
 int default_thread_count();
 
+/// What this process may still take without driving others out: what the system calls available, or what the
+/// tightest cgroup leaves where that is less. 0 where unknown.
+size_t available_memory_bytes();
+
 /// Peak and current resident set of this process in bytes (0 where unknown).
 size_t peak_rss_bytes();
 size_t current_rss_bytes();

@@ -28,6 +28,9 @@ std::vector<int> parse_cpu_list(std::string_view text);
 /// Whatever is missing or unreadable there counts as unknown.
 CpuTopology read_topology(const std::string& root, const std::vector<int>& cpus);
 
+/// What available_memory_bytes() says on a machine like this.
+size_t read_available_memory(const std::string& root);
+
 /// What default_thread_count() says on a machine like this.
 int thread_count_for(const CpuTopology& topology);
 

@@ -46,7 +46,8 @@ struct Act {
     int64_t dim = 0;
     bool wants_f32 = true;     // some consumer reads floats
     bool wants_int8 = false;   // some consumer is an integer kernel
-    float* f32 = nullptr;      // [max_tok, dim]
+    bool is_copy = false;      // rows of another one: without a consumer of floats it has none
+    float* f32 = nullptr;      // [max_tok, dim], or null
     int8_t* q = nullptr;       // [max_tok, dim]
     float* d = nullptr;        // [max_tok, dim / 32]
     float* s = nullptr;        // [max_tok, dim / 32]

@@ -96,10 +96,12 @@ class Bench {
 };
 
 Result<void> Bench::prepare() {
-    TSR_TRY(loaded_, load_model(args_.model));
     const int64_t n_tok = args_.depth + std::max(args_.n_prompt, args_.n_generate);
     engine::SessionOptions options = args_.session.session();
     options.n_ctx = n_tok;
+    TSR_TRY(gguf::File file, args_.model.file.open());
+    TSR_TRY(loaded_,
+            load_model(std::move(file), args_.model, {options, args_.n_seq > 1 ? args_.n_seq + 1 : 1}));
     TSR_TRY(session_, engine::Session::create(loaded_.model, *loaded_.pool, options));
     TSR_TRY(roofline_, Roofline::create(*loaded_.pool, loaded_.isa->table->name));
     Rng rng(1);
@@ -219,8 +221,15 @@ Result<void> measure_load(BenchArgs& args) {
     args.load.json = args.json;
     TSR_TRY(gguf::File file, args.model.file.open());
     TSR_TRY(const auto tokenizer, load_tokenizer(file));
-    TSR_TRY(const LoadedModel loaded, load_model(std::move(file), args.model));
-    return run_load_tests(loaded, tokenizer, args.session, args.load);
+    const engine::EngineOptions options = load_test_engine(args.session, args.load);
+    const engine::SessionOptions one{.n_ctx = options.n_ctx,
+                                     .n_batch = options.n_batch,
+                                     .max_out = options.max_running,
+                                     .k_type = options.k_type,
+                                     .v_type = options.v_type};
+    TSR_TRY(const LoadedModel loaded,
+            load_model(std::move(file), args.model, {one, options.max_running, true}));
+    return run_load_tests(loaded, tokenizer, options, args.load);
 }
 
 Result<void> declare_number(double& value, double max, const std::string& text) {

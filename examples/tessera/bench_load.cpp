@@ -246,8 +246,7 @@ std::string beside_row_of(const Json& f) {
 
 }  // namespace
 
-Result<void> run_load_tests(const LoadedModel& loaded, std::shared_ptr<const text::Tokenizer> tokenizer,
-                            const SessionFlags& flags, const LoadTest& test) {
+engine::EngineOptions load_test_engine(const SessionFlags& flags, const LoadTest& test) {
     engine::EngineOptions options;
     const bool beside = test.n_beside > 0;
     // Beside a prompt, requests write until it has been read, however slowly.
@@ -256,6 +255,12 @@ Result<void> run_load_tests(const LoadedModel& loaded, std::shared_ptr<const tex
     options.n_batch = std::max(flags.n_batch, options.max_running);
     options.k_type = flags.k_type;
     options.v_type = flags.v_type;
+    return options;
+}
+
+Result<void> run_load_tests(const LoadedModel& loaded, std::shared_ptr<const text::Tokenizer> tokenizer,
+                            const engine::EngineOptions& options, const LoadTest& test) {
+    const bool beside = test.n_beside > 0;
     if (!test.json) TSR_TRY_VOID(console::print(loaded.description() + "\n" + (beside ? "" : heading())));
     for (const int64_t concurrency : test.concurrency) {
         // A new one each time: nothing is known from the test before.

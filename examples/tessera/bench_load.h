@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "examples/tessera/model_loading.h"
+#include "src/engine/scheduler.h"
 
 namespace tessera {
 
@@ -18,8 +19,11 @@ struct LoadTest {
     bool json = false;
 };
 
+/// The engine that the tests run.
+engine::EngineOptions load_test_engine(const SessionFlags& flags, const LoadTest& test);
+
 /// Prints a line for each concurrency.
 Result<void> run_load_tests(const LoadedModel& loaded, std::shared_ptr<const text::Tokenizer> tokenizer,
-                            const SessionFlags& flags, const LoadTest& test);
+                            const engine::EngineOptions& options, const LoadTest& test);
 
 }  // namespace tessera

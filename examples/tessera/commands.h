@@ -5,6 +5,6 @@
 namespace tessera {
 
 extern const Command kRun, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack,
-    kPerplexity, kQuantize, kConvert, kTemplate;
+    kPerplexity, kQuantize, kConvert, kTemplate, kPlan, kImatrix, kDiff, kSplit, kMerge, kHash;
 
 }  // namespace tessera

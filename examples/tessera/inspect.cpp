@@ -1,6 +1,7 @@
 // tessera inspect: what a GGUF file holds, checked, without loading a model from it. Works on every valid
 // container, whatever its architecture; names and texts from the file are made safe before they are shown.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "common/cpu.h"
@@ -28,16 +29,20 @@ struct InspectArgs {
 struct TypeCount {
     int64_t n_tensors = 0, n_elements = 0;
     uint64_t n_bytes = 0;
+
+    double bits_per_weight() const {
+        return n_elements > 0 ? 8.0 * static_cast<double>(n_bytes) / static_cast<double>(n_elements) : 0;
+    }
 };
 
 /// What all tensors amount to.
 struct Totals {
     std::map<Type, TypeCount> types;
     int64_t n_params = 0;
+    uint64_t n_bytes = 0;  // of tensor data
     double bits_per_weight = 0;
 
     explicit Totals(const gguf::File& file) {
-        uint64_t n_bytes = 0;
         for (const gguf::TensorInfo& tensor : file.tensors()) {
             TypeCount& count = types[tensor.type];
             count.n_tensors++;
@@ -48,6 +53,11 @@ struct Totals {
         }
         if (n_params > 0)
             bits_per_weight = 8.0 * static_cast<double>(n_bytes) / static_cast<double>(n_params);
+    }
+
+    /// Of all tensors' bytes, 0..1.
+    double share(const TypeCount& count) const {
+        return n_bytes > 0 ? static_cast<double>(count.n_bytes) / static_cast<double>(n_bytes) : 0;
     }
 
     /// Types by falling share of the bytes.
@@ -118,6 +128,8 @@ Json file_json(const gguf::File& file, bool keys, bool tensors) {
                 {"alignment", file.alignment()},
                 {"files", file.n_files()},
                 {"bytes", file.total_bytes()},
+                {"tensor_bytes", totals.n_bytes},
+                {"metadata_bytes", file.total_bytes() - totals.n_bytes},
                 {"architecture", arch},
                 {"runs", find_architecture(arch).has_value()},
                 {"parameters", totals.n_params},
@@ -125,8 +137,11 @@ Json file_json(const gguf::File& file, bool keys, bool tensors) {
     out["layout"] = layout_name(file.is_packed() ? Layout::Packed : Layout::Rows);
     out["types"] = Json::object();
     for (const auto& [type, count] : totals.by_size())
-        out["types"][type_name(type)] = {
-            {"tensors", count.n_tensors}, {"elements", count.n_elements}, {"bytes", count.n_bytes}};
+        out["types"][type_name(type)] = {{"tensors", count.n_tensors},
+                                         {"elements", count.n_elements},
+                                         {"bytes", count.n_bytes},
+                                         {"bits_per_weight", rounded(count.bits_per_weight())},
+                                         {"share", rounded(totals.share(count), 4)}};
     if (keys) {
         // Pushed as pairs: looking for each key among those before it would be quadratic.
         auto& object = out["keys"] = Json::object();
@@ -141,6 +156,13 @@ Json file_json(const gguf::File& file, bool keys, bool tensors) {
     return out;
 }
 
+/// Twenty characters, of which a share is filled.
+std::string histogram_bar(double share) {
+    constexpr size_t kWidth = 20;
+    const auto n = static_cast<size_t>(std::lround(share * static_cast<double>(kWidth)));
+    return std::string(n, '#') + std::string(kWidth - n, '.');
+}
+
 std::string summary_text(const gguf::File& file) {
     const Totals totals(file);
     const std::string arch = architecture(file);
@@ -150,7 +172,9 @@ std::string summary_text(const gguf::File& file) {
     };
     line("file", printable(file.path(), kNameChars) +
                      (file.n_files() > 1 ? strf(" and %d more parts", file.n_files() - 1) : ""));
-    line("size", format_bytes(file.total_bytes()));
+    line("size", strf("%s: %s of tensors, %s of keys, names and padding",
+                      format_bytes(file.total_bytes()).c_str(), format_bytes(totals.n_bytes).c_str(),
+                      format_bytes(file.total_bytes() - totals.n_bytes).c_str()));
     line("container",
          strf("GGUF version %u, alignment %llu, %zu keys, %zu tensors", file.version(),
               static_cast<unsigned long long>(file.alignment()), file.keys().size(), file.tensors().size()));
@@ -162,7 +186,8 @@ std::string summary_text(const gguf::File& file) {
          strf("%s, %.2f bits each", format_count(totals.n_params).c_str(), totals.bits_per_weight));
     for (const auto& [type, count] : totals.by_size())
         line(("  " + type_name(type)).c_str(),
-             strf("%lld tensors, %s weights, %s", static_cast<long long>(count.n_tensors),
+             strf("%s %5.1f %%, %lld tensors, %s weights, %s", histogram_bar(totals.share(count)).c_str(),
+                  100 * totals.share(count), static_cast<long long>(count.n_tensors),
                   format_count(count.n_elements).c_str(), format_bytes(count.n_bytes).c_str()));
     return out;
 }

@@ -68,11 +68,12 @@ class Destination {
 };
 
 Result<void> write_logits(const LogitsArgs& args) {
-    TSR_TRY(LoadedModel loaded, load_model(args.model));
     const auto n_tok = static_cast<int64_t>(args.tokens.size());
     engine::SessionOptions options = args.session.session();
     options.n_ctx = n_tok;
     options.n_batch = options.max_out = std::min(options.n_batch, n_tok);
+    TSR_TRY(gguf::File file, args.model.file.open());
+    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     const int64_t n_vocab = loaded.model->hparams().n_vocab;
 

@@ -15,6 +15,7 @@
 #include "common/progress.h"
 #include "common/strings.h"
 #include "examples/tessera/console.h"
+#include "src/engine/plan.h"
 #include "src/model/check_weights.h"
 
 namespace tessera {
@@ -83,6 +84,7 @@ void ModelOptions::declare(Options& options) {
     file.declare(options);
     options.flag("--precise", precise, "Compute in float straight from the file, without int8 activations.");
     options.flag("--check", check, "Before anything else, look for weights that are infinite or NaN.");
+    options.flag("--force", force, "Go on where `tessera plan` says that the memory is too small.");
     options.integer("-t,--threads", n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
 }
@@ -98,7 +100,8 @@ Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels:
     return check_weights(file, pool, kernels, console::byte_bar("checking"));
 }
 
-Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
+Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
+                               const engine::MemoryDemand& demand) {
     const double start = now_seconds();
     LoadedModel loaded;
     TSR_TRY(loaded.isa, kernels::choose_isa_from_environment());
@@ -106,17 +109,16 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options) {
         options.n_threads > 0 ? static_cast<int>(options.n_threads) : default_thread_count();
     loaded.pool = std::make_unique<ThreadPool>(n_threads);
     if (options.check) TSR_TRY_VOID(check_file(file, *loaded.pool, *loaded.isa->table));
-    TSR_TRY(loaded.model, Model::load(std::move(file), *loaded.pool, *loaded.isa->table,
-                                      {.pack = !options.precise, .progress = console::byte_bar("loading")}));
+    TSR_TRY(auto bound, Model::bind(std::move(file), *loaded.isa->table, !options.precise));
+    if (!options.force) {
+        TSR_TRY(const engine::MemoryPlan plan, engine::plan_memory(*bound, demand, n_threads));
+        TSR_TRY_VOID(engine::check_fits(plan, available_memory_bytes()));
+    }
+    TSR_TRY(loaded.model, Model::pack(std::move(bound), *loaded.pool, console::byte_bar("loading")));
     loaded.load_seconds = now_seconds() - start;
     log::info("loaded %s in %.0f ms: %s", printable(loaded.model->file().path(), 400).c_str(),
               loaded.load_seconds * 1e3, loaded.description().c_str());
     return loaded;
-}
-
-Result<LoadedModel> load_model(const ModelOptions& options) {
-    TSR_TRY(gguf::File file, options.file.open());
-    return load_model(std::move(file), options);
 }
 
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file) {

@@ -10,6 +10,7 @@
 #include "examples/tessera/options.h"
 #include "ggml-like/gguf/file.h"
 #include "quants/dispatch.h"
+#include "src/engine/plan.h"
 #include "src/engine/session.h"
 #include "src/model/model.h"
 #include "src/text/tokenizer.h"
@@ -32,6 +33,7 @@ struct ModelOptions {
     int64_t n_threads = 0;  ///< 0 = default_thread_count()
     bool precise = false;
     bool check = false;  ///< weights for NaN and infinite ones
+    bool force = false;  ///< load what does not fit the memory
 
     void declare(Options& options);
 };
@@ -50,10 +52,10 @@ struct LoadedModel {
 /// check_weights() on `pool`, with a progress bar on a terminal.
 Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels);
 
-/// Opens and packs, with a progress bar on a terminal.
-Result<LoadedModel> load_model(const ModelOptions& options);
-/// The same for a file that is open already.
-Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options);
+/// Packs, with a progress bar on a terminal. The error of a model that, with what `demand` takes, does not
+/// fit the memory shows the plan, and comes before anything is taken.
+Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
+                               const engine::MemoryDemand& demand);
 
 /// The tokenizer of a file. Every error names the file.
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);

@@ -204,16 +204,16 @@ Result<void> measure(const PerplexityArgs& args) {
     }
     TSR_TRY(gguf::File file, args.model.file.open());
     TSR_TRY(const Windows windows, choose_windows(args, file, base ? &*base : nullptr));
-    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model));
+    engine::SessionOptions options = args.session.session();
+    options.n_ctx = windows.n_ctx;
+    options.n_batch = options.max_out = std::min(options.n_batch, windows.n_ctx);
+    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
     const int64_t n_vocab = loaded.model->hparams().n_vocab;
     if (base && base->n_vocab() != n_vocab)
         return fail(ErrorCode::InvalidArgument, "'%s': expected %lld vocabulary entries, found %lld",
                     args.base.c_str(), static_cast<long long>(n_vocab),
                     static_cast<long long>(base->n_vocab()));
 
-    engine::SessionOptions options = args.session.session();
-    options.n_ctx = windows.n_ctx;
-    options.n_batch = options.max_out = std::min(options.n_batch, windows.n_ctx);
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     std::unique_ptr<engine::KlBaseWriter> writer;
     if (!args.save_base.empty()) {

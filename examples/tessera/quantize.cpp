@@ -137,6 +137,7 @@ Result<std::vector<TensorError>> write(const QuantizeArgs& args, const gguf::Fil
     pool.set_abort_flag(&guard.flag());
     const convert::QuantizeContext context{.pool = pool,
                                            .kernels = *isa->table,
+                                           .importance = args.plan.importance,
                                            .measures = args.errors || args.json,
                                            .progress = console::byte_bar("quantizing")};
     return convert::quantize_file(in, out, *args.plan.mixture, plan, context);
@@ -151,7 +152,8 @@ Result<void> quantize(QuantizeArgs& args) {
         args.plan.importance = &*importance;
     }
     TSR_TRY(const auto plan, convert::plan_quantization(in, args.plan));
-    TSR_TRY(const uint64_t n_bytes, convert::quantized_size(in, *args.plan.mixture, plan));
+    TSR_TRY(const uint64_t n_bytes,
+            convert::quantized_size(in, *args.plan.mixture, plan, args.plan.importance));
     warn(args, plan);
     std::vector<TensorError> errors;
     if (!args.dry_run) {

@@ -110,7 +110,7 @@ Result<void> Run::load() {
     sampling_ = args_.sampling;
     for (const std::string& name : sample::apply_model_defaults(file, sampling_))
         log::info("the model file sets the default of %s", name.c_str());
-    TSR_TRY(loaded_, load_model(std::move(file), args_.model));
+    TSR_TRY(loaded_, load_model(std::move(file), args_.model, {args_.session.session(), 1, true}));
     if (const int64_t trained = loaded_.model->hparams().n_ctx_train; args_.session.n_ctx > trained)
         log::warn("the model was trained for a context of %lld; beyond it the text may lose its sense",
                   static_cast<long long>(trained));

@@ -11,36 +11,47 @@
 
 namespace tessera {
 
+/// From `memory`, which is an arena or counts what one would have to hold.
+template <class Memory>
+CpuBackend::Places CpuBackend::place(const Limits& limits, int n_threads, Memory& memory) {
+    const size_t kernel_floats =
+        std::max(kernels::kScratchFloats, kernels::kPackedScratchBytes / sizeof(float));
+    const auto tile_floats = static_cast<size_t>(2 * cpu::tile_floats(limits.max_rows, limits.head_dim));
+    const size_t attention_floats =
+        cpu::attention_scratch_floats(limits.n_head, limits.n_head_kv, limits.head_dim);
+    Places out;
+    for (int i = 0; i < n_threads; ++i) {
+        Scratch scratch;
+        scratch.kernel = memory.template take<float>(kernel_floats).data();
+        scratch.tile = memory.template take<float>(tile_floats).data();
+        scratch.attention = memory.template take<float>(attention_floats).data();
+        out.scratch.push_back(scratch);
+    }
+    out.partial_rows = cpu::kSplitMaxTok * cpu::kSplitRound * limits.n_head;
+    const auto partial_floats = static_cast<size_t>(out.partial_rows * (limits.head_dim + 2));
+    out.partials = memory.template take<float>(partial_floats).data();
+    const auto router_floats = static_cast<size_t>(limits.max_tok * limits.n_expert);
+    out.router_logits = memory.template take<float>(router_floats).data();
+    return out;
+}
+
+size_t CpuBackend::scratch_bytes(const Limits& limits, int n_threads) {
+    ArenaSize size;
+    place(limits, n_threads, size);
+    return size.bytes();
+}
+
 Result<std::unique_ptr<CpuBackend>> CpuBackend::create(ThreadPool& pool, const kernels::KernelTable& kernels,
                                                        const Limits& limits) {
     const cpu::VecTable* vec = cpu::vec_table(kernels.name);
     if (!vec) return fail(ErrorCode::Internal, "no vector verbs for the instruction set '%s'", kernels.name);
     std::unique_ptr<CpuBackend> backend(new CpuBackend(pool, kernels, *vec, limits));
-
-    const size_t kernel_floats =
-        std::max(kernels::kScratchFloats, kernels::kPackedScratchBytes / sizeof(float));
-    const size_t tile_floats = static_cast<size_t>(2 * cpu::tile_floats(limits.max_rows, limits.head_dim));
-    const size_t attention_floats =
-        cpu::attention_scratch_floats(limits.n_head, limits.n_head_kv, limits.head_dim);
-    const size_t partial_rows = static_cast<size_t>(cpu::kSplitMaxTok * cpu::kSplitRound * limits.n_head);
-    const size_t partial_floats = partial_rows * static_cast<size_t>(limits.head_dim + 2);
-    const size_t router_floats = static_cast<size_t>(limits.max_tok * limits.n_expert);
-    const size_t n_threads = static_cast<size_t>(pool.n_threads());
-    const size_t per_thread = Arena::padded(kernel_floats * 4) + Arena::padded(tile_floats * 4) +
-                              Arena::padded(attention_floats * 4);
-    TSR_TRY(backend->arena_, Arena::create(n_threads * per_thread + Arena::padded(partial_floats * 4) +
-                                               Arena::padded(router_floats * 4),
-                                           "the workers' scratch"));
-    for (size_t i = 0; i < n_threads; ++i) {
-        Scratch scratch;
-        scratch.kernel = backend->arena_.take<float>(kernel_floats).data();
-        scratch.tile = backend->arena_.take<float>(tile_floats).data();
-        scratch.attention = backend->arena_.take<float>(attention_floats).data();
-        backend->scratch_.push_back(scratch);
-    }
-    backend->partial_rows_ = static_cast<int64_t>(partial_rows);
-    backend->partials_ = backend->arena_.take<float>(partial_floats).data();
-    backend->router_logits_ = backend->arena_.take<float>(router_floats).data();
+    TSR_TRY(backend->arena_, Arena::create(scratch_bytes(limits, pool.n_threads()), "the workers' scratch"));
+    Places places = place(limits, pool.n_threads(), backend->arena_);
+    backend->scratch_ = std::move(places.scratch);
+    backend->partials_ = places.partials;
+    backend->partial_rows_ = places.partial_rows;
+    backend->router_logits_ = places.router_logits;
     return backend;
 }
 

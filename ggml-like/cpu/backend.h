@@ -27,6 +27,9 @@ class CpuBackend final : public Backend {
     static Result<std::unique_ptr<CpuBackend>> create(ThreadPool& pool, const kernels::KernelTable& kernels,
                                                       const Limits& limits);
 
+    /// Bytes of memory that create() takes.
+    static size_t scratch_bytes(const Limits& limits, int n_threads);
+
     const kernels::KernelTable& kernels() const { return kernels_; }
     ThreadPool& pool() { return pool_; }
 
@@ -56,6 +59,15 @@ class CpuBackend final : public Backend {
     CpuBackend(ThreadPool& pool, const kernels::KernelTable& kernels, const cpu::VecTable& vec,
                const Limits& limits)
         : pool_(pool), kernels_(kernels), vec_(vec), limits_(limits) {}
+
+    struct Places {
+        std::vector<Scratch> scratch;
+        float* partials = nullptr;
+        int64_t partial_rows = 0;
+        float* router_logits = nullptr;
+    };
+    template <class Memory>
+    static Places place(const Limits& limits, int n_threads, Memory& memory);
 
     /// tile[t, r] = W[row0 + r] . x[tok0 + t] for n_rows rows and n_tok tokens.
     void multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0, int64_t n_tok,

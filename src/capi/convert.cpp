@@ -43,7 +43,7 @@ tsr_status repack(const char* in, const char* out, const tsr_pack_options* optio
         TSR_TRY_VOID(need(out, "out"));
         TSR_TRY(const tsr_pack_options given, read_options(options, "options"));
         return run_with_progress(given.n_threads, given.progress, given.user,
-                                 [&](ThreadPool& pool, const engine::ByteProgress& progress) {
+                                 [&](ThreadPool& pool, const ByteProgress& progress) {
                                      return engine::repack(in, out, packs, pool, progress);
                                  });
     });
@@ -65,7 +65,7 @@ tsr_status tsr_quantize(const char* in, const char* out, const tsr_quantize_opti
         TSR_TRY(const tsr_quantize_options given, read_options(options, "options"));
         TSR_TRY(const engine::QuantizeJob job, job_of(given));
         return run_with_progress(given.n_threads, given.progress, given.user,
-                                 [&](ThreadPool& pool, const engine::ByteProgress& progress) {
+                                 [&](ThreadPool& pool, const ByteProgress& progress) {
                                      return engine::quantize(in, out, job, pool, progress);
                                  });
     });

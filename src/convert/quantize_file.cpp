@@ -21,37 +21,20 @@ namespace {
 constexpr int64_t kPieceWeights = int64_t{4} << 20, kUnitWeights = int64_t{64} << 10;
 constexpr uint32_t kQuantizationVersion = 2;
 
-void add(TensorError& sum, const TensorError& part) {
-    sum.square += part.square;
-    sum.norm += part.norm;
-    sum.weighted_square += part.weighted_square;
-    sum.weighted_norm += part.weighted_norm;
-    sum.largest = std::max(sum.largest, part.largest);
-    sum.is_finite = sum.is_finite && part.is_finite;
-}
-
-TensorError measure(std::span<const float> x, std::span<const float> y, const float* importance) {
-    TensorError error;
-    for (size_t i = 0; i < x.size(); i++) {
-        const double value = static_cast<double>(x[i]), rest = static_cast<double>(y[i]) - value;
-        const double weight = importance ? static_cast<double>(importance[i]) : 1.0;
-        error.square += rest * rest;
-        error.norm += value * value;
-        error.weighted_square += weight * rest * rest;
-        error.weighted_norm += weight * value * value;
-        error.largest = std::max(error.largest, std::fabs(rest));
-    }
-    error.is_finite = std::isfinite(error.norm) && std::isfinite(error.square);
-    return error;
-}
-
 /// Everything but the tensors' data.
 void declare(const gguf::File& in, const Mixture& mixture, std::span<const PlannedTensor> plan,
-             gguf::Writer& writer) {
+             const Importance* importance, gguf::Writer& writer) {
     for (const gguf::KeyValue& entry : in.keys())
         if (!gguf::is_split_key(entry.key)) writer.set_value(entry.key, entry.value);
     writer.set_u32("general.quantization_version", kQuantizationVersion);
     writer.set_u32("general.file_type", mixture.file_type);
+    if (importance) {
+        const Importance::Source& source = importance->source();
+        writer.set_string("quantize.imatrix.file", source.file);
+        writer.set_string("quantize.imatrix.dataset", source.datasets);
+        writer.set_u32("quantize.imatrix.entries_count", static_cast<uint32_t>(importance->size()));
+        writer.set_u32("quantize.imatrix.chunks_count", static_cast<uint32_t>(source.n_chunks));
+    }
     for (const PlannedTensor& tensor : plan) {
         const std::span shape(tensor.from->shape, static_cast<size_t>(tensor.from->n_dims));
         writer.add_tensor(tensor.from->name, shape, static_cast<uint32_t>(tensor.to), tensor.n_bytes);
@@ -176,7 +159,8 @@ void Quantizer::convert_unit(const Rows& rows, int64_t unit, Scratch& scratch) {
     if (!context_.measures) return;
     if (scratch.y.size() < n) scratch.y.resize(n);
     to_type.dequantize(out, scratch.y.data(), static_cast<int64_t>(n));
-    unit_errors_[static_cast<size_t>(unit)] = measure({scratch.x.data(), n}, {scratch.y.data(), n}, weights);
+    unit_errors_[static_cast<size_t>(unit)] =
+        measure_error({scratch.x.data(), n}, {scratch.y.data(), n}, weights);
 }
 
 Result<TensorError> Quantizer::convert(size_t index) {
@@ -199,7 +183,7 @@ Result<TensorError> Quantizer::convert(size_t index) {
             else
                 convert_unit(rows, unit - 1, scratch_[static_cast<size_t>(worker)]);
         });
-        for (const TensorError& error : unit_errors_) add(sum, error);
+        for (const TensorError& error : unit_errors_) sum.add(error);
         TSR_TRY_VOID(done(rows));
         TSR_TRY_VOID(written);
         if (context_.strict && !sum.is_finite)
@@ -230,11 +214,35 @@ Result<std::vector<TensorError>> Quantizer::run() {
 
 }  // namespace
 
+void TensorError::add(const TensorError& part) {
+    square += part.square;
+    norm += part.norm;
+    weighted_square += part.weighted_square;
+    weighted_norm += part.weighted_norm;
+    largest = std::max(largest, part.largest);
+    is_finite = is_finite && part.is_finite;
+}
+
+TensorError measure_error(std::span<const float> x, std::span<const float> y, const float* importance) {
+    TensorError error;
+    for (size_t i = 0; i < x.size(); i++) {
+        const double value = static_cast<double>(x[i]), rest = static_cast<double>(y[i]) - value;
+        const double weight = importance ? static_cast<double>(importance[i]) : 1.0;
+        error.square += rest * rest;
+        error.norm += value * value;
+        error.weighted_square += weight * rest * rest;
+        error.weighted_norm += weight * value * value;
+        error.largest = std::max(error.largest, std::fabs(rest));
+    }
+    error.is_finite = std::isfinite(error.norm) && std::isfinite(error.square);
+    return error;
+}
+
 Result<uint64_t> quantized_size(const gguf::File& in, const Mixture& mixture,
-                                std::span<const PlannedTensor> plan) {
+                                std::span<const PlannedTensor> plan, const Importance* importance) {
     // Never begun: no file appears.
     gguf::Writer writer(in.path() + ".quantized", static_cast<uint32_t>(in.alignment()));
-    declare(in, mixture, plan, writer);
+    declare(in, mixture, plan, importance, writer);
     return writer.total_bytes();
 }
 
@@ -242,7 +250,7 @@ Result<std::vector<TensorError>> quantize_file(const gguf::File& in, const std::
                                                const Mixture& mixture, std::span<const PlannedTensor> plan,
                                                const QuantizeContext& context) {
     gguf::Writer writer(out, static_cast<uint32_t>(in.alignment()));
-    declare(in, mixture, plan, writer);
+    declare(in, mixture, plan, context.importance, writer);
     TSR_TRY_VOID(writer.begin_data());
     TSR_TRY(auto errors, Quantizer(in, plan, context, writer).run());
     TSR_TRY_VOID(writer.finish());

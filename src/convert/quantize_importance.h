@@ -24,7 +24,15 @@ class Importance {
     std::span<const float> find(std::string_view tensor) const;
     size_t size() const { return values_.size(); }
 
+    /// Where it comes from, for the keys of a file that is quantized with it.
+    struct Source {
+        std::string file, datasets;  ///< the file's name without folders; names of texts, by commas
+        int64_t n_chunks = 0;
+    };
+    const Source& source() const { return source_; }
+
   private:
+    Source source_;
     std::map<std::string, std::vector<float>, std::less<>> values_;
 };
 

@@ -1,11 +1,11 @@
 #pragma once
 // From one model file to another, by their paths: what src/convert and src/model/packed_file.h do, with all
 // that they need opened and checked.
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "common/expected.h"
+#include "common/progress.h"
 #include "common/threads.h"
 
 namespace tessera::engine {
@@ -17,9 +17,6 @@ struct QuantizeJob {
     std::vector<std::string> overrides;       ///< "PATTERN=TYPE"
     bool pure = false, allow_requantize = false;
 };
-
-/// Bytes read and in all.
-using ByteProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 /// Writes `in` with its weights in other types to `out`, which appears when it is complete. The pool's abort
 /// flag ends it with Cancelled. Errors: a name that is none, `out` is `in`, what src/convert says.

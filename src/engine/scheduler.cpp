@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/cpu.h"
+#include "src/engine/plan.h"
+
 namespace tessera::engine {
 
 namespace {
@@ -34,7 +37,7 @@ void insert_by_rank(std::deque<std::unique_ptr<Completion>>& queue, std::unique_
 Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const text::Tokenizer> tokenizer,
                                                      ThreadPool& pool, const EngineOptions& options) {
-    TSR_TRY_VOID(check_range("running completions", options.max_running, 1, 256));
+    TSR_TRY_VOID(check_range("running completions", options.max_running, 1, kMaxRunning));
     TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
     std::unique_ptr<Scheduler> out(new Scheduler());
     const SessionOptions one{.n_ctx = options.n_ctx,
@@ -43,20 +46,11 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
                              .v_type = options.v_type};
     TSR_TRY(CachePlan plan, plan_completion_cache(*model, one));
     out->n_ctx_ = plan.n_ctx;
-    int64_t n_pages = plan.n_pages * options.max_running;
-    if (options.kv_bytes > 0) {
-        n_pages = static_cast<int64_t>(options.kv_bytes / plan.layout.page_bytes);
-        if (n_pages < plan.n_pages)
-            return fail(ErrorCode::InvalidArgument,
-                        "KV cache: expected at least %zu bytes for one context of %lld, found %llu",
-                        static_cast<size_t>(plan.n_pages) * plan.layout.page_bytes,
-                        static_cast<long long>(plan.n_ctx),
-                        static_cast<unsigned long long>(options.kv_bytes));
-    }
     out->max_running_ = options.max_running;
     out->n_batch_ = options.n_batch;
     TSR_TRY(out->backend_, create_backend(*model, pool, options.n_batch));
     TSR_TRY(out->activations_, Activations::create(*model, options.n_batch, options.max_running));
+    TSR_TRY(const int64_t n_pages, plan_pages(plan, options, available_memory_bytes()));
     const auto n_planes = static_cast<size_t>(plan.layout.n_planes);
     TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), n_pages));
     out->pages_ = std::make_unique<kv::PagePool>(std::move(pages));

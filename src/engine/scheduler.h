@@ -17,12 +17,16 @@ namespace tessera::engine {
 
 struct EngineOptions {
     int64_t n_ctx = 0;      ///< positions of one completion; 0 = as SessionOptions
-    uint64_t kv_bytes = 0;  ///< all completions' cache together, at least one n_ctx; 0 = max_running of them
+    uint64_t kv_bytes = 0;  ///< all completions' cache together, at least one n_ctx; 0 = max_running of them,
+                            ///< or as many as the memory holds
     int64_t n_batch = 512;  ///< tokens of one pass, 1..4096
     int64_t max_running = 8;  ///< completions in one pass, 1..256 and at most n_batch
     int64_t max_queue = 256;  ///< requests that wait
     Type k_type = Type::F16, v_type = Type::F16;
 };
+
+/// Completions in one pass at most.
+inline constexpr int64_t kMaxRunning = 256;
 
 struct EngineStats {
     int64_t n_running = 0, n_waiting = 0;

@@ -69,15 +69,18 @@ Result<Type> kv_type_from_name(std::string_view name) {
                 printable(name).c_str());
 }
 
-Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch) {
+CpuBackend::Limits backend_limits(const Model& model, int64_t n_batch) {
     const Hparams& h = model.hparams();
-    return CpuBackend::create(pool, model.kernels(),
-                              {.max_tok = n_batch,
-                               .max_rows = n_batch * std::max<int64_t>(1, h.moe.n_used),
-                               .n_head = h.n_head,
-                               .n_head_kv = h.n_head_kv,
-                               .head_dim = h.head_dim,
-                               .n_expert = h.moe.n_expert});
+    return {.max_tok = n_batch,
+            .max_rows = n_batch * std::max<int64_t>(1, h.moe.n_used),
+            .n_head = h.n_head,
+            .n_head_kv = h.n_head_kv,
+            .head_dim = h.head_dim,
+            .n_expert = h.moe.n_expert};
+}
+
+Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch) {
+    return CpuBackend::create(pool, model.kernels(), backend_limits(model, n_batch));
 }
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, ThreadPool& pool,
@@ -124,7 +127,8 @@ Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int3
                     static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
                     static_cast<long long>(pages_->n_free()));
     const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
-    forward(*backend_, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_, hidden},
+    Backend& backend = front_ ? *front_ : *backend_;
+    forward(backend, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_, hidden},
             activations_);
     if (pool_->aborted()) return fail(ErrorCode::Cancelled, "evaluation was cancelled");
     sequence_->advance(n_tok);

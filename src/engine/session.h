@@ -52,7 +52,8 @@ std::string kv_type_names();
 /// A type that a cache may have, by its name.
 Result<Type> kv_type_from_name(std::string_view name);
 
-/// A backend with scratch for passes of this model of up to n_batch tokens.
+/// A backend with scratch for passes of this model of up to n_batch tokens, and what it has to hold.
+CpuBackend::Limits backend_limits(const Model& model, int64_t n_batch);
 Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch);
 
 class Session {
@@ -93,6 +94,12 @@ class Session {
     int64_t n_tok() const { return sequence_->n_tok(); }
     int64_t n_ctx() const { return n_ctx_; }
     const Model& model() const { return *model_; }
+
+    /// What computes the passes. Where another backend is put in front of it, each verb goes there, which
+    /// hands it on; null takes that away again.
+    CpuBackend& backend() { return *backend_; }
+    void compute_through(Backend* front) { front_ = front; }
+
     /// Bytes of cache pages for the whole context.
     uint64_t kv_bytes() const;
 
@@ -109,6 +116,7 @@ class Session {
     std::shared_ptr<const Model> model_;
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
+    Backend* front_ = nullptr;
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::Sequence> sequence_;
     Activations activations_;

@@ -18,16 +18,35 @@ void mark(Act& act, std::initializer_list<const Weight*> consumers) {
     }
 }
 
-struct Shaped {
-    Act* act;
-    int64_t rows;
-};
+/// Every buffer from `memory`, which is an arena or counts what one would have to hold.
+template <class Memory>
+void place(Activations& a, Memory& memory) {
+    const int64_t expert_rows = a.max_tok * a.routes.n_used;
+    const auto place_rows = [&memory](Act& act, int64_t rows) {
+        const auto n = static_cast<size_t>(rows * act.dim);
+        if (act.wants_f32 || !act.is_copy) act.f32 = memory.template take<float>(n).data();
+        if (!act.wants_int8) return;
+        act.q = memory.template take<int8_t>(n).data();
+        act.d = memory.template take<float>(n / 32).data();
+        act.s = memory.template take<float>(n / 32).data();
+        act.sum16 = memory.template take<int16_t>(n / 16).data();
+    };
+    for (Act* act :
+         {&a.x, &a.h, &a.q, &a.attn, &a.ff, &a.k_rows, &a.part, &a.angles, &a.local_angles, &a.shared_ff})
+        place_rows(*act, a.max_tok);
+    for (Act* act : {&a.gathered, &a.expert_ff, &a.expert_out}) place_rows(*act, expert_rows);
+    for (Act* act : {&a.out, &a.logits}) place_rows(*act, a.max_out);
+    const auto n_routes = static_cast<size_t>(expert_rows);
+    a.routes.expert = memory.template take<int32_t>(n_routes).data();
+    a.routes.weight = memory.template take<float>(n_routes).data();
+    a.routes.slot = memory.template take<int32_t>(n_routes).data();
+    a.routes.token = memory.template take<int32_t>(n_routes).data();
+    a.routes.first = memory.template take<int32_t>(static_cast<size_t>(a.routes.n_expert + 1)).data();
+}
 
-}  // namespace
-
-Result<Activations> Activations::create(const Model& model, int64_t max_tok, int64_t max_out) {
+/// What every buffer is for, without memory.
+Activations describe(const Model& model, int64_t max_tok, int64_t max_out) {
     const Hparams& h = model.hparams();
-    const int64_t expert_rows = max_tok * h.moe.n_used;
     Activations a;
     a.max_tok = max_tok;
     a.max_out = max_out;
@@ -41,7 +60,7 @@ Result<Activations> Activations::create(const Model& model, int64_t max_tok, int
     a.shared_ff = {.name = "shared_ff", .dim = h.moe.n_ff_shared};
     a.k_rows = {.name = "k_rows"};
     a.part = {.name = "part"};
-    a.gathered = {.name = "gathered", .dim = h.n_embd};
+    a.gathered = {.name = "gathered", .dim = h.n_embd, .is_copy = true};
     a.expert_ff = {.name = "expert_ff", .dim = h.moe.n_ff};
     a.expert_out = {.name = "expert_out", .dim = h.n_embd};
     a.out = {.name = "out", .dim = h.n_embd};
@@ -60,49 +79,25 @@ Result<Activations> Activations::create(const Model& model, int64_t max_tok, int
         if (w.attn_post_norm || w.ffn_post_norm) a.part.dim = h.n_embd;
     }
     mark(a.out, {&model.weights().output});
-
-    const Shaped all[] = {{&a.x, max_tok},
-                          {&a.h, max_tok},
-                          {&a.q, max_tok},
-                          {&a.attn, max_tok},
-                          {&a.ff, max_tok},
-                          {&a.k_rows, max_tok},
-                          {&a.part, max_tok},
-                          {&a.angles, max_tok},
-                          {&a.local_angles, max_tok},
-                          {&a.shared_ff, max_tok},
-                          {&a.gathered, expert_rows},
-                          {&a.expert_ff, expert_rows},
-                          {&a.expert_out, expert_rows},
-                          {&a.out, max_out},
-                          {&a.logits, max_out}};
-    size_t bytes = 0;
-    for (const Shaped& s : all) {
-        const size_t n = static_cast<size_t>(s.rows * s.act->dim);
-        bytes += Arena::padded(n * 4);
-        if (s.act->wants_int8)
-            bytes += Arena::padded(n) + 2 * Arena::padded(n / 32 * 4) + Arena::padded(n / 16 * 2);
-    }
-    const size_t n_routes = static_cast<size_t>(expert_rows);
-    bytes += 4 * Arena::padded(n_routes * 4) + Arena::padded(static_cast<size_t>(h.moe.n_expert + 1) * 4);
-    TSR_TRY(a.arena, Arena::create(bytes, "the activations"));
-    for (const Shaped& s : all) {
-        const size_t n = static_cast<size_t>(s.rows * s.act->dim);
-        s.act->f32 = a.arena.take<float>(n).data();
-        if (!s.act->wants_int8) continue;
-        s.act->q = a.arena.take<int8_t>(n).data();
-        s.act->d = a.arena.take<float>(n / 32).data();
-        s.act->s = a.arena.take<float>(n / 32).data();
-        s.act->sum16 = a.arena.take<int16_t>(n / 16).data();
-    }
-    a.wanted.reserve(static_cast<size_t>(max_out));
     a.routes.n_expert = h.moe.n_expert;
     a.routes.n_used = h.moe.n_used;
-    a.routes.expert = a.arena.take<int32_t>(n_routes).data();
-    a.routes.weight = a.arena.take<float>(n_routes).data();
-    a.routes.slot = a.arena.take<int32_t>(n_routes).data();
-    a.routes.token = a.arena.take<int32_t>(n_routes).data();
-    a.routes.first = a.arena.take<int32_t>(static_cast<size_t>(h.moe.n_expert + 1)).data();
+    return a;
+}
+
+}  // namespace
+
+size_t Activations::bytes(const Model& model, int64_t max_tok, int64_t max_out) {
+    Activations a = describe(model, max_tok, max_out);
+    ArenaSize size;
+    place(a, size);
+    return size.bytes();
+}
+
+Result<Activations> Activations::create(const Model& model, int64_t max_tok, int64_t max_out) {
+    Activations a = describe(model, max_tok, max_out);
+    TSR_TRY(a.arena, Arena::create(bytes(model, max_tok, max_out), "the activations"));
+    place(a, a.arena);
+    a.wanted.reserve(static_cast<size_t>(max_out));
     return a;
 }
 

@@ -31,6 +31,9 @@ struct Activations {
     /// max_tok: rows of the largest batch; max_out: rows whose logits may be wanted at once.
     static Result<Activations> create(const Model& model, int64_t max_tok, int64_t max_out);
 
+    /// Bytes of memory that create() takes for the same.
+    static size_t bytes(const Model& model, int64_t max_tok, int64_t max_out);
+
     int64_t max_tok = 0, max_out = 0;
     Arena arena;
 };

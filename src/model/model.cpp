@@ -9,13 +9,11 @@
 
 namespace tessera {
 
-Result<std::shared_ptr<const Model>> Model::load(gguf::File file, ThreadPool& pool,
-                                                 const kernels::KernelTable& kernels,
-                                                 const Options& options) {
-    std::shared_ptr<Model> model(new Model(std::move(file)));
+Result<std::unique_ptr<Model>> Model::bind(gguf::File file, const kernels::KernelTable& kernels, bool pack) {
+    std::unique_ptr<Model> model(new Model(std::move(file)));
     const std::string path = model->file_.path();
-    const auto load_all = [&]() -> Result<void> {
-        if (model->file_.is_packed() && !options.pack)
+    const auto bind_all = [&]() -> Result<void> {
+        if (model->file_.is_packed() && !pack)
             return fail(ErrorCode::InvalidArgument,
                         "the file is packed for the integer kernels, and computing in float needs the stock "
                         "order; unpack it first");
@@ -30,15 +28,29 @@ Result<std::shared_ptr<const Model>> Model::load(gguf::File file, ThreadPool& po
         model->rope_ = rope_frequencies(h.rope, w.rope_short ? w.rope_short.data : w.rope_freqs.data);
         if (w.rope_long) model->long_rope_ = rope_frequencies(h.rope, w.rope_long.data);
         model->local_rope_ = rope_frequencies(h.local_rope, nullptr);
-        if (options.pack) TSR_TRY_VOID(Packer(*model, pool).pack_all(options.progress));
+        Packer(*model).plan_all(pack);
         return {};
     };
-    if (auto result = load_all(); !result) {
+    if (auto result = bind_all(); !result) {
         // The file's own getters name it already.
         if (result.error().message.starts_with(path)) return tl::unexpected<Error>(std::move(result.error()));
         return fail_in(path, std::move(result.error()));
     }
     return model;
+}
+
+Result<std::shared_ptr<const Model>> Model::pack(std::unique_ptr<Model> bound, ThreadPool& pool,
+                                                 const ByteProgress& progress) {
+    if (auto packed = Packer(*bound).pack_all(pool, progress); !packed)
+        return fail_in(bound->file_.path(), std::move(packed.error()));
+    return std::shared_ptr<const Model>(std::move(bound));
+}
+
+Result<std::shared_ptr<const Model>> Model::load(gguf::File file, ThreadPool& pool,
+                                                 const kernels::KernelTable& kernels,
+                                                 const Options& options) {
+    TSR_TRY(auto bound, bind(std::move(file), kernels, options.pack));
+    return pack(std::move(bound), pool, options.progress);
 }
 
 RopeSpec Model::spec_of(const Frequencies& frequencies) const {

@@ -31,6 +31,14 @@ class Model {
                                                      const kernels::KernelTable& kernels,
                                                      const Options& options);
 
+    /// load() in two steps. Behind the first one all that the model takes is known (plan_memory), and its
+    /// weights have the layouts that they will be computed in; the data of those to be packed is not so yet.
+    static Result<std::unique_ptr<Model>> bind(gguf::File file, const kernels::KernelTable& kernels,
+                                               bool pack);
+    /// Takes the memory of the packed weights, and fills it.
+    static Result<std::shared_ptr<const Model>> pack(std::unique_ptr<Model> bound, ThreadPool& pool,
+                                                     const ByteProgress& progress);
+
     const gguf::File& file() const { return file_; }
     const ArchSpec& arch() const { return *arch_; }
     const Hparams& hparams() const { return hparams_; }
@@ -53,12 +61,22 @@ class Model {
     int64_t head_macs() const { return weights_.output.n_out * weights_.output.n_in; }
     /// Most common type of the matrices by bytes, for reports.
     Type main_type() const { return main_type_; }
-    /// Memory of weights that were packed at load; 0 for a packed container.
-    uint64_t packed_bytes() const { return packed_.size(); }
+    /// Memory of weights that are packed at load; 0 for a packed container.
+    uint64_t packed_bytes() const { return packed_bytes_; }
+    /// Tensor data that is computed with, or looked up, where it lies in the file's mapping.
+    uint64_t mapped_bytes() const { return mapped_bytes_; }
 
   private:
     friend class Binder;
     friend class Packer;
+    /// A matrix to be packed.
+    struct PackJob {
+        Weight* weight;
+        const std::byte* from;
+        size_t from_expert_bytes;
+        size_t offset;        // in the packed buffer
+        size_t matrix_bytes;  // packed bytes of one expert
+    };
     explicit Model(gguf::File file) : file_(std::move(file)) {}
     void count();
     RopeSpec spec_of(const Frequencies& frequencies) const;
@@ -68,7 +86,9 @@ class Model {
     const kernels::KernelTable* kernels_ = nullptr;
     Hparams hparams_;
     Weights weights_;
-    Buffer packed_;                           // packed weights
+    Buffer packed_;                   // packed weights
+    std::vector<PackJob> pack_jobs_;  // between bind() and pack()
+    uint64_t packed_bytes_ = 0, mapped_bytes_ = 0;
     std::vector<std::vector<float>> floats_;  // vectors converted to f32
     Frequencies rope_, long_rope_, local_rope_;
     int64_t n_params_ = 0, macs_per_token_ = 0;

@@ -23,26 +23,44 @@ std::vector<Weight*> weights_to_pack(Weights& weights) {
     return all;
 }
 
-void Packer::plan(Weight& weight) {
-    if (!weight || weight.layout == Layout::Packed) return;
-    if (!model_.kernels_->packed[static_cast<uint32_t>(weight.type)].matmul) return;
-    const size_t bytes = static_cast<size_t>(n_groups(weight)) * kernels::kGroupRows * weight.row_bytes;
+void Packer::plan(Weight& weight, bool pack) {
+    if (!weight) return;
     const size_t n_matrices = weight.n_expert > 0 ? static_cast<size_t>(weight.n_expert) : 1;
-    jobs_.push_back({&weight, total_, Arena::padded(bytes)});
-    total_ += n_matrices * Arena::padded(bytes);
+    const bool has_kernel = model_.kernels_->packed[static_cast<uint32_t>(weight.type)].matmul != nullptr;
+    if (!pack || weight.layout == Layout::Packed || !has_kernel) {
+        model_.mapped_bytes_ += n_matrices * static_cast<size_t>(weight.n_out) * weight.row_bytes;
+        return;
+    }
+    const size_t bytes = static_cast<size_t>(n_groups(weight)) * kernels::kGroupRows * weight.row_bytes;
+    model_.pack_jobs_.push_back(
+        {&weight, weight.data, weight.expert_bytes, model_.packed_bytes_, Arena::padded(bytes)});
+    model_.packed_bytes_ += n_matrices * Arena::padded(bytes);
+    weight.layout = Layout::Packed;
+    weight.expert_bytes = Arena::padded(bytes);
 }
 
-void Packer::pack(const Job& job) {
+void Packer::plan_all(bool pack) {
+    Weights& w = model_.weights_;
+    const bool tied = w.output.data == w.token_embd.data;
+    for (Weight* weight : weights_to_pack(w)) plan(*weight, pack);
+    // A tied table of embeddings is looked up where the head is; another one is not multiplied with.
+    if (tied)
+        w.token_embd = w.output;
+    else
+        plan(w.token_embd, false);
+}
+
+void Packer::pack(const Model::PackJob& job, ThreadPool& pool) {
     Weight& w = *job.weight;
     const kernels::PackFn pack_group = model_.kernels_->packed[static_cast<uint32_t>(w.type)].pack;
     std::byte* out = model_.packed_.data() + job.offset;
     const int64_t groups = n_groups(w);
     const int64_t units = (groups + kUnitGroups - 1) / kUnitGroups;
     const int64_t n_matrices = w.n_expert > 0 ? w.n_expert : 1;
-    pool_.run(n_matrices * units, [&](int64_t unit, int) {
+    pool.run(n_matrices * units, [&](int64_t unit, int) {
         const int64_t e = unit / units, first = unit % units * kUnitGroups;
         const int64_t last = std::min(first + kUnitGroups, groups);
-        const std::byte* in = w.data + static_cast<size_t>(e) * w.expert_bytes;
+        const std::byte* in = job.from + static_cast<size_t>(e) * job.from_expert_bytes;
         std::byte* matrix = out + static_cast<size_t>(e) * job.matrix_bytes;
         for (int64_t g = first; g < last; ++g) {
             const size_t at = static_cast<size_t>(g) * kernels::kGroupRows * w.row_bytes;
@@ -57,23 +75,23 @@ void Packer::pack(const Job& job) {
     // Once more for the pages that two units share. A part of a fused tensor ends before its last expert
     // does.
     const size_t matrix_bytes = static_cast<size_t>(w.n_out) * w.row_bytes;
-    model_.file_.release({w.data, static_cast<size_t>(n_matrices - 1) * w.expert_bytes + matrix_bytes});
+    model_.file_.release(
+        {job.from, static_cast<size_t>(n_matrices - 1) * job.from_expert_bytes + matrix_bytes});
     w.data = out;
-    w.layout = Layout::Packed;
-    w.expert_bytes = job.matrix_bytes;
 }
 
-Result<void> Packer::pack_all(const ByteProgress& progress) {
+Result<void> Packer::pack_all(ThreadPool& pool, const ByteProgress& progress) {
     Weights& w = model_.weights_;
     const bool tied = w.output.data == w.token_embd.data;
-    for (Weight* weight : weights_to_pack(w)) plan(*weight);
-    TSR_TRY(model_.packed_, Buffer::create(total_, "the packed weights"));
-    for (size_t i = 0; i < jobs_.size(); ++i) {
-        if (progress) progress(jobs_[i].offset, total_);
-        pack(jobs_[i]);
+    const size_t total = model_.packed_bytes_;
+    TSR_TRY(model_.packed_, Buffer::create(total, "the packed weights"));
+    for (const Model::PackJob& job : model_.pack_jobs_) {
+        if (progress) progress(job.offset, total);
+        pack(job, pool);
     }
-    if (progress && total_) progress(total_, total_);
+    if (progress && total) progress(total, total);
     if (tied) w.token_embd = w.output;
+    model_.pack_jobs_ = {};
     return {};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Reorders matmul weights into the kernels' packed layout at load.
+// Reorders matmul weights into the kernels' packed layout at load: what and where to is decided first, so
+// that the memory is known before it is taken.
 #include "src/model/model.h"
 
 namespace tessera {
@@ -10,24 +11,19 @@ std::vector<Weight*> weights_to_pack(Weights& weights);
 
 class Packer {
   public:
-    Packer(Model& model, ThreadPool& pool) : model_(model), pool_(pool) {}
+    explicit Packer(Model& model) : model_(model) {}
 
-    /// Packs every matrix whose type has an integer kernel, in parallel, releasing file pages behind.
-    Result<void> pack_all(const ByteProgress& progress);
+    /// Gives every matrix whose type has an integer kernel its place in the packed memory; without `pack`
+    /// none. Counts what stays in the mapping.
+    void plan_all(bool pack);
+    /// Packs what was planned, in parallel, releasing file pages behind.
+    Result<void> pack_all(ThreadPool& pool, const ByteProgress& progress);
 
   private:
-    struct Job {
-        Weight* weight;
-        size_t offset;        // in the packed buffer
-        size_t matrix_bytes;  // packed bytes of one expert
-    };
-    void plan(Weight& weight);
-    void pack(const Job& job);
+    void plan(Weight& weight, bool pack);
+    void pack(const Model::PackJob& job, ThreadPool& pool);
 
     Model& model_;
-    ThreadPool& pool_;
-    std::vector<Job> jobs_;
-    size_t total_ = 0;
 };
 
 }  // namespace tessera

@@ -51,6 +51,10 @@ struct Candidates::Nearness {
     }
 };
 
+size_t Candidates::bytes(size_t n_vocab) {
+    return n_vocab * (sizeof(float) + sizeof(Candidate) + 2 * sizeof(uint32_t));
+}
+
 void Candidates::reserve(size_t n_vocab) {
     row_.reserve(n_vocab);
     if (n_vocab <= entries_.size()) return;

@@ -35,6 +35,8 @@ class Candidates {
   public:
     /// Makes room for rows of n_vocab logits: 32 bytes a token.
     void reserve(size_t n_vocab);
+    /// What that takes, but for a fraction of a percent.
+    static size_t bytes(size_t n_vocab);
 
     /// All tokens of logits [n_vocab], 1 <= n_vocab <= 2^24. NaN becomes -inf, as do tokens whose bit in
     /// `allowed` is 0: token i is bit i % 64 of word i / 64, and the words cover n_vocab; empty allows all.

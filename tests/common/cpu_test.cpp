@@ -9,6 +9,7 @@ namespace tessera {
 namespace {
 
 using cpu_detail::parse_cpu_list;
+using cpu_detail::read_available_memory;
 using cpu_detail::read_topology;
 using cpu_detail::thread_count_for;
 using cpu_detail::x86_features;
@@ -103,6 +104,7 @@ class FakeMachine {
     CpuTopology read(const std::string& cpus) const {
         return read_topology(folder_.path(), parse_cpu_list(cpus));
     }
+    size_t available() const { return read_available_memory(folder_.path()); }
 
   private:
     test::TempFolder folder_;
@@ -173,6 +175,33 @@ TEST(CpuTopology, MemoryLimitV2) {
     EXPECT_EQ(machine.read("0").memory_bytes, size_t{1} << 29);
     machine.file("sys/fs/cgroup/memory.max", "99999999999999");
     EXPECT_EQ(machine.read("0").memory_bytes, size_t{1} << 29);
+}
+
+TEST(CpuMemory, AvailableIsWhatTheTightestGroupLeaves) {
+    FakeMachine machine;
+    machine.cgroup_v2("/a/b").file("proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable:  524288 kB");
+    EXPECT_EQ(machine.available(), size_t{512} << 20);
+    const std::string group = "sys/fs/cgroup/a/";
+    machine.file(group + "memory.max", "400000000").file(group + "memory.current", "300000000");
+    EXPECT_EQ(machine.available(), 100000000u);
+    // Pages of files can be dropped.
+    machine.file(group + "memory.stat",
+                 "anon 90000000\nfile 210000000\ninactive_file 150000000\nactive_file 50000000\n");
+    EXPECT_EQ(machine.available(), 300000000u);
+    machine.file("sys/fs/cgroup/a/b/memory.max", "100").file("sys/fs/cgroup/a/b/memory.current", "200");
+    EXPECT_EQ(machine.available(), 1u);
+}
+
+TEST(CpuMemory, AvailableV1AndUnknown) {
+    FakeMachine machine;
+    EXPECT_EQ(machine.available(), 0u);
+    machine.file("proc/self/cgroup", "4:memory:/job");
+    machine.file("proc/self/mountinfo", "41 30 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory");
+    const std::string group = "sys/fs/cgroup/memory/job/";
+    machine.file(group + "memory.limit_in_bytes", "104857600")
+        .file(group + "memory.usage_in_bytes", "94857600");
+    machine.file(group + "memory.stat", "inactive_file 7\ntotal_inactive_file 1000000\ntotal_active_file 0");
+    EXPECT_EQ(machine.available(), 11000000u);
 }
 
 TEST(CpuTopology, LimitsV1) {

@@ -4,7 +4,8 @@ import struct
 
 from program_case import LLAMA, ProgramCase, main, text_value
 
-COMMANDS = ("run", "tokenize", "detokenize", "inspect", "pack", "unpack", "logits", "bench", "info")
+COMMANDS = ("run", "plan", "tokenize", "detokenize", "inspect", "diff", "hash", "split", "merge", "pack", "unpack", "imatrix",
+            "logits", "bench", "info")
 
 
 class Help(ProgramCase):
@@ -171,7 +172,7 @@ class Inspect(ProgramCase):
 
     def test_text(self):
         text = self.fine("inspect", LLAMA).decode()
-        for part in ("16.02 bits each", "f16          16 tensors", "blk.1.ffn_down.weight", "[512] <unk>, <s>"):
+        for part in ("16.02 bits each", "99.7 %, 16 tensors", "blk.1.ffn_down.weight", "[512] <unk>, <s>"):
             self.assertIn(part, text)
 
     def test_other_architectures_and_odd_bytes(self):

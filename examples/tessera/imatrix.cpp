@@ -1,0 +1,165 @@
+// tessera imatrix: which inputs of each matrix matter, collected over a text. What was collected is written
+// now and then, so that an interrupted run can go on. Collecting is src/engine/imatrix.cpp.
+#include "src/engine/imatrix.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/progress.h"
+#include "common/strings.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/model_loading.h"
+#include "ggml-like/gguf/output_path.h"
+#include "src/engine/perplexity.h"
+
+namespace tessera {
+
+namespace {
+
+using convert::Imatrix;
+
+struct ImatrixArgs {
+    ModelOptions model;
+    SessionFlags session{.n_ctx = 512};
+    std::string text_file, out;
+    std::vector<std::string> sources;
+    int64_t n_chunks = 0, save_every = 10;
+    bool resume = false;
+};
+
+Result<Imatrix> read_imatrix(const std::string& path) {
+    TSR_TRY(const gguf::File file, gguf::File::open(path));
+    return Imatrix::read(file);
+}
+
+Result<void> merge(const ImatrixArgs& args) {
+    Imatrix sum;
+    for (const std::string& path : args.sources) {
+        TSR_TRY(const Imatrix one, read_imatrix(path));
+        if (auto added = sum.add(one); !added) return fail_in(path, std::move(added.error()));
+    }
+    TSR_TRY_VOID(sum.write(args.out));
+    console::note("wrote %s: %zu tensors, %lld chunks of %zu files", printable(args.out, 400).c_str(),
+                  sum.entries.size(), static_cast<long long>(sum.n_chunks), args.sources.size());
+    return {};
+}
+
+/// Puts what OUT holds of the same text in front, and returns how many chunks that is.
+Result<int64_t> resume(const ImatrixArgs& args, const std::string& dataset, Imatrix& imatrix) {
+    TSR_TRY(const Imatrix known, read_imatrix(args.out));
+    if (known.chunk_size != args.session.n_ctx || known.datasets != std::vector<std::string>{dataset})
+        return fail(ErrorCode::InvalidArgument,
+                    "%s: expected chunks of %lld tokens of '%s' alone, found chunks of %lld of %s",
+                    printable(args.out, 400).c_str(), static_cast<long long>(args.session.n_ctx),
+                    printable(dataset, 400).c_str(), static_cast<long long>(known.chunk_size),
+                    known.datasets.size() == 1 ? ("'" + printable(known.datasets[0], 400) + "'").c_str()
+                                               : strf("%zu texts", known.datasets.size()).c_str());
+    TSR_TRY_VOID(imatrix.add(known));
+    return known.n_chunks;
+}
+
+Result<void> add_chunks(const ImatrixArgs& args, const engine::Windows& windows, int64_t first,
+                        engine::ImatrixCollector& collector) {
+    const auto chunk_tokens = static_cast<uint64_t>(windows.n_ctx);
+    ProgressBar bar("collecting", static_cast<uint64_t>(windows.n_windows) * chunk_tokens,
+                    ProgressBar::Unit::Tokens, console::verbosity() != console::Verbosity::Quiet);
+    for (int64_t w = first; w < windows.n_windows; ++w) {
+        bar.update(static_cast<uint64_t>(w) * chunk_tokens);
+        const std::span<const int32_t> window = windows.window(w);
+        std::vector<int32_t> tokens(window.begin(), window.end());
+        if (windows.bos) tokens.front() = *windows.bos;
+        if (auto added = collector.add_chunk(tokens); !added)
+            return fail_in(strf("chunk %lld", static_cast<long long>(w)), std::move(added.error()));
+        if ((w + 1 - first) % args.save_every == 0) TSR_TRY_VOID(collector.imatrix().write(args.out));
+    }
+    return {};
+}
+
+Result<void> collect(const ImatrixArgs& args) {
+    TSR_TRY(gguf::File file, args.model.file.open());
+    TSR_TRY_VOID(gguf::resolve_output(args.out, file));
+    TSR_TRY(const auto tokenizer, load_tokenizer(file));
+    const text::Vocab& vocab = tokenizer->vocab();
+    const auto bos = vocab.add_bos() ? std::optional(vocab.special().bos) : std::nullopt;
+    TSR_TRY(const std::string text, console::read_all(args.text_file));
+    TSR_TRY(auto ids, tokenizer->encode(text, {.add_special = true}));
+    TSR_TRY(const engine::Windows windows,
+            engine::cut_windows(std::move(ids), args.session.n_ctx, args.n_chunks, bos));
+    const std::string dataset = std::filesystem::path(args.text_file).filename().string();
+
+    engine::SessionOptions options = args.session.session();
+    options.n_batch = options.max_out = std::min(options.n_batch, options.n_ctx);
+    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
+    TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
+    engine::ImatrixCollector collector(*session);
+    Imatrix& imatrix = collector.imatrix();
+    imatrix.datasets.push_back(dataset);
+    imatrix.chunk_size = options.n_ctx;
+    int64_t first = 0;
+    std::error_code ignored;
+    if (args.resume && std::filesystem::exists(args.out, ignored)) {
+        TSR_TRY(first, resume(args, dataset, imatrix));
+    }
+    const console::InterruptGuard guard;
+    loaded.pool->set_abort_flag(&guard.flag());
+    const auto added = add_chunks(args, windows, first, collector);
+    if (imatrix.n_chunks > first) TSR_TRY_VOID(imatrix.write(args.out));
+    if (!added && added.error().code == ErrorCode::Cancelled)
+        return fail(ErrorCode::Cancelled, "interrupted after %lld of %lld chunks; --resume goes on",
+                    static_cast<long long>(imatrix.n_chunks), static_cast<long long>(windows.n_windows));
+    TSR_TRY_VOID(added);
+    console::note("wrote %s: %zu tensors, %lld chunks of %lld tokens", printable(args.out, 400).c_str(),
+                  imatrix.entries.size(), static_cast<long long>(imatrix.n_chunks),
+                  static_cast<long long>(imatrix.chunk_size));
+    return {};
+}
+
+Result<void> check(const ImatrixArgs& args) {
+    if (args.out.empty()) return fail(ErrorCode::InvalidArgument, "-o FILE is needed");
+    if (args.text_file.empty() == args.sources.empty())
+        return fail(ErrorCode::InvalidArgument, "expected either a text (-f FILE) or files to --merge");
+    if (!args.sources.empty() && args.resume)
+        return fail(ErrorCode::InvalidArgument, "--resume goes on with a text, and --merge has none");
+    return {};
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<ImatrixArgs>();
+    args->model.declare(options);
+    options.group("Text");
+    options.text("-f,--file", "FILE", args->text_file, "The text; - is standard input.");
+    options.integer("-c,--ctx", args->session.n_ctx, 4, 1 << 20,
+                    "Tokens of a chunk, which is computed by itself.");
+    options.integer("--chunks", args->n_chunks, 0, 1 << 30, "At most so many chunks; 0: all.");
+    args->session.declare_batch(options);
+    options.group("Matrix");
+    options.text("-o,--out", "FILE", args->out, "The file to write.");
+    options.flag("--resume", args->resume, "Go on behind the chunks that the file has already.");
+    options.integer("--save-every", args->save_every, 1, 1 << 20, "Chunks after which it is written.");
+    options.repeated(
+        "--merge", "FILE",
+        [args](const std::string& path) -> Result<void> {
+            args->sources.push_back(path);
+            return {};
+        },
+        "Add up files of one model instead, each given so.");
+    options.check([args] { return check(*args); });
+    return [args] { return args->sources.empty() ? collect(*args) : merge(*args); };
+}
+
+}  // namespace
+
+const Command kImatrix = {
+    .name = "imatrix",
+    .summary = "collect which inputs of a model's matrices matter",
+    .help =
+        "Runs a model over a text and sums up the squares of what each of its matrices is multiplied with:\n"
+        "an importance matrix, for `tessera quantize --imatrix`. llama.cpp reads and writes the same files.",
+    .examples =
+        "  tessera imatrix model-f16.gguf -f calibration.txt -o model.imatrix.gguf\n"
+        "  tessera imatrix model-f16.gguf -f calibration.txt -o model.imatrix.gguf --resume\n"
+        "  tessera imatrix --merge prose.gguf --merge code.gguf -o both.gguf\n",
+    .declare = declare};
+
+}  // namespace tessera

@@ -1,0 +1,80 @@
+// tessera plan: what running a model will take, and whether it fits. Opens and binds the file like a command
+// that computes, takes none of the memory, and prints what engine::plan_memory says.
+#include "src/engine/plan.h"
+
+#include "common/cpu.h"
+#include "common/strings.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/json.h"
+#include "examples/tessera/model_loading.h"
+
+namespace tessera {
+
+namespace {
+
+struct PlanArgs {
+    ModelOptions model;
+    SessionFlags session;
+    int64_t n_slots = 1;
+    bool json = false;
+};
+
+Json as_json(const PlanArgs& args, const Model& model, const engine::MemoryPlan& plan, uint64_t available) {
+    Json out = {{"model", model.file().path()},  {"n_ctx", plan.n_ctx},
+                {"slots", plan.n_slots},         {"kv", args.session.kv_name()},
+                {"process_bytes", plan.process}, {"packed_bytes", plan.packed},
+                {"mapped_bytes", plan.mapped},   {"cache_bytes", plan.cache},
+                {"cache_page_bytes", plan.page}, {"activation_bytes", plan.activations},
+                {"scratch_bytes", plan.scratch}, {"sampling_bytes", plan.sampling},
+                {"total_bytes", plan.total()},   {"available_bytes", available}};
+    out["fits"] = engine::check_fits(plan, available).has_value();
+    return out;
+}
+
+Result<void> make_plan(const PlanArgs& args) {
+    TSR_TRY(gguf::File file, args.model.file.open());
+    TSR_TRY(const auto tokenizer, load_tokenizer(file));
+    TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
+    TSR_TRY(const auto model, Model::bind(std::move(file), *isa->table, !args.model.precise));
+    const int n_threads =
+        args.model.n_threads > 0 ? static_cast<int>(args.model.n_threads) : default_thread_count();
+    TSR_TRY(const engine::MemoryPlan plan,
+            engine::plan_memory(*model, {args.session.session(), args.n_slots, true}, n_threads));
+    const uint64_t available = available_memory_bytes();
+    if (args.json) return console::print(json_line(as_json(args, *model, plan, available)));
+    const bool fits = engine::check_fits(plan, available).has_value();
+    const std::string room = available == 0 ? "unknown" : format_bytes(available);
+    return console::print(engine::to_text(plan) + strf("%-13s %10s  %s\n", "available", room.c_str(),
+                                                       fits ? "it fits" : "it does not fit"));
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<PlanArgs>();
+    args->model.declare(options);
+    options.group("Context");
+    args->session.declare_ctx(options);
+    options.integer("--slots", args->n_slots, 1, engine::kMaxRunning,
+                    "Completions at a time, a context each.");
+    args->session.declare_batch(options);
+    args->session.declare_kv(options);
+    options.group("Output");
+    options.flag("--json", args->json, "One JSON object, in bytes.");
+    return [args] { return make_plan(*args); };
+}
+
+}  // namespace
+
+const Command kPlan = {
+    .name = "plan",
+    .summary = "tell what memory a model will take",
+    .help =
+        "Sums up what running a model takes at full use, part by part, without taking it, and compares that\n"
+        "with what the system and the cgroup leave. `run` and `bench` refuse what does not fit.",
+    .examples =
+        "  tessera plan model.gguf\n"
+        "  tessera plan model.gguf --ctx 32768 --slots 4 --kv q8_0\n"
+        "  tessera plan model.gguf --ctx 8192 --json | jq .total_bytes\n",
+    .declare = declare};
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+#pragma once
+// One model file as several, and several as one. Data is copied in a stream and never changed.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/expected.h"
+#include "ggml-like/gguf/file.h"
+
+namespace tessera::convert {
+
+struct SplitLimits {
+    uint64_t max_bytes = 0;   ///< of tensor data in a shard, which has at least one tensor; 0 = any
+    int64_t max_tensors = 0;  ///< 0 = any
+};
+
+/// Called with the bytes of tensor data copied so far; false ends the copy with Cancelled.
+using CopyProgress = std::function<bool(uint64_t done)>;
+
+/// How many tensors each shard gets, in the file's order. Errors: more shards than names can tell.
+Result<std::vector<size_t>> plan_split(const gguf::File& in, const SplitLimits& limits);
+
+/// Writes PREFIX-00001-of-0000N.gguf and on: the first with all keys, each with those of a split (as
+/// llama.cpp's gguf-split). Returns the names. Errors, with none of them left: `in` is packed, has a file of
+/// those names among its own, what gguf::Writer says.
+Result<std::vector<std::string>> split_file(const gguf::File& in, const std::string& prefix,
+                                            std::span<const size_t> plan, const CopyProgress& progress);
+
+/// Writes all tensors and keys of an opened split, or of any file, as one; without the keys of a split.
+Result<void> merge_file(const gguf::File& in, const std::string& out, const CopyProgress& progress);
+
+}  // namespace tessera::convert

@@ -1,0 +1,170 @@
+// The observer is a backend in front of the one that computes: each verb is handed on, and those that
+// multiply first have their input's squares summed. Inputs have their floats beside the int8 image, but for
+// the rows that experts get, which are those of the input that was copied.
+#include "src/engine/imatrix.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "common/strings.h"
+#include "src/model/arch_spec.h"
+
+namespace tessera::engine {
+
+class ImatrixCollector::Observer final : public Backend {
+  public:
+    Observer(CpuBackend& inner, const Model& model) : inner_(inner) { name_weights(model); }
+
+    /// What was summed since the last call. The error names the first matrix on the way that got what is no
+    /// number.
+    Result<convert::Imatrix> take() {
+        convert::Imatrix out;
+        std::swap(out.entries, sums_.entries);
+        const std::vector<std::string> order = std::exchange(order_, {});
+        for (const std::string& name : order) TSR_TRY_VOID(out.entries.at(name).check(name));
+        return out;
+    }
+
+    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override {
+        inner_.embed(table, tokens, scale, x);
+    }
+    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override {
+        inner_.rope_angles(rope, segments, angles);
+    }
+    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) override {
+        inner_.norm(x, w, eps, n_tok, y);
+    }
+    void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override {
+        inner_.add_norm(part, w, eps, n_tok, x);
+    }
+    void copy(const Act& x, int64_t n_tok, Act& y) override { inner_.copy(x, n_tok, y); }
+    void keep_rows(std::span<const int32_t> rows, Act& a) override { inner_.keep_rows(rows, a); }
+    void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override {
+        inner_.attend(q, args, segments, y);
+    }
+
+    void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override {
+        for (const LinearOut& out : outs) observe(x, n_tok, out.w);
+        inner_.linear(x, n_tok, outs);
+    }
+    void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override {
+        const int64_t n_tok = segments.back().row0 + segments.back().n_tok;
+        for (const Weight* w : {&args.wq, &args.wk, &args.wv}) observe(x, n_tok, *w);
+        inner_.qkv(x, args, segments, q);
+    }
+    void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override {
+        for (const Weight* w : {&args.gate, &args.up, &args.token_gate}) observe(x, n_tok, *w);
+        inner_.gated(x, n_tok, args, y);
+    }
+    void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override {
+        observe(x, n_tok, args.w);
+        inner_.moe_route(x, n_tok, args, routes);
+    }
+    void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
+                   Act& y) override {
+        const auto input = [&](int64_t row) { return x.row(routes.token[row]); };
+        for (const Weight* w : {&args.gate, &args.up}) observe_experts(x.dim, routes, *w, input);
+        inner_.moe_gated(x, n_tok, routes, args, gathered, y);
+    }
+    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                  const Vector& bias, float scale, Act& rows, Act& out) override {
+        observe_experts(y.dim, routes, down, [&](int64_t row) { return y.row(row); });
+        inner_.moe_down(y, n_tok, routes, down, bias, scale, rows, out);
+    }
+
+  private:
+    /// A bound weight knows its data only; which tensor that is, the architecture's table says. Of a fused
+    /// tensor the first part stands for all, which share one input.
+    void name_weights(const Model& model) {
+        const auto name = [&](const Weight& w, const std::string& tensor) {
+            if (w && model.file().find_tensor(tensor)) names_.try_emplace(w.data, tensor);
+        };
+        for (size_t i = 0; i < model.weights().layers.size(); ++i) {
+            const LayerWeights& layer = model.weights().layers[i];
+            const auto name_member = [&](const LayerMember& at, std::string_view tensor) {
+                if (auto* weight = std::get_if<Weight LayerWeights::*>(&at))
+                    name(layer.*(*weight), strf("blk.%zu.%s", i, std::string(tensor).c_str()));
+            };
+            for (const FusedTensor& fused : model.arch().fused_tensors)
+                name_member(fused.parts[0].at, fused.name);
+            for (const std::span<const LayerTensor> group : model.arch().layer_tensors)
+                for (const LayerTensor& row : group) name_member(row.at, row.name);
+        }
+        name(model.weights().output, "output.weight");
+        name(model.weights().output, "token_embd.weight");
+    }
+
+    convert::Imatrix::Entry* entry_of(const Weight& w, int64_t n_in) {
+        const auto name = w ? names_.find(w.data) : names_.end();
+        if (name == names_.end() || inner_.pool().aborted()) return nullptr;
+        convert::Imatrix::Entry& entry = sums_.entries[name->second];
+        if (entry.sums.empty()) order_.push_back(name->second);
+        const auto n_matrices = static_cast<size_t>(std::max<int64_t>(1, w.n_expert));
+        entry.n_in = n_in;
+        entry.sums.resize(n_matrices * static_cast<size_t>(n_in));
+        entry.counts.resize(n_matrices);
+        return &entry;
+    }
+
+    /// sums[i] += row(r)[i]^2 for rows first .. last; columns of one unit of work.
+    template <class Row>
+    static void add_squares(const Row& row, int64_t first, int64_t last, int64_t col0, int64_t n_cols,
+                            double* sums) {
+        for (int64_t r = first; r < last; ++r) {
+            const float* x = row(r);
+            for (int64_t i = col0; i < col0 + n_cols; ++i)
+                sums[i] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+        }
+    }
+
+    void observe(const Act& x, int64_t n_tok, const Weight& w) {
+        convert::Imatrix::Entry* entry = entry_of(w, x.dim);
+        if (!entry) return;
+        entry->counts[0] += static_cast<double>(n_tok);
+        const auto row = [&x](int64_t t) { return x.row(t); };
+        inner_.pool().run((x.dim + kUnitCols - 1) / kUnitCols, [&](int64_t unit, int) {
+            const int64_t col0 = unit * kUnitCols;
+            add_squares(row, 0, n_tok, col0, std::min(kUnitCols, x.dim - col0), entry->sums.data());
+        });
+    }
+
+    template <class Row>
+    void observe_experts(int64_t dim, const MoeRoutes& routes, const Weight& w, const Row& row) {
+        convert::Imatrix::Entry* entry = entry_of(w, dim);
+        if (!entry) return;
+        inner_.pool().run(routes.n_expert, [&](int64_t e, int) {
+            entry->counts[static_cast<size_t>(e)] +=
+                static_cast<double>(routes.first[e + 1] - routes.first[e]);
+            add_squares(row, routes.first[e], routes.first[e + 1], 0, dim, entry->sums.data() + e * dim);
+        });
+    }
+
+    static constexpr int64_t kUnitCols = 256;
+
+    CpuBackend& inner_;
+    std::unordered_map<const std::byte*, std::string> names_;
+    convert::Imatrix sums_;
+    std::vector<std::string> order_;  // of its entries, as they were first seen
+};
+
+ImatrixCollector::ImatrixCollector(Session& session)
+    : session_(session), observer_(std::make_unique<Observer>(session.backend(), session.model())) {
+    session_.compute_through(observer_.get());
+}
+
+ImatrixCollector::~ImatrixCollector() { session_.compute_through(nullptr); }
+
+Result<void> ImatrixCollector::add_chunk(std::span<const int32_t> tokens) {
+    session_.truncate(0);
+    const auto computed = session_.eval_all(tokens, [](int64_t, int64_t, const float*) { return true; });
+    auto taken = observer_->take();
+    TSR_TRY_VOID(computed);
+    TSR_TRY(convert::Imatrix chunk, std::move(taken));
+    chunk.n_chunks = 1;
+    chunk.chunk_size = static_cast<int64_t>(tokens.size());
+    return imatrix_.add(chunk);
+}
+
+}  // namespace tessera::engine

@@ -1,0 +1,92 @@
+// Sums of what others say they take: the model its weights, Activations and CpuBackend their buffers, the
+// layout of the cache its pages. What is resident already (program, vocabulary, keys) is asked of the system
+// and not computed. Buffers of 2 MiB and more have huge pages, which come whole.
+#include "src/engine/plan.h"
+
+#include <algorithm>
+
+#include "common/cpu.h"
+#include "common/strings.h"
+#include "src/sample/candidates.h"
+
+namespace tessera::engine {
+
+namespace {
+
+/// A part of what is left stays free for what nobody plans: stacks, requests, the system's own.
+constexpr uint64_t kSpareShare = 32;
+
+uint64_t resident(uint64_t n_bytes) {
+    constexpr uint64_t kHugePage = uint64_t{2} << 20;
+    return n_bytes < kHugePage ? n_bytes : (n_bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+}  // namespace
+
+Result<int64_t> plan_pages(const CachePlan& one, const EngineOptions& options, uint64_t room) {
+    const uint64_t page = one.layout.page_bytes;
+    if (options.kv_bytes == 0) {
+        const int64_t wanted = one.n_pages * options.max_running;
+        if (room == 0) return wanted;
+        const auto held = static_cast<int64_t>((room - room / kSpareShare) / page);
+        return std::clamp(held, one.n_pages, wanted);
+    }
+    const auto n_pages = static_cast<int64_t>(options.kv_bytes / page);
+    if (n_pages < one.n_pages)
+        return fail(ErrorCode::InvalidArgument,
+                    "KV cache: expected at least %llu bytes for one context of %lld, found %llu",
+                    static_cast<unsigned long long>(static_cast<uint64_t>(one.n_pages) * page),
+                    static_cast<long long>(one.n_ctx), static_cast<unsigned long long>(options.kv_bytes));
+    return n_pages;
+}
+
+Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, int n_threads) {
+    const SessionOptions& one = demand.one;
+    const int64_t n_slots = demand.n_slots;
+    TSR_TRY_VOID(check_range("slots", n_slots, 1, kMaxRunning));
+    TSR_TRY(const CachePlan cache,
+            demand.of_engine ? plan_completion_cache(model, one) : plan_cache(model, one));
+    MemoryPlan plan;
+    plan.n_pages = cache.n_pages * n_slots;
+    plan.n_ctx = cache.n_ctx;
+    plan.n_slots = n_slots;
+    const int64_t n_batch = std::min(one.n_batch, cache.n_ctx * n_slots);
+    const int64_t max_out = std::max(std::min(one.max_out, n_batch), n_slots);
+    plan.page = cache.layout.page_bytes;
+    plan.process = current_rss_bytes();
+    plan.packed = resident(model.packed_bytes());
+    plan.mapped = model.mapped_bytes();
+    plan.cache = resident(static_cast<uint64_t>(plan.n_pages) * plan.page);
+    plan.activations = resident(Activations::bytes(model, n_batch, max_out));
+    plan.scratch = resident(CpuBackend::scratch_bytes(backend_limits(model, n_batch), n_threads));
+    plan.sampling = sample::Candidates::bytes(static_cast<size_t>(model.hparams().n_vocab)) *
+                    static_cast<uint64_t>(n_slots);
+    return plan;
+}
+
+std::string to_text(const MemoryPlan& plan) {
+    std::string out;
+    const auto row = [&out](const char* name, uint64_t n_bytes, const std::string& note) {
+        out += strf("%-13s %10s  %s\n", name, format_bytes(n_bytes).c_str(), note.c_str());
+    };
+    row("program", plan.process, "with vocabulary and keys, as it is now");
+    if (plan.packed > 0) row("weights", plan.packed, "in the order of the kernels");
+    if (plan.mapped > 0) row("mapped", plan.mapped, "weights read where they lie in the file");
+    row("KV cache", plan.cache,
+        strf("%lld x %lld positions, in pages of %s", static_cast<long long>(plan.n_slots),
+             static_cast<long long>(plan.n_ctx), format_bytes(plan.page).c_str()));
+    row("activations", plan.activations, "of one pass");
+    row("scratch", plan.scratch, "of the threads");
+    row("sampling", plan.sampling, "candidates");
+    row("in all", plan.total(), "at full use");
+    return out;
+}
+
+Result<void> check_fits(const MemoryPlan& plan, uint64_t available) {
+    if (available == 0 || plan.to_come() <= available) return {};
+    return fail(ErrorCode::OutOfMemory,
+                "memory: expected room for %s more, found %s (smaller: --ctx, --kv, a smaller model)\n%s",
+                format_bytes(plan.to_come()).c_str(), format_bytes(available).c_str(), to_text(plan).c_str());
+}
+
+}  // namespace tessera::engine

@@ -1,0 +1,103 @@
+"""What `plan` says against what is measured: models of some hundred MiB with random weights, whose whole context is
+used, and the refusal of what does not fit."""
+import json
+import os
+import random
+import subprocess
+import sys
+
+from program_case import SHARED, SKIPPED, ProgramCase, main
+
+KIT = SHARED / "tools/gguf_kit.py"
+VOCABULARY = SHARED / "data/vocab/ggml-vocab-llama-spm.gguf"
+LARGE_VOCABULARY = SHARED / "data/vocab/ggml-vocab-deepseek-llm.gguf"
+
+
+def python_with_numpy():
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+PYTHON = python_with_numpy()
+
+
+class Plan(ProgramCase):
+    def make(self, preset, kind, vocabulary=VOCABULARY):
+        path = self.folder / f"{preset}-{kind}.gguf"
+        subprocess.run([PYTHON, KIT, "make", preset, "--vocab", vocabulary, "--dtype", kind, "--out", path], check=True,
+                       capture_output=True)
+        return path
+
+    def plan(self, *options):
+        return json.loads(self.fine("plan", *options, "--json"))
+
+    def prompt(self, model, n_tokens):
+        """A text of at most so many tokens, and hardly fewer."""
+        source = random.Random(1)
+        text = " ".join("".join(source.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(5)) for _ in range(n_tokens))
+        ids = self.fine("tokenize", model, "--ids", stdin=text.encode()).decode().replace(",", " ").strip("[]\n")
+        cut = " ".join(ids.split()[:n_tokens])
+        return self.fine("detokenize", model, stdin=cut.encode())
+
+    def peak(self, *arguments, stdin=b""):
+        process = self.start(*arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        process.stdin.write(stdin)
+        process.stdin.close()
+        errors = process.stderr.read()
+        process.stderr.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0, errors)
+        return usage.ru_maxrss * 1024
+
+    def compare(self, what, plan, measured):
+        difference = plan["total_bytes"] / measured - 1
+        print(f"{what}: plan {plan['total_bytes'] >> 20} MiB, measured {measured >> 20} MiB, {100 * difference:+.2f} %")
+        self.assertGreater(measured, 200 << 20)
+        self.assertLess(abs(difference), 0.03, what)
+
+    def compare_run(self, model, n_ctx, *options):
+        plan = self.plan(model, "-c", n_ctx, *options)
+        measured = self.peak("run", model, "-", "-c", n_ctx, "-n", 2, "--ignore-eos", *options,
+                             stdin=self.prompt(model, n_ctx - 3))
+        self.compare(" ".join(map(str, (model.name, n_ctx, *options))), plan, measured)
+
+    def test_dense(self):
+        model = self.make("qwen3-0.6b", "q4_k_m")
+        self.compare_run(model, 512)
+        self.compare_run(model, 1024, "--kv", "f32")
+        self.compare_run(model, 2048, "--kv", "q8_0,q4_0")
+        self.compare_run(model, 512, "--batch", 64, "-t", 1)
+        self.compare_run(model, 256, "--precise")
+        plan = self.plan(model, "-c", 256, "--slots", 6)
+        measured = self.peak("bench", model, "-p", 240, "-n", 16, "--concurrency", 6, "--requests", 6)
+        self.compare("six at a time", plan, measured)
+        # What does not fit is refused with the plan, before it is loaded.
+        refusal = ("memory: expected room for", "KV cache", "weights", "in all")
+        for command in (("run", model, "-p", "x"), ("bench", model, "-p", 8)):
+            options = ("-c", 1 << 24) if command[0] == "run" else ("-d", 1 << 20, "--kv", "f32")
+            self.refused(1, *command, *options, says=refusal)
+        self.assertFalse(self.plan(model, "-c", 1 << 24)["fits"])
+
+    def test_experts(self):
+        model = self.make("qwen3moe-1b", "q2_k")
+        self.compare_run(model, 512)
+        self.compare_run(model, 1024, "--kv", "q8_0")
+
+    def test_packed_and_large_vocabulary(self):
+        model, packed = self.make("qwen3-0.6b", "iq4_xs", LARGE_VOCABULARY), self.folder / "packed.gguf"
+        self.compare_run(model, 512)
+        self.fine("pack", model, packed)
+        plan = self.plan(packed)
+        self.assertEqual(plan["packed_bytes"], 0)
+        self.assertGreater(plan["mapped_bytes"], 200 << 20)
+        self.compare_run(packed, 512)
+
+
+if __name__ == "__main__":
+    if not PYTHON or not KIT.exists():
+        print("needs numpy and the model kit of the reference data")
+        sys.exit(SKIPPED)
+    main()
