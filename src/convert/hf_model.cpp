@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "common/strings.h"
@@ -95,7 +96,7 @@ class RecipeBook {
     int64_t block_rows_ = 128, block_cols_ = 128;  // of F8's factors
     std::string quantization_;                     // quantization_config.quant_method
     std::set<const SafeTensor*> used_;
-    std::vector<Recipe> recipes_;
+    std::vector<Recipe> recipes_, computed_;
 };
 
 Result<void> RecipeBook::read_settings() {
@@ -242,7 +243,7 @@ Result<void> RecipeBook::add_model_tensor(const ModelTensor& tensor) {
         recipe.gguf = name;
         recipe.shape = {static_cast<int64_t>(values.size())};
         recipe.values = values;
-        recipes_.push_back(std::move(recipe));
+        computed_.push_back(std::move(recipe));
     }
     TSR_TRY(Found found, find(name, ""));
     if (!found.row) return {};
@@ -322,8 +323,8 @@ Result<std::vector<Recipe>> RecipeBook::write() {
     for (int64_t layer = 0; layer < numbers_.sizes.n_layer; layer++) TSR_TRY_VOID(add_layer(layer));
     TSR_TRY_VOID(check_leftovers());
     // What has values lies next to the head.
-    std::stable_partition(recipes_.begin(), recipes_.end(),
-                          [](const Recipe& recipe) { return !recipe.values.empty(); });
+    recipes_.insert(recipes_.begin(), std::make_move_iterator(computed_.begin()),
+                    std::make_move_iterator(computed_.end()));
     return std::move(recipes_);
 }
 
