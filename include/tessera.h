@@ -57,9 +57,9 @@ TSR_API const char* tsr_status_name(tsr_status status);
 TSR_API const char* tsr_version(void);
 TSR_API int tsr_abi_version(void);
 
-/* Whether the library at hand can do this: "chat", "convert", "embeddings", "grammar", "infill", "tools". 0
- * for a name that it does not know. A library of an earlier version ignores option fields that came later, so
- * who can do without asks first. */
+/* Whether the library at hand can do this: "chat", "convert", "embeddings", "grammar", "infill", "plan",
+ * "tools". 0 for a name that it does not know. A library of an earlier version ignores option fields that
+ * came later, so who can do without asks first. */
 TSR_API int tsr_has_feature(const char* name);
 
 typedef enum tsr_list {
@@ -108,6 +108,35 @@ typedef struct tsr_model_options {
 TSR_API tsr_status tsr_model_load(const char* path, const tsr_model_options* options, tsr_model** model,
                                   tsr_error* error);
 TSR_API void tsr_model_free(tsr_model* model);
+
+typedef struct tsr_plan_options {
+    size_t size;
+    int64_t n_ctx;     /* positions of one sequence; 0: the model's, at most 4096 */
+    int64_t n_batch;   /* tokens of one pass; 0: 512 */
+    int64_t n_slots;   /* sequences; 0: 1 */
+    int32_t n_threads; /* 0: the physical cores that the process may use */
+    int32_t precise;   /* as for tsr_model_load */
+    int32_t session;   /* not 0: sessions; else requests of an engine, which keep less of windowed layers */
+    const char* isa;
+    const char* k_type; /* of the cache; NULL: f16 */
+    const char* v_type;
+} tsr_plan_options;
+
+/* Bytes of a model at full use: every position taken, the longest pass. */
+typedef struct tsr_plan {
+    size_t size;
+    uint64_t process; /* resident already */
+    uint64_t packed;  /* weights in memory of their own */
+    uint64_t mapped;  /* weights where they lie in the file, at most */
+    uint64_t cache, activations, scratch, sampling;
+    uint64_t total;
+    uint64_t available; /* what the system has left for this process; 0: unknown */
+    int32_t fits;       /* not 0: total - process is no more than that, or it is unknown */
+} tsr_plan;
+
+/* What running a model would take, without loading it. options may be NULL. */
+TSR_API tsr_status tsr_plan_memory(const char* path, const tsr_plan_options* options, tsr_plan* plan,
+                                   tsr_error* error);
 
 typedef struct tsr_model_info {
     size_t size;
@@ -525,7 +554,8 @@ enum {
     TSR_IGNORE_END = 1,        /* go on where the model would end */
     TSR_SHOW_SPECIAL_TEXT = 2, /* control tokens appear in the text */
     TSR_SHIFT_CONTEXT = 4,     /* a full context forgets its older half instead of ending */
-    TSR_LOG_PROBS = 8
+    TSR_LOG_PROBS = 8,
+    TSR_FITS_CONTEXT = 16 /* refused at once unless prompt and max_tokens fit the context together */
 };
 
 typedef struct tsr_request_options {
@@ -602,6 +632,25 @@ TSR_API tsr_status tsr_quantize(const char* in, const char* out, const tsr_quant
 /* The size of the file that it would write, to the byte. */
 TSR_API tsr_status tsr_quantized_size(const char* in, const tsr_quantize_options* options, uint64_t* n_bytes,
                                       tsr_error* error);
+
+typedef struct tsr_convert_options {
+    size_t size;
+    const char* type;             /* TSR_LIST_QUANTIZATIONS; NULL: BF16 or F16, as the folder has */
+    const char* pre;              /* the pre-tokenizer; NULL: the one that the tokenizer's rules tell */
+    const char* const* overrides; /* "PATTERN=TYPE" */
+    size_t n_overrides;
+    int32_t pure;             /* not 0: one type for all matrices */
+    int32_t allow_requantize; /* not 0: MXFP4 matrices get the type as well */
+    int32_t packed;           /* not 0: a packed model, as tsr_pack writes it */
+    int32_t n_threads;        /* 0: the physical cores that the process may use */
+    tsr_progress_fn progress; /* of a packed one twice from the start: converting, packing */
+    void* user;
+} tsr_convert_options;
+
+/* A folder with config.json, safetensors files and tokenizer, as Hugging Face has them, to a GGUF model.
+ * options may be NULL. */
+TSR_API tsr_status tsr_convert(const char* folder, const char* out, const tsr_convert_options* options,
+                               tsr_error* error);
 
 typedef struct tsr_pack_options {
     size_t size;

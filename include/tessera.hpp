@@ -471,6 +471,17 @@ inline std::uint64_t quantized_size(const std::string& in, tsr_quantize_options 
     detail::call(tsr_quantized_size, in.c_str(), &options, &n_bytes);
     return n_bytes;
 }
+inline void convert(const std::string& folder, const std::string& out, tsr_convert_options options = {}) {
+    options.size = sizeof options;
+    detail::call(tsr_convert, folder.c_str(), out.c_str(), &options);
+}
+inline tsr_plan plan_memory(const std::string& path, tsr_plan_options options = {}) {
+    options.size = sizeof options;
+    tsr_plan out{};
+    out.size = sizeof out;
+    detail::call(tsr_plan_memory, path.c_str(), &options, &out);
+    return out;
+}
 inline void pack(const std::string& in, const std::string& out, tsr_pack_options options = {}) {
     options.size = sizeof options;
     detail::call(tsr_pack, in.c_str(), out.c_str(), &options);

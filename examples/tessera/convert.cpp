@@ -1,7 +1,5 @@
 // tessera convert: a Hugging Face folder to a GGUF file, in any type, in one pass. The folder is read by
 // src/convert/hf_model.cpp, types are chosen and the file is written as by tessera quantize.
-#include <unistd.h>
-
 #include <filesystem>
 #include <system_error>
 
@@ -11,18 +9,16 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
-#include "ggml-like/gguf/output_path.h"
 #include "quants/dispatch.h"
 #include "src/convert/hf_model.h"
 #include "src/convert/quantize_file.h"
-#include "src/model/packed_file.h"
+#include "src/engine/conversions.h"
 #include "src/text/tokenizer.h"
 
 namespace tessera {
 
 namespace {
 
-namespace fs = std::filesystem;
 using convert::HfModel;
 using convert::Mixture;
 using convert::PlannedTensor;
@@ -88,43 +84,6 @@ Json report_json(const Plan& plan) {
     return out;
 }
 
-/// Writes the stock file under a name of its own, which is gone once it is open, and packs that.
-Result<void> write_packed(const HfModel& model, const std::string& out, const Mixture& mixture,
-                          const std::vector<PlannedTensor>& plan, const convert::QuantizeContext& context) {
-    const std::string stock = strf("%s.%ld.stock", out.c_str(), static_cast<long>(::getpid()));
-    TSR_TRY_VOID(convert::quantize_file(model.file(), stock, mixture, plan, context));
-    auto file = gguf::File::open(stock);
-    std::error_code ignored;
-    fs::remove(stock, ignored);
-    if (!file) return tl::unexpected<Error>(file.error());
-    return pack_file(
-        std::move(*file), out,
-        {.pool = context.pool, .kernels = context.kernels, .progress = console::byte_bar("packing")});
-}
-
-Result<void> write(const ConvertArgs& args, const HfModel& model, const Mixture& mixture,
-                   const std::vector<PlannedTensor>& plan, ThreadPool& pool,
-                   const kernels::KernelTable& kernels) {
-    TSR_TRY(const std::string out, gguf::resolve_output(args.out, model.file()));
-    std::error_code ignored;
-    for (fs::directory_iterator at(args.folder, ignored), end; !ignored && at != end; at.increment(ignored))
-        if (std::error_code error;
-            fs::equivalent(at->path(), out, error) && at->path().extension() != ".gguf")
-            return fail(ErrorCode::InvalidArgument, "-o: '%s' is a file of the input; expected another one",
-                        printable(args.out, 400).c_str());
-    const console::InterruptGuard guard;
-    pool.set_abort_flag(&guard.flag());
-    const convert::QuantizeContext context{.pool = pool,
-                                           .kernels = kernels,
-                                           .measures = false,
-                                           .progress = console::byte_bar("converting"),
-                                           .strict = true,
-                                           .source = &model.rows()};
-    if (args.packed) return write_packed(model, out, mixture, plan, context);
-    TSR_TRY_VOID(convert::quantize_file(model.file(), out, mixture, plan, context));
-    return {};
-}
-
 /// Notes for a plan of what a conversion would lack.
 void note_gaps(const HfModel& model) {
     if (!model.has_weights())
@@ -150,17 +109,21 @@ Result<void> convert_folder(ConvertArgs& args) {
     args.plan.keep_quantized = true;
     TSR_TRY(const auto plan, convert::plan_quantization(model->file(), args.plan));
     TSR_TRY(const uint64_t n_bytes, convert::quantized_size(model->file(), *mixture, plan));
-    if (args.dry_run)
+    if (args.dry_run) {
         note_gaps(*model);
-    else
-        TSR_TRY_VOID(write(args, *model, *mixture, plan, pool, *isa->table));
+    } else {
+        const console::InterruptGuard guard;
+        pool.set_abort_flag(&guard.flag());
+        TSR_TRY_VOID(engine::write_converted(*model, args.out, args.packed, *mixture, plan, pool,
+                                             console::byte_bar("converting"), console::byte_bar("packing")));
+    }
     const Plan report{*model, *mixture, plan, n_bytes};
     if (args.json) return console::print(json_line(report_json(report)));
     if (args.dry_run) return console::print(report_text(report));
     std::error_code ignored;
     console::note("converted %s to %s: %s, %s", printable(args.folder, 400).c_str(),
                   printable(args.out, 400).c_str(), std::string(mixture->name).c_str(),
-                  format_bytes(fs::file_size(args.out, ignored)).c_str());
+                  format_bytes(std::filesystem::file_size(args.out, ignored)).c_str());
     return {};
 }
 

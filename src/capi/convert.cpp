@@ -8,6 +8,16 @@ namespace tessera::capi {
 
 namespace {
 
+Result<std::vector<std::string>> texts_of(const char* const* texts, size_t n, const char* name) {
+    TSR_TRY(const auto given, need_span(texts, n, name));
+    std::vector<std::string> out;
+    for (const char* text : given) {
+        TSR_TRY_VOID(need(text, name));
+        out.emplace_back(text);
+    }
+    return out;
+}
+
 Result<engine::QuantizeJob> job_of(const tsr_quantize_options& given) {
     TSR_TRY_VOID(need(given.type, "type"));
     engine::QuantizeJob out;
@@ -15,11 +25,7 @@ Result<engine::QuantizeJob> job_of(const tsr_quantize_options& given) {
     if (given.imatrix) out.importance = given.imatrix;
     if (given.output_type) out.output_type = given.output_type;
     if (given.embedding_type) out.embedding_type = given.embedding_type;
-    TSR_TRY(const auto overrides, need_span(given.overrides, given.n_overrides, "overrides"));
-    for (const char* text : overrides) {
-        TSR_TRY_VOID(need(text, "override"));
-        out.overrides.emplace_back(text);
-    }
+    TSR_TRY(out.overrides, texts_of(given.overrides, given.n_overrides, "overrides"));
     out.pure = given.pure != 0;
     out.allow_requantize = given.allow_requantize != 0;
     return out;
@@ -81,6 +87,26 @@ tsr_status tsr_quantized_size(const char* in, const tsr_quantize_options* option
         TSR_TRY(const engine::QuantizeJob job, job_of(given));
         TSR_TRY(*n_bytes, engine::quantized_size(in, job));
         return {};
+    });
+}
+
+tsr_status tsr_convert(const char* folder, const char* out, const tsr_convert_options* options,
+                       tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(folder, "folder"));
+        TSR_TRY_VOID(need(out, "out"));
+        TSR_TRY(const tsr_convert_options given, read_options(options, "options"));
+        engine::ConvertJob job;
+        if (given.type) job.type = given.type;
+        if (given.pre) job.pre = given.pre;
+        TSR_TRY(job.overrides, texts_of(given.overrides, given.n_overrides, "overrides"));
+        job.pure = given.pure != 0;
+        job.allow_requantize = given.allow_requantize != 0;
+        job.packed = given.packed != 0;
+        return run_with_progress(
+            given.n_threads, given.progress, given.user, [&](ThreadPool& pool, const ByteProgress& progress) {
+                return engine::convert_folder(folder, out, job, pool, progress, progress);
+            });
     });
 }
 

@@ -7,7 +7,8 @@ namespace tessera::capi {
 
 namespace {
 
-constexpr uint32_t kRequestFlags = TSR_IGNORE_END | TSR_SHOW_SPECIAL_TEXT | TSR_SHIFT_CONTEXT | TSR_LOG_PROBS;
+constexpr uint32_t kRequestFlags =
+    TSR_IGNORE_END | TSR_SHOW_SPECIAL_TEXT | TSR_SHIFT_CONTEXT | TSR_LOG_PROBS | TSR_FITS_CONTEXT;
 
 static_assert(static_cast<int>(engine::Finish::Failed) == TSR_FINISH_FAILED, "the two lists are one");
 static_assert(sizeof(engine::TokenProb) == sizeof(tsr_token_prob));
@@ -47,7 +48,11 @@ Result<engine::Request> request_of(const sample::Params& defaults, const tsr_req
     if (options.flags & TSR_LOG_PROBS) out.n_top = options.n_top;
     out.ignore_eos = options.flags & TSR_IGNORE_END;
     out.show_special = options.flags & TSR_SHOW_SPECIAL_TEXT;
+    if (options.flags & TSR_SHIFT_CONTEXT && options.flags & TSR_FITS_CONTEXT)
+        return fail(ErrorCode::InvalidArgument,
+                    "flags: expected TSR_SHIFT_CONTEXT or TSR_FITS_CONTEXT, found both");
     if (options.flags & TSR_SHIFT_CONTEXT) out.on_full = engine::ContextPolicy::Shift;
+    if (options.flags & TSR_FITS_CONTEXT) out.on_full = engine::ContextPolicy::Error;
     TSR_TRY_VOID(engine::check_range("n_keep", options.n_keep, 0, INT64_MAX));
     out.n_keep = options.n_keep;
     out.priority = options.priority;

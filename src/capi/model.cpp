@@ -6,6 +6,7 @@
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
 #include "src/engine/infill.h"
+#include "src/engine/plan.h"
 
 namespace tessera::capi {
 
@@ -149,6 +150,40 @@ tsr_status tsr_model_load(const char* path, const tsr_model_options* options, ts
         TSR_TRY_VOID(load(path, wanted, *loaded));
         *model = loaded.release();
         return {};
+    });
+}
+
+tsr_status tsr_plan_memory(const char* path, const tsr_plan_options* options, tsr_plan* plan,
+                           tsr_error* error) {
+    return guarded(error, [&]() -> Result<void> {
+        TSR_TRY_VOID(need(path, "path"));
+        TSR_TRY_VOID(need(plan, "plan"));
+        TSR_TRY(const tsr_plan_options given, read_options(options, "options"));
+        TSR_TRY_VOID(engine::check_range("n_threads", given.n_threads, 0, ThreadPool::kMaxThreads));
+        engine::MemoryDemand demand{
+            .one = {}, .n_slots = given.n_slots == 0 ? 1 : given.n_slots, .of_engine = given.session == 0};
+        demand.one.n_ctx = given.n_ctx;
+        if (given.n_batch != 0) demand.one.n_batch = given.n_batch;
+        TSR_TRY_VOID(engine::check_range("n_batch", demand.one.n_batch, 1, 4096));
+        TSR_TRY(demand.one.k_type, cache_type(given.k_type, "k_type"));
+        TSR_TRY(demand.one.v_type, cache_type(given.v_type, "v_type"));
+        TSR_TRY(const engine::MemoryPlan found,
+                engine::plan_file(
+                    path, {.isa = given.isa ? given.isa : "", .precise = given.precise != 0, .progress = {}},
+                    demand, given.n_threads > 0 ? given.n_threads : default_thread_count()));
+        const uint64_t available = available_memory_bytes();
+        const tsr_plan out{.size = sizeof out,
+                           .process = found.process,
+                           .packed = found.packed,
+                           .mapped = found.mapped,
+                           .cache = found.cache,
+                           .activations = found.activations,
+                           .scratch = found.scratch,
+                           .sampling = found.sampling,
+                           .total = found.total(),
+                           .available = available,
+                           .fits = engine::check_fits(found, available).has_value()};
+        return write_struct(out, plan, "plan");
     });
 }
 

@@ -1,12 +1,18 @@
 // Opens what a conversion reads and checks what it is to write. The work is src/convert's and src/model's.
 #include "src/engine/conversions.h"
 
-#include <optional>
+#include <unistd.h>
 
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "common/strings.h"
 #include "ggml-like/gguf/output_path.h"
 #include "quants/dispatch.h"
 #include "src/convert/quantize_file.h"
 #include "src/model/packed_file.h"
+#include "src/text/tokenizer.h"
 
 namespace tessera::engine {
 
@@ -17,6 +23,30 @@ Result<std::optional<Type>> type_option(const char* option, const std::string& n
     auto type = type_from_name(name);
     if (!type) return fail_in(option, std::move(type.error()));
     return std::optional(*type);
+}
+
+Result<std::vector<convert::TypeOverride>> overrides_of(const std::vector<std::string>& texts) {
+    std::vector<convert::TypeOverride> out;
+    for (const std::string& text : texts) {
+        auto override = convert::parse_type_override(text);
+        if (!override) return fail_in("override", std::move(override.error()));
+        out.push_back(std::move(*override));
+    }
+    return out;
+}
+
+/// Writes the stock file under a name of its own, which is gone once it is open, and packs that.
+Result<void> write_packed(const convert::HfModel& model, const std::string& out,
+                          const convert::Mixture& mixture, std::span<const convert::PlannedTensor> plan,
+                          const convert::QuantizeContext& context, const ByteProgress& packing) {
+    const std::string stock = strf("%s.%ld.stock", out.c_str(), static_cast<long>(::getpid()));
+    TSR_TRY_VOID(convert::quantize_file(model.file(), stock, mixture, plan, context));
+    auto file = gguf::File::open(stock);
+    std::error_code ignored;
+    std::filesystem::remove(stock, ignored);
+    if (!file) return tl::unexpected<Error>(file.error());
+    return pack_file(std::move(*file), out,
+                     {.pool = context.pool, .kernels = context.kernels, .progress = packing});
 }
 
 /// A plan, with all that it refers to.
@@ -38,11 +68,7 @@ Result<std::unique_ptr<Plan>> plan_of(const std::string& in, const QuantizeJob& 
     }
     TSR_TRY(plan->options.output_type, type_option("output_type", job.output_type));
     TSR_TRY(plan->options.embedding_type, type_option("embedding_type", job.embedding_type));
-    for (const std::string& text : job.overrides) {
-        auto override = convert::parse_type_override(text);
-        if (!override) return fail_in("override", std::move(override.error()));
-        plan->options.overrides.push_back(std::move(*override));
-    }
+    TSR_TRY(plan->options.overrides, overrides_of(job.overrides));
     plan->options.pure = job.pure;
     plan->options.allow_requantize = job.allow_requantize;
     TSR_TRY(plan->tensors, convert::plan_quantization(plan->in, plan->options));
@@ -65,6 +91,48 @@ Result<void> quantize(const std::string& in, const std::string& out, const Quant
 Result<uint64_t> quantized_size(const std::string& in, const QuantizeJob& job) {
     TSR_TRY(const auto plan, plan_of(in, job));
     return convert::quantized_size(plan->in, *plan->options.mixture, plan->tensors);
+}
+
+Result<void> write_converted(const convert::HfModel& model, const std::string& out, bool packed,
+                             const convert::Mixture& mixture, std::span<const convert::PlannedTensor> plan,
+                             ThreadPool& pool, const ByteProgress& progress, const ByteProgress& packing) {
+    namespace fs = std::filesystem;
+    TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
+    TSR_TRY(const std::string target, gguf::resolve_output(out, model.file()));
+    std::error_code ignored;
+    for (fs::directory_iterator at(model.folder(), ignored), end; !ignored && at != end;
+         at.increment(ignored))
+        if (std::error_code error;
+            fs::equivalent(at->path(), target, error) && at->path().extension() != ".gguf")
+            return fail(ErrorCode::InvalidArgument,
+                        "output: '%s' is a file of the input; expected another one",
+                        printable(out, 400).c_str());
+    const convert::QuantizeContext context{.pool = pool,
+                                           .kernels = *isa->table,
+                                           .measures = false,
+                                           .progress = progress,
+                                           .strict = true,
+                                           .source = &model.rows()};
+    if (packed) return write_packed(model, target, mixture, plan, context, packing);
+    TSR_TRY_VOID(convert::quantize_file(model.file(), target, mixture, plan, context));
+    return {};
+}
+
+Result<void> convert_folder(const std::string& folder, const std::string& out, const ConvertJob& job,
+                            ThreadPool& pool, const ByteProgress& progress, const ByteProgress& packing) {
+    TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
+    TSR_TRY(const auto model, convert::HfModel::open(folder, pool, *isa->table, {.pre = job.pre}));
+    // Whatever is wrong with the vocabulary shows now, not when the file is used.
+    TSR_TRY_VOID(text::Tokenizer::load(model->file()));
+    convert::QuantizePlanOptions options;
+    TSR_TRY(options.mixture,
+            convert::mixture_from_name(job.type.empty() ? model->own_mixture() : std::string_view(job.type)));
+    TSR_TRY(options.overrides, overrides_of(job.overrides));
+    options.pure = job.pure;
+    options.allow_requantize = job.allow_requantize;
+    options.keep_quantized = true;
+    TSR_TRY(const auto plan, convert::plan_quantization(model->file(), options));
+    return write_converted(*model, out, job.packed, *options.mixture, plan, pool, progress, packing);
 }
 
 Result<void> repack(const std::string& in, const std::string& out, bool packs, ThreadPool& pool,

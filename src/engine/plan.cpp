@@ -7,6 +7,7 @@
 
 #include "common/cpu.h"
 #include "common/strings.h"
+#include "quants/dispatch.h"
 #include "src/sample/candidates.h"
 
 namespace tessera::engine {
@@ -62,6 +63,18 @@ Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, i
     plan.sampling = sample::Candidates::bytes(static_cast<size_t>(model.hparams().n_vocab)) *
                     static_cast<uint64_t>(n_slots);
     return plan;
+}
+
+Result<MemoryPlan> plan_file(const std::string& path, const LoadOptions& options, const MemoryDemand& demand,
+                             int n_threads) {
+    TSR_TRY(const kernels::IsaInfo* isa,
+            options.isa.empty() ? kernels::choose_isa_from_environment() : kernels::choose_isa(options.isa));
+    TSR_TRY(gguf::File file, gguf::File::open(path));
+    // Resident while the model is: to be counted with the process.
+    const auto tokenizer = text::Tokenizer::load(file);
+    if (!tokenizer) return fail_in(path, tokenizer.error());
+    TSR_TRY(const auto model, Model::bind(std::move(file), *isa->table, !options.precise));
+    return plan_memory(*model, demand, n_threads);
 }
 
 std::string to_text(const MemoryPlan& plan) {

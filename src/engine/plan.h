@@ -3,6 +3,7 @@
 // before any of them is.
 #include <string>
 
+#include "src/engine/load.h"
 #include "src/engine/scheduler.h"
 #include "src/model/model.h"
 
@@ -40,6 +41,10 @@ struct MemoryDemand {
 
 /// For a model that is bound or loaded, in this process as it is now. Errors: options out of range.
 Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, int n_threads);
+
+/// The same for a file, which is opened as load() does and let go. Errors name the file, or what load() says.
+Result<MemoryPlan> plan_file(const std::string& path, const LoadOptions& options, const MemoryDemand& demand,
+                             int n_threads);
 
 /// An error that shows the plan unless what is to come fits `available` bytes (0: unknown, which fits).
 Result<void> check_fits(const MemoryPlan& plan, uint64_t available);

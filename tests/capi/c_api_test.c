@@ -272,8 +272,13 @@ static void test_engine(const tsr_model* model, const int32_t* ids, size_t n_ids
     CHECK(answer.n_finished == 1 && answer.finish == TSR_FINISH_LENGTH && answer.n_generated == 12);
     CHECK(answer.n_delta >= 12 && answer.n_text > 0);
     tsr_request_free(request);
-    asked.max_tokens = 0;
+    asked.max_tokens = 4096;
+    asked.flags |= TSR_FITS_CONTEXT;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "4096", tsr_engine_submit(engine, &asked, &request, error));
     asked.flags |= TSR_SHIFT_CONTEXT;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "flags", tsr_engine_submit(engine, &asked, &request, error));
+    asked.max_tokens = 0;
+    asked.flags ^= TSR_FITS_CONTEXT;
     asked.user = &endless;
     CHECK_OK(tsr_engine_submit(engine, &asked, &request, error));
     tsr_request_cancel(request);

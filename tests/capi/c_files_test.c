@@ -138,6 +138,68 @@ static void test_pack(const char* path, const char* folder) {
     remove(unpacked);
 }
 
+static void test_convert(const char* folder, const char* checkpoint) {
+    tsr_convert_options options = {sizeof options};
+    Progress progress = {0};
+    char out[1024], config[1024];
+    tsr_model* model = NULL;
+    snprintf(out, sizeof out, "%s/converted.gguf", folder);
+    snprintf(config, sizeof config, "%s/config.json", checkpoint);
+    CHECK_NULL("folder:", tsr_convert(NULL, out, NULL, error));
+    CHECK_NULL("out:", tsr_convert(folder, NULL, NULL, error));
+    CHECK_FAILS(TSR_NOT_FOUND, "config.json", tsr_convert(folder, out, NULL, error));
+    options.n_overrides = 1;
+    CHECK_NULL("overrides", tsr_convert(folder, out, &options, error));
+    options.n_overrides = 0;
+    if (size_of(config) < 0) {
+        printf("skipped: there is no %s\n", config);
+        return;
+    }
+    options.type = "Q9_Z";
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "Q9_Z", tsr_convert(checkpoint, out, &options, error));
+    options.type = "Q8_0";
+    options.packed = 1;
+    CHECK_OK(tsr_convert(checkpoint, out, &options, error));
+    CHECK_OK(tsr_model_load(out, NULL, &model, error));
+    tsr_model_free(model);
+    remove(out);
+    options.packed = 0;
+    options.progress = on_progress;
+    options.user = &progress;
+    CHECK_OK(tsr_convert(checkpoint, out, &options, error));
+    CHECK(progress.n_calls > 0 && progress.done == progress.total);
+    remove(out);
+    memset(&progress, 0, sizeof progress);
+    progress.cancel_at = 1;
+    CHECK_FAILS(TSR_CANCELLED, "interrupted", tsr_convert(checkpoint, out, &options, error));
+    CHECK(size_of(out) == -1);
+}
+
+static void test_plan(const char* path) {
+    tsr_plan_options options = {sizeof options};
+    tsr_plan plan = {sizeof plan}, more = {sizeof more};
+    CHECK_OK(tsr_plan_memory(path, NULL, &plan, error));
+    CHECK(plan.packed > 0 && plan.cache > 0 && plan.activations > 0 && plan.process > 0);
+    CHECK(plan.total == plan.process + plan.packed + plan.mapped + plan.cache + plan.activations +
+                            plan.scratch + plan.sampling);
+    CHECK(plan.fits);
+    options.n_slots = 3;
+    options.k_type = options.v_type = "f32";
+    CHECK_OK(tsr_plan_memory(path, &options, &more, error));
+    CHECK(more.cache > 5 * plan.cache);
+    options.n_slots = -1;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "slots", tsr_plan_memory(path, &options, &more, error));
+    options.n_slots = 0;
+    options.n_batch = -7;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "n_batch", tsr_plan_memory(path, &options, &more, error));
+    options.n_batch = 0;
+    options.k_type = "q7";
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "k_type", tsr_plan_memory(path, &options, &more, error));
+    CHECK_FAILS(TSR_NOT_FOUND, "nowhere", tsr_plan_memory("nowhere.gguf", NULL, &more, error));
+    CHECK_NULL("path:", tsr_plan_memory(NULL, NULL, &more, error));
+    CHECK_NULL("plan:", tsr_plan_memory(path, NULL, NULL, error));
+}
+
 static void test_embeddings(const tsr_model* model) {
     tsr_session_options options = {sizeof options};
     tsr_embed_options embed = {sizeof embed};
@@ -259,10 +321,12 @@ static void test_defaults(const char* from, const char* folder) {
 
 int main(int argc, char** argv) {
     tsr_model* model = NULL;
-    if (argc != 3) return 2;
+    if (argc != 4) return 2;
     test_load_progress(argv[1]);
     test_quantize(argv[1], argv[2]);
     test_pack(argv[1], argv[2]);
+    test_convert(argv[2], argv[3]);
+    test_plan(argv[1]);
     CHECK_OK(tsr_model_load(argv[1], NULL, &model, error));
     if (!model) return 1;
     test_embeddings(model);
