@@ -1,13 +1,8 @@
-// Options that many commands share, each declared here once, and the steps that follow from them. The default
-// model is looked for relative to this executable, so that a build tree and an installed tree both work.
+// Options that many commands share, each declared here once, and the steps that follow from them.
+// default_model.cpp knows which file is meant where none is named.
 #include "examples/tessera/model_loading.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
 
 #include "common/cpu.h"
@@ -15,48 +10,13 @@
 #include "common/progress.h"
 #include "common/strings.h"
 #include "examples/tessera/console.h"
+#include "examples/tessera/default_model.h"
 #include "src/engine/plan.h"
 #include "src/model/check_weights.h"
 
 namespace tessera {
 
 namespace {
-
-constexpr const char* kDefaultModel = "tessera-tiny.gguf";
-
-std::string executable_folder() {
-    char path[PATH_MAX];
-    const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
-    if (n <= 0) return ".";
-    return std::filesystem::path(std::string(path, static_cast<size_t>(n))).parent_path().string();
-}
-
-/// build/PRESET/examples/tessera below the source tree, or bin beside share.
-Result<std::string> find_default_model() {
-    std::string tried;
-    for (const char* place : {"../../../../models/", "../share/tessera/models/"}) {
-        const auto path =
-            (std::filesystem::path(executable_folder()) / place / kDefaultModel).lexically_normal();
-        std::error_code ignored;
-        if (std::filesystem::is_regular_file(path, ignored)) return path.string();
-        tried += (tried.empty() ? "" : ", ") + path.string();
-    }
-    return fail(ErrorCode::NotFound,
-                "no MODEL was given, TESSERA_MODEL is not set, and the default model is at none of: %s",
-                tried.c_str());
-}
-
-Result<std::string> resolve_path(const std::string& given) {
-    if (!given.empty()) return given;
-    std::string path;
-    if (const char* named = std::getenv("TESSERA_MODEL"); named && *named) {
-        path = named;
-    } else {
-        TSR_TRY(path, find_default_model());
-    }
-    console::note("default model: %s", printable(path, 400).c_str());
-    return path;
-}
 
 std::string type_name(Type type) { return std::string(type_info(type).name); }
 
@@ -76,7 +36,7 @@ void FileOptions::declare(Options& options, const char* positional) {
 }
 
 Result<gguf::File> FileOptions::open() const {
-    TSR_TRY(const std::string chosen, resolve_path(path));
+    TSR_TRY(const std::string chosen, model_path(path));
     return gguf::File::open(chosen, {.overrides = overrides});
 }
 

@@ -19,6 +19,7 @@
 #include "examples/tessera/dialogue_flags.h"
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
+#include "examples/tessera/sampling_flags.h"
 #include "src/engine/engine.h"
 #include "src/sample/model_defaults.h"
 
@@ -286,22 +287,6 @@ Result<void> Run::run() {
     return report();
 }
 
-void declare_sampling(Options& options, const std::shared_ptr<RunArgs>& args) {
-    options.group("Sampling");
-    for (const sample::ParamInfo& param : sample::all_params()) {
-        const std::string form = !param.is_number()                     ? std::string(param.form)
-                                 : param.kind == sample::ParamKind::Int ? "N"
-                                                                        : "X";
-        std::string help(param.help);
-        if (param.is_number() || !param.default_text.empty())
-            help += " (default: " + sample::default_of(param) + ")";
-        options.parsed(
-            sample::flag_of(param).c_str(), form,
-            [args, name = param.name](const std::string& text) { return args->sampling.set(name, text); },
-            help);
-    }
-}
-
 Result<void> check(RunArgs& args) {
     std::string& model = args.model.file.path;
     for (std::string* dash : {&model, &args.dash}) {
@@ -361,7 +346,9 @@ Action declare(Options& options) {
     args->session.declare_ctx(options);
     args->session.declare_batch(options);
     args->session.declare_kv(options);
-    declare_sampling(options, args);
+    declare_sampling(options, [args](std::string_view name, const std::string& text) {
+        return args->sampling.set(name, text);
+    });
     options.check([args] { return check(*args); });
     return [args] { return Run(*args).run(); };
 }

@@ -1,0 +1,15 @@
+#pragma once
+// The sampling parameters as options: one for each row of their table.
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "examples/tessera/options.h"
+
+namespace tessera {
+
+/// Declares them in a group of their own. `set` is told the parameter's name, not the option's, and the text.
+void declare_sampling(Options& options,
+                      const std::function<Result<void>(std::string_view name, const std::string& text)>& set);
+
+}  // namespace tessera
