@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -15,6 +16,9 @@
 
 #include "common/log.h"
 #include "common/strings.h"
+#include "common/utf8.h"
+#include "examples/tessera/terminal.h"
+#include "ggml-like/gguf/output_file.h"
 
 namespace tessera::console {
 
@@ -34,7 +38,7 @@ std::string system_message(int error) { return std::generic_category().message(e
 
 /// One write, so that lines of several processes do not mix; and on a terminal over the progress bar.
 void print_error_line(const std::string& line) {
-    const std::string whole = (is_terminal(STDERR_FILENO) ? "\r\033[K" : "") + line + "\n";
+    const std::string whole = (is_screen(STDERR_FILENO) ? "\r\033[K" : "") + line + "\n";
     std::fputs(whole.c_str(), stderr);
     std::fflush(stderr);
 }
@@ -66,10 +70,17 @@ Verbosity verbosity() { return current_verbosity; }
 
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }
 
+bool is_screen(int fd) {
+    const char* kind = std::getenv("TERM");
+    return is_terminal(fd) && kind && *kind && std::string_view(kind) != "dumb";
+}
+
 ByteProgress byte_bar(const char* label) {
     auto bar = std::make_shared<std::optional<ProgressBar>>();
     return [label, bar = std::move(bar)](uint64_t done, uint64_t total) {
-        if (!*bar) bar->emplace(label, total, ProgressBar::Unit::Bytes, verbosity() != Verbosity::Quiet);
+        if (!*bar)
+            bar->emplace(label, total, ProgressBar::Unit::Bytes,
+                         verbosity() != Verbosity::Quiet && is_screen(STDERR_FILENO));
         (*bar)->update(done);
     };
 }
@@ -121,6 +132,31 @@ Result<std::string> read_all(const std::string& path) {
     if (!is_stdin) ::close(fd);
     if (error) return fail(ErrorCode::Io, "cannot read %s: %s", name.c_str(), system_message(error).c_str());
     return text;
+}
+
+Result<void> check_utf8(std::string_view text, const std::string& name) {
+    for (size_t at = 0; at < text.size();) {
+        const utf8::Decoded next = utf8::decode(text.substr(at));
+        if (!next.valid)
+            return fail(ErrorCode::Malformed,
+                        "%s: expected text in UTF-8, found the byte 0x%02X at offset %zu", name.c_str(),
+                        static_cast<unsigned>(static_cast<unsigned char>(text[at])), at);
+        at += next.n_bytes;
+    }
+    return {};
+}
+
+Result<std::string> read_text(const std::string& path) {
+    TSR_TRY(std::string text, read_all(path));
+    TSR_TRY_VOID(check_utf8(text, "'" + printable(path, 400) + "'"));
+    return text;
+}
+
+Result<void> write_file(const std::string& path, std::string_view text) {
+    gguf::OutputFile file;
+    TSR_TRY_VOID(file.create(path));
+    TSR_TRY_VOID(file.append(std::as_bytes(std::span(text))));
+    return file.commit();
 }
 
 InterruptGuard::InterruptGuard() {

@@ -40,6 +40,16 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::stri
 /// All bytes of a file, or of standard input for "-".
 Result<std::string> read_all(const std::string& path);
 
+/// A text file's bytes; errors as of read_all(), or Malformed with the place of the first byte that is no
+/// UTF-8.
+Result<std::string> read_text(const std::string& path);
+
+/// The error of read_text() for a text from elsewhere, which `name` says.
+Result<void> check_utf8(std::string_view text, const std::string& name);
+
+/// Writes a file that appears under its name when it is complete, in place of an earlier one.
+Result<void> write_file(const std::string& path, std::string_view text);
+
 /// While it lives, the first Ctrl-C sets the flag and a second one ends the process. One at a time.
 class InterruptGuard {
   public:

@@ -1,5 +1,5 @@
 #pragma once
-// A file that appears under its name only when it is complete. Internal to gguf/.
+// A file that appears under its name only when it is complete.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -4,8 +4,8 @@ import struct
 
 from program_case import LLAMA, ProgramCase, main, text_value
 
-COMMANDS = ("run", "plan", "tokenize", "detokenize", "inspect", "diff", "hash", "split", "merge", "pack", "unpack", "imatrix",
-            "logits", "bench", "info")
+COMMANDS = ("run", "chat", "plan", "tokenize", "detokenize", "inspect", "diff", "hash", "split", "merge", "pack", "unpack",
+            "imatrix", "logits", "bench", "info")
 
 
 class Help(ProgramCase):
