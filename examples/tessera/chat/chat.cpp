@@ -116,9 +116,9 @@ Action declare(Options& options) {
 const Command kChat = {.name = "chat",
                        .summary = "talk with a model",
                        .help =
-        "Messages and answers in turn, on a terminal or through pipes, a message a line.\n"
-        "What begins with / is a command; /help lists them.",
-    .examples =
+                           "Messages and answers in turn, on a terminal or through pipes, a message a line.\n"
+                           "What begins with / is a command; /help lists them.",
+                       .examples =
                            "  tessera chat model.gguf --system \"Be brief.\"\n"
                            "  tessera chat model.gguf --load talk.json      go on with a saved conversation\n"
                            "  echo \"Who was Ada Lovelace?\" | tessera chat model.gguf --seed 1\n",
