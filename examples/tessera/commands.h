@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-extern const Command kRun, kChat, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack, kUnpack,
-    kPerplexity, kQuantize, kConvert, kTemplate, kPlan, kImatrix, kDiff, kSplit, kMerge, kHash;
+extern const Command kRun, kChat, kServe, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack,
+    kUnpack, kPerplexity, kQuantize, kConvert, kTemplate, kPlan, kImatrix, kDiff, kSplit, kMerge, kHash;
 
 }  // namespace tessera

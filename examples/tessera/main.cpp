@@ -4,9 +4,9 @@
 
 int main(int argc, char** argv) {
     using namespace tessera;
-    const Command* const commands[] = {&kRun,      &kChat,    &kPlan,       &kTokenize, &kDetokenize,
-                                       &kTemplate, &kInspect, &kDiff,       &kHash,     &kSplit,
-                                       &kMerge,    &kPack,    &kUnpack,     &kConvert,  &kQuantize,
-                                       &kImatrix,  &kLogits,  &kPerplexity, &kBench,    &kInfo};
+    const Command* const commands[] = {
+        &kRun,     &kChat,     &kServe,   &kPlan,   &kTokenize,   &kDetokenize, &kTemplate,
+        &kInspect, &kDiff,     &kHash,    &kSplit,  &kMerge,      &kPack,       &kUnpack,
+        &kConvert, &kQuantize, &kImatrix, &kLogits, &kPerplexity, &kBench,      &kInfo};
     return run_program(argc, argv, commands);
 }

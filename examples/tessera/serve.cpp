@@ -1,0 +1,175 @@
+// tessera serve: the options of the HTTP server in server/, its keys, and the signals that end it. Works
+// through the installed interface alone, as the server does.
+#include <signal.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/default_model.h"
+#include "examples/tessera/model_loading.h"
+#include "server/server.h"
+
+namespace tessera {
+
+namespace {
+
+std::atomic<server::Server*> running{nullptr};
+static_assert(std::atomic<server::Server*>::is_always_lock_free);  // a signal handler may touch no other
+
+void on_signal(int) {
+    if (server::Server* const server = running.load()) server->stop();
+}
+
+struct ServeArgs {
+    std::string model;
+    SessionFlags session;
+    int64_t n_threads = 0, port = 8080, n_parallel = 8, n_queue = 256, n_connections = 256;
+    int64_t body_mib = 32, grace_s = 30, read_s = 60;
+    bool precise = false;
+    std::string host = "127.0.0.1", alias, key_file, chat_template;
+    std::vector<std::string> origins;
+};
+
+/// The lines of a file, or the environment's; an empty file is a mistake, since it would let everybody in.
+Result<std::vector<std::string>> read_keys(const ServeArgs& args) {
+    std::string text;
+    if (const char* named = std::getenv("TESSERA_API_KEY"); named && *named) text = named;
+    const bool from_file = !args.key_file.empty();
+    if (from_file) {
+        TSR_TRY(text, console::read_all(args.key_file));
+    }
+    std::vector<std::string> keys;
+    for (size_t at = 0; at < text.size();) {
+        const size_t end = std::min(text.find_first_of("\r\n", at), text.size());
+        if (end > at) keys.push_back(text.substr(at, end - at));
+        at = end + 1;
+    }
+    if (from_file && keys.empty())
+        return fail(ErrorCode::InvalidArgument,
+                    "--api-key-file: expected a key on each line of '%s', found none", args.key_file.c_str());
+    return keys;
+}
+
+Result<server::Config> configure(const ServeArgs& args) {
+    server::Config out;
+    TSR_TRY(out.model_path, model_path(args.model));
+    TSR_TRY(out.keys, read_keys(args));
+    if (!args.chat_template.empty()) {
+        // The name of one of ours, else a file.
+        out.chat_template = args.chat_template;
+        bool is_name = false;
+        for (const std::string& name : tessera_api::names(TSR_LIST_CHAT_TEMPLATES))
+            is_name |= name == args.chat_template;
+        if (!is_name) {
+            TSR_TRY(out.chat_template, console::read_all(args.chat_template));
+        }
+    }
+    out.model_name = args.alias;
+    out.model.n_threads = out.engine.n_threads = static_cast<int32_t>(args.n_threads);
+    out.model.precise = args.precise;
+    out.engine.n_ctx = args.session.n_ctx;
+    out.engine.n_batch = args.session.n_batch;
+    out.engine.max_running = args.n_parallel;
+    out.engine.max_queue = args.n_queue;
+    out.host = args.host;
+    out.port = static_cast<int>(args.port);
+    out.cors_origins = args.origins;
+    out.limits.connections = static_cast<int>(args.n_connections);
+    out.limits.body_bytes = static_cast<size_t>(args.body_mib) << 20;
+    out.limits.body_s = static_cast<double>(args.read_s);
+    out.limits.head_s = std::min(out.limits.head_s, out.limits.body_s);
+    out.grace_s = static_cast<double>(args.grace_s);
+    out.log = [](const std::string& line) { console::note("%s", line.c_str()); };
+    return out;
+}
+
+Result<void> serve(const ServeArgs& args) {
+    TSR_TRY(server::Config config, configure(args));
+    const std::string kv = args.session.kv_name();
+    const std::string k_type = kv.substr(0, kv.find(',')), v_type = kv.substr(kv.find(',') + 1);
+    config.engine.k_type = k_type.c_str();
+    config.engine.v_type = v_type.c_str();
+    try {
+        server::Server server(std::move(config));
+        running = &server;
+        struct sigaction action = {};
+        action.sa_handler = on_signal;
+        ::sigaction(SIGTERM, &action, nullptr);
+        struct sigaction earlier = {};
+        ::sigaction(SIGINT, nullptr, &earlier);
+        if (earlier.sa_handler != SIG_IGN) ::sigaction(SIGINT, &action, nullptr);
+        const bool is_path = args.host.find('/') != std::string::npos;
+        TSR_TRY_VOID(console::print((is_path ? "unix:" : "http://") + server.address() + "\n"));
+        server.run();
+        running = nullptr;
+    } catch (const std::exception& error) {
+        return fail(ErrorCode::InvalidArgument, "%s", error.what());
+    }
+    return {};
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<ServeArgs>();
+    options.positional("MODEL", args->model, "A GGUF file; of a split model the first part.");
+    options.group("Network");
+    options.text("--host", "ADDRESS", args->host,
+                 "Where to listen; 0.0.0.0: on all interfaces; a path with a / is a unix socket. (default: "
+                 "127.0.0.1)");
+    options.integer("--port", args->port, 0, 65535,
+                    "0: any that is free; the address is the first line of output.");
+    options.text(
+        "--api-key-file", "FILE", args->key_file,
+        "A key on each line; requests need one. Without: the lines of the environment's TESSERA_API_KEY.");
+    options.repeated(
+        "--cors-origin", "ORIGIN",
+        [args](const std::string& text) -> Result<void> {
+            if (!text.starts_with("http://") && !text.starts_with("https://"))
+                return fail(ErrorCode::InvalidArgument,
+                            "expected an origin such as https://example.org, found '%s'", text.c_str());
+            args->origins.push_back(text);
+            return {};
+        },
+        "Pages of this origin may ask from a browser. May be given several times; default: none.");
+    options.group("Requests");
+    options.integer("--parallel", args->n_parallel, 1, 256, "Completions computed together.");
+    options.integer("--queue", args->n_queue, 0, 1 << 20, "Completions that may wait; more are told 429.");
+    options.integer("--connections", args->n_connections, 1, 400,
+                    "Clients connected at a time; more are told 503.");
+    options.integer("--max-body", args->body_mib, 1, 1024, "MiB of a request's body.");
+    options.integer("--read-timeout", args->read_s, 1, 3600, "Seconds for a request's body to come.");
+    options.integer(
+        "--grace", args->grace_s, 0, 86400,
+        "Seconds that requests have to end after SIGTERM or Ctrl-C; a second signal ends them at once.");
+    options.group("Model");
+    options.text("--alias", "NAME", args->alias, "The model's name for clients; default: the file's.");
+    options.text("--chat-template", "FILE|NAME", args->chat_template,
+                 "This template instead of the model's.");
+    options.flag("--precise", args->precise,
+                 "Compute in float straight from the file, without int8 activations.");
+    options.integer("-t,--threads", args->n_threads, 0, 1024,
+                    "Worker threads; 0: the physical cores that this process may use.");
+    args->session.declare_ctx(options);
+    args->session.declare_batch(options);
+    args->session.declare_kv(options);
+    return [args] { return serve(*args); };
+}
+
+}  // namespace
+
+const Command kServe = {
+    .name = "serve",
+    .summary = "answer requests over HTTP",
+    .help =
+        "Serves a model to clients of OpenAI's and of llama.cpp's interface. The log, a line of JSON for "
+        "each request\n"
+        "without its text, goes to standard error.",
+    .examples =
+        "  tessera serve model.gguf                                  http://127.0.0.1:8080\n"
+        "  tessera serve model.gguf --port 0 --parallel 16 -c 8192\n"
+        "  tessera serve model.gguf --host 0.0.0.0 --api-key-file keys.txt\n"
+        "  tessera serve model.gguf --host ./tessera.sock            a unix socket\n",
+    .declare = declare};
+
+}  // namespace tessera

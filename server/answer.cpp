@@ -1,0 +1,81 @@
+// The loop over a generation's events, for streams and for whole answers. A stream that is dropped takes its
+// generation along, which cancels it.
+#include "server/answer.h"
+
+#include "server/error.h"
+#include "server/prompts.h"
+
+namespace tessera::server {
+
+namespace {
+
+constexpr int kClientGone = 499;  // as nginx logs it; nobody reads it
+
+struct Reply {
+    Request& request;
+    std::unique_ptr<Generation> generation;
+    std::shared_ptr<Answer> answer;
+    size_t n;
+    Totals totals;
+    bool started = false;
+
+    /// What the next event brings; false at the end. Throws what the answer throws.
+    bool step(std::string& out) {
+        if (!started) {
+            started = true;
+            answer->start(out);
+            return true;
+        }
+        Event event;
+        switch (generation->next(event)) {
+            case Generation::Next::Event:
+                if (event.is_end) totals.add(event.outcome, event.choice / n);
+                event.is_end ? answer->end(event, totals, out) : answer->token(event, out);
+                request.n_prompt = totals.n_prompt;
+                request.n_generated = totals.n_generated;
+                return true;
+            case Generation::Next::Nothing:
+                out += ": still here\n\n";
+                return true;
+            case Generation::Next::Done:
+                answer->finish(totals, out);
+                return false;
+            case Generation::Next::Gone:
+                throw HttpError(kClientGone, "the client has gone");
+            case Generation::Next::Stopping:
+                throw HttpError(503, "the server is stopping");
+        }
+        return false;
+    }
+};
+
+}  // namespace
+
+Response respond(Request& request, std::unique_ptr<Generation> generation, std::shared_ptr<Answer> answer,
+                 size_t n, bool stream) {
+    auto state =
+        std::make_shared<Reply>(Reply{request, std::move(generation), std::move(answer), n, {}, false});
+    Response out;
+    if (!stream) {
+        std::string dropped;
+        while (state->step(dropped)) dropped.clear();
+        out.body = dump(state->answer->whole(state->totals));
+        return out;
+    }
+    out.content_type = "text/event-stream";
+    out.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
+    out.stream = [state](std::string& chunk) {
+        try {
+            return state->step(chunk);
+        } catch (const HttpError& error) {
+            chunk += sse_error(error.status, error.what());
+        } catch (const std::exception&) {
+            chunk += sse_error(500, "the answer failed; the server's log has request " + state->request.id);
+            state->request.failed = true;
+        }
+        return false;
+    };
+    return out;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,96 @@
+// Messages, tools and the template's variables from a request to the library, which checks and renders them;
+// and tool_choice, which decides what the answer is held to.
+#include "server/dialogue.h"
+
+#include "server/error.h"
+#include "server/routes.h"
+
+namespace tessera::server {
+
+namespace {
+
+constexpr Field kTemplateRows[] = {
+    {"messages", kList, 0, 10000, "The dialogue, in OpenAI's form.", true},
+    {"tools", kList, 0, 1000, "Functions that the model may call, with JSON schemas of their arguments."},
+    {"tool_choice", kText | kObject, 0, 0,
+     "auto (default with tools), none, required, or the one function to be called."},
+    {"parallel_tool_calls", kFlag, 0, 0, "Several calls in one answer; default true."},
+    {"chat_template_kwargs", kObject, 0, 0, "Further variables of the template, such as enable_thinking."},
+    {"enable_thinking", kFlag, 0, 0, "The template's switch for reasoning."},
+    {"add_generation_prompt", kFlag, 0, 0, "Open the assistant's turn; default true."},
+    {"continue_final_message", kFlag, 0, 0,
+     "Go on with the last message; default: if it is the assistant's and text."}};
+
+bool continues(const Json& messages) {
+    if (messages.empty() || !messages.back().is_object()) return false;
+    const Json& last = messages.back();
+    const bool has_text = last.contains("content") && last["content"].is_string() && !last["content"].empty();
+    return last.value("role", Json()) == "assistant" && has_text && !last.contains("tool_calls");
+}
+
+}  // namespace
+
+const FieldTable kTemplateFields = kTemplateRows;
+
+Dialogue::Dialogue(const Service& service, const Fields& fields) : service_(service) {
+    read_choice(fields);
+    const std::string messages = dump(fields.value("messages"));
+    const std::string tools = choice_ == Choice::None ? "" : dump(fields.value("tools"));
+    const std::string kwargs =
+        fields.has("chat_template_kwargs") ? dump(fields.value("chat_template_kwargs")) : "";
+    tsr_dialogue dialogue{};
+    dialogue.messages = messages.c_str();
+    if (!tools.empty()) dialogue.tools = tools.c_str();
+    if (!kwargs.empty()) dialogue.kwargs = kwargs.c_str();
+    if (fields.has("enable_thinking"))
+        dialogue.enable_thinking = fields.flag("enable_thinking") ? TSR_YES : TSR_NO;
+    const bool goes_on = fields.flag("continue_final_message", continues(fields.value("messages")));
+    dialogue.continue_last = goes_on ? TSR_YES : TSR_NO;
+    if (!goes_on)
+        dialogue.add_generation_prompt = fields.flag("add_generation_prompt", true) ? TSR_YES : TSR_NO;
+    try {
+        prompt_ = service.chat.render(dialogue);
+    } catch (const tessera_api::Error& error) {
+        rethrow(error);
+    }
+}
+
+void Dialogue::read_choice(const Fields& fields) {
+    const Json& tools = fields.value("tools");
+    const bool some = !tools.is_null() && !tools.empty();
+    const Json& choice = fields.value("tool_choice");
+    if (choice.is_object()) {
+        const bool named = choice.contains("function") && choice["function"].is_object() &&
+                           choice["function"].contains("name");
+        if (!named)
+            throw HttpError(400, "tool_choice.function.name: expected a string, found nothing",
+                            "tool_choice");
+        function_ = terminated(choice["function"]["name"], "tool_choice.function.name");
+        choice_ = Choice::Required;
+    } else if (choice.is_null() || choice == "auto") {
+        choice_ = some ? Choice::Auto : Choice::None;
+    } else if (choice == "required") {
+        choice_ = Choice::Required;
+    } else if (choice != "none") {
+        throw HttpError(400,
+                        "tool_choice: expected auto, none, required or a function, found '" +
+                            shown(choice.get_ref<const std::string&>()) + "'",
+                        "tool_choice");
+    }
+    if (choice_ == Choice::Required && !some)
+        throw HttpError(400, "tool_choice: a call is required, and tools has no function", "tool_choice");
+}
+
+std::optional<tessera_api::Grammar> Dialogue::calls(const Fields& fields) const {
+    const int enforced = service_.chat_info.enforced_calls;
+    if (choice_ == Choice::None || (choice_ == Choice::Auto && enforced < 2)) return std::nullopt;
+    const bool parallel = fields.flag("parallel_tool_calls", true);
+    try {
+        return prompt_->calls(choice_ == Choice::Required, parallel,
+                              function_.empty() ? nullptr : function_.c_str());
+    } catch (const tessera_api::Error& error) {
+        rethrow(error, choice_ == Choice::Required ? "tool_choice" : "tools");
+    }
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,29 @@
+#pragma once
+// A request's messages and tools as a prompt.
+#include <optional>
+#include <string>
+
+#include "server/prompts.h"
+
+namespace tessera::server {
+
+/// From kTemplateFields. Throws HttpError 400.
+class Dialogue {
+  public:
+    Dialogue(const Service& service, const Fields& fields);
+
+    const tessera_api::Prompt& prompt() const { return *prompt_; }
+    /// What the answer is held to by tools and tool_choice, if anything.
+    std::optional<tessera_api::Grammar> calls(const Fields& fields) const;
+
+  private:
+    enum class Choice { None, Auto, Required };
+    void read_choice(const Fields& fields);
+
+    const Service& service_;
+    Choice choice_ = Choice::None;
+    std::string function_;  ///< the one that tool_choice names
+    std::optional<tessera_api::Prompt> prompt_;
+};
+
+}  // namespace tessera::server

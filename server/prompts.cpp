@@ -1,0 +1,232 @@
+// The fields that all routes share which write text, and how their values become a request to the engine.
+#include "server/prompts.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <random>
+
+#include "server/error.h"
+#include "server/routes.h"
+
+namespace tessera::server {
+
+namespace {
+
+constexpr int kMaxChoices = 16, kMaxPrompts = 128;
+
+constexpr Field kGenerationRows[] = {
+    {"model", kText, 0, 4096, "Ignored: the server has one model."},
+    {"stream", kFlag, 0, 0, "Events as the text is written, instead of one answer; default false."},
+    {"stream_options", kObject, 0, 0,
+     "`include_usage`: an event with the usage in front of the last; default false."},
+    {"n", kWhole, 1, kMaxChoices, "Completions of each prompt; default 1."},
+    {"stop", kText | kList, 0, 0, "A text, or up to 16, in front of which a completion ends."},
+    {"ignore_eos", kFlag, 0, 0, "Go on where the model would end; default false."},
+    {"grammar", kText, 0, 0, "A grammar in GBNF that what is written is held to."},
+    {"regex", kText, 0, 0, "A regular expression that all of what is written matches."},
+    {"json_schema", kObject | kFlag, 0, 0, "A JSON schema that what is written satisfies."},
+    {"response_format", kObject, 0, 0,
+     "`type`: text, json_object, or json_schema with the schema in `json_schema.schema`."},
+    {"t_max_predict_ms", kWhole, 0, 1e9, "Milliseconds after which a completion ends; 0 (default): none."},
+    {"user", kText, 0, 256, "Who asks: requests of several take turns."}};
+
+/// Texts and ids in one prompt, in order.
+std::vector<int32_t> mixed(const Service& service, const Json& list, const std::string& path) {
+    std::vector<int32_t> out;
+    for (size_t i = 0; i < list.size(); i++) {
+        if (!list[i].is_string()) {
+            out.push_back(token_id(list[i], path + "[" + std::to_string(i) + "]", service.info.n_vocab));
+            continue;
+        }
+        const auto ids =
+            service.model.tokenize(list[i].get_ref<const std::string&>(),
+                                   TSR_PARSE_SPECIAL | (out.empty() ? unsigned{TSR_ADD_SPECIAL} : 0U));
+        out.insert(out.end(), ids.begin(), ids.end());
+    }
+    return out;
+}
+
+}  // namespace
+
+const FieldTable kGenerationFields = kGenerationRows;
+
+void check_length(const Service& service, size_t n_tokens, const std::string& path) {
+    if (n_tokens == 0) throw HttpError(400, path + ": expected at least one token, found none", path);
+    if (static_cast<int64_t>(n_tokens) < service.n_ctx) return;
+    throw HttpError(400,
+                    path + ": the prompt has " + std::to_string(n_tokens) +
+                        " tokens, and the context is of " + std::to_string(service.n_ctx) +
+                        ", of which the answer needs at least one",
+                    path, "context_length_exceeded");
+}
+
+std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Json& value,
+                                               const std::string& path) {
+    std::vector<std::vector<int32_t>> out;
+    const auto add = [&](std::vector<int32_t> ids, const std::string& name) {
+        check_length(service, ids.size(), name);
+        out.push_back(std::move(ids));
+    };
+    const auto of_text = [&](const Json& text) {
+        return service.model.tokenize(text.get_ref<const std::string&>(),
+                                      TSR_ADD_SPECIAL | TSR_PARSE_SPECIAL);
+    };
+    if (value.is_string()) {
+        add(of_text(value), path);
+    } else if (!value.empty() && value[0].is_number()) {
+        add(mixed(service, value, path), path);
+    } else {
+        if (value.empty() || value.size() > kMaxPrompts)
+            throw HttpError(400,
+                            path + ": expected 1 to " + std::to_string(kMaxPrompts) + " prompts, found " +
+                                std::to_string(value.size()),
+                            path);
+        const bool is_mixed =
+            value[0].is_string() &&
+            std::any_of(value.begin(), value.end(), [](const Json& v) { return v.is_number(); });
+        if (is_mixed) {
+            add(mixed(service, value, path), path);
+            return out;
+        }
+        for (size_t i = 0; i < value.size(); i++) {
+            const std::string name = path + "[" + std::to_string(i) + "]";
+            if (value[i].is_string())
+                add(of_text(value[i]), name);
+            else if (value[i].is_array())
+                add(mixed(service, value[i], name), name);
+            else
+                throw HttpError(400, name + ": expected a string or an array, found " + kind_name(value[i]),
+                                path);
+        }
+    }
+    return out;
+}
+
+tessera_api::Request read_generation(const Service& service, const Request& request, const Fields& fields) {
+    tessera_api::Request out;
+    out.sampling = read_sampling(service, fields.body());
+    out.n_completions = static_cast<int32_t>(fields.whole("n", 1));
+    out.stop = texts(fields.value("stop"), "stop", 16);
+    out.deadline_s = static_cast<double>(fields.whole("t_max_predict_ms", 0)) / 1000;
+    out.client = fields.text("user", request.header("X-Client-Id").substr(0, 256));
+    if (fields.flag("ignore_eos")) out.flags |= TSR_IGNORE_END;
+    return out;
+}
+
+int64_t read_max_tokens(const Fields& fields, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+        if (!fields.has(name)) continue;
+        const int64_t n = fields.whole(name, 0);
+        if (n == 0)
+            throw HttpError(400, std::string(name) + ": expected at least 1, or -1 for no limit, found 0",
+                            name);
+        return n < 0 ? 0 : n;
+    }
+    return 0;
+}
+
+bool wants_usage(const Fields& fields) {
+    const Json& options = fields.value("stream_options");
+    if (options.is_null() || !options.contains("include_usage")) return false;
+    check_field({"include_usage", kFlag, 0, 0, ""}, options["include_usage"], "stream_options.include_usage");
+    return options["include_usage"].get<bool>();
+}
+
+tessera_api::Grammar make_grammar(tsr_grammar_kind kind, const std::string& text, const std::string& path,
+                                  const tsr_prompt* prompt) {
+    tsr_grammar_options options{};
+    options.kind = kind;
+    options.text = text.data();
+    options.n_text = text.size();
+    options.prompt = prompt;
+    try {
+        return tessera_api::Grammar(options);
+    } catch (const tessera_api::Error& error) {
+        if (error.status() == TSR_OUT_OF_MEMORY || error.status() == TSR_INTERNAL) throw;
+        throw HttpError(400, path + ": " + error.what(), path);
+    }
+}
+
+std::optional<tessera_api::Grammar> read_response_format(const Fields& fields, const tsr_prompt* prompt) {
+    std::optional<tessera_api::Grammar> out;
+    const auto set = [&out](tessera_api::Grammar grammar, const char* field) {
+        if (out)
+            throw HttpError(400, std::string(field) + ": expected one constraint, found a second", field);
+        out = std::move(grammar);
+    };
+    if (fields.has("grammar")) {
+        // Clients send an empty one for none.
+        const auto& text = fields.value("grammar").get_ref<const std::string&>();
+        if (!text.empty()) set(make_grammar(TSR_GRAMMAR_GBNF, text, "grammar", prompt), "grammar");
+    }
+    if (fields.has("regex"))
+        set(make_grammar(TSR_GRAMMAR_REGEX, fields.value("regex").get<std::string>(), "regex", prompt),
+            "regex");
+    if (fields.has("json_schema"))
+        set(make_grammar(TSR_GRAMMAR_JSON_SCHEMA, dump(fields.value("json_schema")), "json_schema", prompt),
+            "json_schema");
+    if (!fields.has("response_format")) return out;
+    const Json& format = fields.value("response_format");
+    const std::string type =
+        format.contains("type") ? terminated(format["type"], "response_format.type") : "text";
+    if (type == "text") return out;
+    const bool is_schema = type == "json_schema";
+    if (type != "json_object" && !is_schema)
+        throw HttpError(
+            400,
+            "response_format.type: expected text, json_object or json_schema, found '" + shown(type) + "'",
+            "response_format.type");
+    // llama.cpp's clients put the schema beside the type, OpenAI's into an object with a name.
+    const Json* schema = format.contains("schema") ? &format["schema"] : nullptr;
+    std::string path = "response_format.schema";
+    if (is_schema && format.contains("json_schema") && format["json_schema"].is_object() &&
+        format["json_schema"].contains("schema")) {
+        schema = &format["json_schema"]["schema"];
+        path = "response_format.json_schema.schema";
+    }
+    if (is_schema && !schema)
+        throw HttpError(400, "response_format.json_schema.schema: expected an object, found nothing",
+                        "response_format.json_schema.schema");
+    if (schema && !schema->is_null())
+        set(make_grammar(TSR_GRAMMAR_JSON_SCHEMA, dump(*schema), path, prompt), "response_format");
+    else
+        set(make_grammar(TSR_GRAMMAR_JSON_OBJECT, "", "response_format", prompt), "response_format");
+    return out;
+}
+
+std::string token_text(const Service& service, int32_t id) {
+    return service.model.detokenize({id}, TSR_SHOW_SPECIAL);
+}
+
+Json token_bytes(const Service& service, int32_t id) {
+    const char* bytes = nullptr;
+    size_t n = 0;
+    tessera_api::detail::call(tsr_token_bytes, service.model.get(), id, &bytes, &n);
+    Json out = Json::array();
+    for (size_t i = 0; i < n; i++) out.push_back(static_cast<unsigned char>(bytes[i]));
+    return out;
+}
+
+double json_log_p(float log_p) { return log_p > -9999 ? static_cast<double>(log_p) : -9999.0; }
+
+int64_t unix_time() {
+    return std::chrono::duration_cast<std::chrono::seconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+std::string random_name(const std::string& prefix) {
+    thread_local std::mt19937_64 random{std::random_device{}()};
+    char text[40];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random()));
+    return prefix + text;
+}
+
+std::string sse(const Json& data) { return "data: " + dump(data) + "\n\n"; }
+
+std::string sse_error(int status, const std::string& message) {
+    return "data: " + error_body(status, message) + "\n\n";
+}
+
+}  // namespace tessera::server

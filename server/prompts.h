@@ -1,0 +1,51 @@
+#pragma once
+// What the routes that write have in common: prompts, the fields of a generation, and where in an answer
+// things stand.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/generation.h"
+
+namespace tessera::server {
+
+/// A text, token ids, or an array of such prompts (or of both mixed in one, as llama.cpp takes them); each
+/// between 1 and n_ctx - 1 tokens. Throws HttpError 400, with both counts where one is too long.
+std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Json& value,
+                                               const std::string& path);
+
+/// Throws HttpError 400 where it does not fit.
+void check_length(const Service& service, size_t n_tokens, const std::string& path);
+
+/// The engine's request from kGenerationFields and the sampling parameters; without tokens.
+tessera_api::Request read_generation(const Service& service, const Request& request, const Fields& fields);
+
+/// The first of these fields that is there, as the engine takes it: 0 for -1, and for none. Throws HttpError
+/// 400 for 0.
+int64_t read_max_tokens(const Fields& fields, std::initializer_list<const char*> names);
+/// stream_options.include_usage.
+bool wants_usage(const Fields& fields);
+
+/// A grammar, as errors that name the field.
+tessera_api::Grammar make_grammar(tsr_grammar_kind kind, const std::string& text, const std::string& path,
+                                  const tsr_prompt* prompt = nullptr);
+/// response_format, or nothing for text.
+std::optional<tessera_api::Grammar> read_response_format(const Fields& fields, const tsr_prompt* prompt);
+
+/// A token's text as it stands in logprobs.
+std::string token_text(const Service& service, int32_t id);
+Json token_bytes(const Service& service, int32_t id);
+
+/// JSON has no infinity: what cannot come is -9999, as OpenAI has it.
+double json_log_p(float log_p);
+
+/// Seconds since 1970, and an id of so many random digits behind the prefix.
+int64_t unix_time();
+std::string random_name(const std::string& prefix);
+
+/// "data: ...\n\n".
+std::string sse(const Json& data);
+/// An error in the middle of a stream.
+std::string sse_error(int status, const std::string& message);
+
+}  // namespace tessera::server

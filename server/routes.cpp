@@ -1,0 +1,112 @@
+// The table of routes: dispatch, /openapi.json and the documents' check are made from it. A new one is a row
+// here, its function's line in routes.h, and that function.
+#include "server/routes.h"
+
+#include "server/service.h"
+
+namespace tessera::server {
+
+std::span<const Route> routes() {
+    static const Route kRoutes[] = {
+        {"GET", "/health", get_health, "Whether the server answers.", {}, false, true},
+        {"GET", "/v1/health", get_health, "The same.", {}, false, true},
+        {"GET", "/v1/models", get_models, "The model, as a list of one."},
+        {"GET", "/models", get_models, "The same."},
+        {"GET", "/props", get_props, "Template, defaults and limits."},
+        {"GET", "/slots", get_slots, "How many requests are computed."},
+        {"GET", "/metrics", get_metrics, "Counters and histograms for Prometheus."},
+        {"GET", "/openapi.json", get_openapi, "This description."},
+        {"POST", "/tokenize", post_tokenize, "Text to token ids.", {kTokenizeFields}},
+        {"POST", "/detokenize", post_detokenize, "Token ids to text.", {kDetokenizeFields}},
+        {"POST",
+         "/apply-template",
+         post_apply_template,
+         "A dialogue to the prompt that it becomes.",
+         {kTemplateFields}},
+        {"POST",
+         "/v1/chat/completions",
+         post_chat_completions,
+         "The next message of a dialogue.",
+         {kTemplateFields, kGenerationFields, kChatFields},
+         true},
+        {"POST",
+         "/chat/completions",
+         post_chat_completions,
+         "The same.",
+         {kTemplateFields, kGenerationFields, kChatFields},
+         true},
+        {"POST",
+         "/v1/completions",
+         post_completions,
+         "Texts that go on from prompts.",
+         {kGenerationFields, kCompletionFields},
+         true},
+        {"POST",
+         "/completion",
+         post_native_completion,
+         "The same in llama.cpp's form.",
+         {kGenerationFields, kNativeFields},
+         true},
+        {"POST",
+         "/infill",
+         post_infill,
+         "What fills a gap.",
+         {kGenerationFields, kNativeFields, kInfillFields},
+         true},
+        {"POST", "/v1/embeddings", post_embeddings, "Texts to vectors.", {kEmbeddingFields}},
+    };
+    return kRoutes;
+}
+
+const Route* find_route(std::string_view method, std::string_view path, bool& method_fits) {
+    const std::string_view wanted = method == "HEAD" ? "GET" : method;
+    const Route* found = nullptr;
+    for (const Route& route : routes()) {
+        if (path != route.path) continue;
+        found = &route;
+        method_fits = wanted == route.method;
+        if (method_fits) break;
+    }
+    return found;
+}
+
+Json openapi(const Service& service) {
+    const Json error = {{"$ref", "#/components/responses/Error"}};
+    Json paths = Json::object();
+    for (const Route& route : routes()) {
+        Json operation = {{"summary", route.summary},
+                          {"responses", {{"200", {{"description", "The answer."}}}, {"default", error}}}};
+        if (route.is_public) operation["security"] = Json::array();
+        if (!route.fields.empty()) {
+            Json properties = Json::object(), required = Json::array();
+            for (const FieldTable& table : route.fields) add_properties(table, properties, required);
+            if (route.samples) properties.update(sampling_properties(service));
+            Json schema = {{"type", "object"}, {"properties", std::move(properties)}};
+            if (!required.empty()) schema["required"] = std::move(required);
+            operation["requestBody"] = {{"required", true},
+                                        {"content", {{"application/json", {{"schema", std::move(schema)}}}}}};
+        }
+        paths[route.path][std::string_view(route.method) == "GET" ? "get" : "post"] = std::move(operation);
+    }
+    const Json error_schema = {{"type", "object"},
+                               {"properties",
+                                {{"error",
+                                  {{"type", "object"},
+                                   {"properties",
+                                    {{"message", {{"type", "string"}}},
+                                     {"type", {{"type", "string"}}},
+                                     {"param", {{"type", {"string", "null"}}}},
+                                     {"code", {{"type", {"string", "null"}}}}}}}}}}};
+    return {{"openapi", "3.1.0"},
+            {"info", {{"title", "tessera"}, {"version", tsr_version()}}},
+            {"security", Json::array({{{"bearer", Json::array()}}})},
+            {"paths", std::move(paths)},
+            {"components",
+             {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}},
+              {"responses",
+               {{"Error",
+                 {{"description", "What was wrong, and where."},
+                  {"content", {{"application/json", {{"schema", error_schema}}}}}}}}}}}};
+}
+
+}  // namespace tessera::server

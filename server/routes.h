@@ -1,0 +1,52 @@
+#pragma once
+// The routes: a row of the table in routes.cpp and a function each.
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "server/fields.h"
+#include "server/http.h"
+
+namespace tessera::server {
+
+struct Service;
+
+struct Route {
+    const char* method;
+    const char* path;
+    Response (*handle)(Service&, Request&);
+    const char* summary;
+    std::vector<FieldTable> fields = {};  ///< of the body
+    bool samples = false;                 ///< the body may have sampling parameters too
+    bool is_public = false;               ///< no key is asked for
+};
+
+std::span<const Route> routes();
+/// The row of a path, or null; with `method_fits` false if the path has other methods only.
+const Route* find_route(std::string_view method, std::string_view path, bool& method_fits);
+
+/// A 200 with JSON.
+Response json_response(const Json& body);
+/// /openapi.json, from the rows.
+Json openapi(const Service& service);
+
+// Fields of the bodies, each table beside the functions that read them.
+extern const FieldTable kGenerationFields, kCompletionFields, kChatFields, kNativeFields, kInfillFields,
+    kTokenizeFields, kDetokenizeFields, kTemplateFields, kEmbeddingFields;
+
+Response get_health(Service&, Request&);
+Response get_models(Service&, Request&);
+Response get_props(Service&, Request&);
+Response get_slots(Service&, Request&);
+Response get_metrics(Service&, Request&);
+Response get_openapi(Service&, Request&);
+Response post_tokenize(Service&, Request&);
+Response post_detokenize(Service&, Request&);
+Response post_apply_template(Service&, Request&);
+Response post_embeddings(Service&, Request&);
+Response post_completions(Service&, Request&);
+Response post_chat_completions(Service&, Request&);
+Response post_native_completion(Service&, Request&);
+Response post_infill(Service&, Request&);
+
+}  // namespace tessera::server

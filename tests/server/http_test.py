@@ -1,0 +1,231 @@
+"""HTTP itself: malformed and hostile requests, slow clients, keys, origins, unix sockets, the end of the server."""
+import http.client
+import json
+import random
+import signal
+import socket
+import tempfile
+import threading
+import time
+
+from server_case import MODEL, Running, ServerCase, main, read_all
+
+LONG = {"prompt": "Once upon a time", "max_tokens": 90000, "ignore_eos": True, "stream": True}
+
+
+def raw(path, body, *headers):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(data)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
+
+
+class Framing(ServerCase):
+    options = ("--max-body", 1, "--read-timeout", 2, "--connections", 40)
+
+    def status(self, data):
+        answer = self.server.send(data)
+        return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else answer
+
+    def test_malformed_heads(self):
+        body = b"{}"
+        cases = {
+            b"garbage\r\n\r\n": 400, b"GET /health\r\n\r\n": 400, b"GET /health HTTP/3.0\r\n\r\n": 505,
+            b"BREW /health HTTP/1.1\r\n\r\n": 501, b"GET health HTTP/1.1\r\n\r\n": 400,
+            b"GET /health HTTP/1.1\r\nno colon\r\n\r\n": 400, b"GET /health HTTP/1.1\r\nA: \x01\r\n\r\n": 400,
+            b"GET /health HTTP/1.1\r\nA : b\r\n\r\n": 400, b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n": 414,
+            b"GET /health HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n": 431, b"GET /health HTTP/1.1\r\nA: " + b"b" * 40000: 431,
+            b"POST /tokenize HTTP/1.1\r\n\r\n" + body: 411,
+            b"POST /tokenize HTTP/1.1\r\nContent-Length: -1\r\n\r\n" + body: 400,
+            b"POST /tokenize HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n" + body: 400,
+            b"POST /tokenize HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + body: 400,
+            b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n" + body: 501,
+            b"POST /tokenize HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n" + body: 415,
+            b"POST /tokenize HTTP/1.1\r\nContent-Length: 9000000\r\n\r\n": 413,
+        }
+        for data, status in cases.items():
+            with self.subTest(data[:60]):
+                self.assertEqual(self.status(data), status)
+
+    def test_routes_and_methods(self):
+        self.assertEqual(self.server.ask("GET", "/nothing").status, 404)
+        answer = self.server.ask("GET", "/tokenize")
+        self.assertEqual((answer.status, answer.headers["Allow"]), (405, "POST"))
+        self.assertEqual(self.server.ask("DELETE", "/health").status, 405)
+        self.assertEqual(self.server.ask("HEAD", "/health").body, b"")
+
+    def test_request_ids(self):
+        self.assertEqual(self.server.ask("GET", "/health", headers={"X-Request-Id": "mine-1"}).headers["X-Request-Id"], "mine-1")
+        other = self.server.ask("GET", "/health", headers={"X-Request-Id": "not mine %0d%0aA: b"})
+        self.assertTrue(other.headers["X-Request-Id"].startswith("req-"))
+
+    def test_chunked_and_pipelined(self):
+        data = b'{"content": "Hi"}'
+        chunked = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"".join(
+            b"1\r\n" + data[i:i + 1] + b"\r\n" for i in range(len(data))) + b"0\r\n\r\n"
+        answer = self.server.send(chunked + b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        self.assertEqual(answer.count(b"HTTP/1.1 200"), 2, answer)
+        self.assertEqual(self.status(b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"80000\r\n" +
+                                     b" " * 0x80000 + b"\r\nfffff\r\n" + b" " * 0xfffff), 413)
+
+    def test_form_type_of_curl(self):
+        answer = self.server.ask("POST", "/tokenize", {"content": "x" * 20000},
+                                 {"Content-Type": "application/x-www-form-urlencoded"})
+        self.assertEqual(answer.status, 200, answer.body)
+
+    def test_slow_clients(self):
+        with self.server.connect(30) as head, self.server.connect(30) as body:
+            body.sendall(b"POST /tokenize HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{")
+            head.sendall(b"GET /hea")
+            start = time.monotonic()
+            self.assertEqual(self.server.ask("GET", "/health").status, 200)
+            self.assertLess(time.monotonic() - start, 1.8)
+            self.assertTrue(read_all(head).startswith(b"HTTP/1.1 408"))
+            self.assertTrue(read_all(body).startswith(b"HTTP/1.1 408"))
+            self.assertLess(time.monotonic() - start, 20)
+
+    def test_too_many_connections(self):
+        with Running(self.program, "--connections", 8, "--read-timeout", 60) as server:
+            # They are accepted in order: the ninth finds eight.
+            held = [server.connect() for _ in range(8)]
+            self.assertIn(b"503", server.send(b"GET /health HTTP/1.1\r\n\r\n")[:20])
+            for connection in held:
+                connection.close()
+            start = time.monotonic()
+            while b"200" not in server.send(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")[:20]:
+                self.assertLess(time.monotonic() - start, 20)
+                time.sleep(0.05)
+
+    def test_mutated_requests(self):
+        random.seed(7)
+        seeds = [raw("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}),
+                 raw("/v1/completions", {"prompt": ["a", [1, 2]], "max_tokens": 1, "logprobs": 2, "stop": ["x"]}),
+                 raw("/completion", {"prompt": [1, "b"], "n_predict": 1, "logit_bias": [[5, -1.5]]}),
+                 raw("/tokenize", {"content": "Hi \u00e9", "with_pieces": True}),
+                 raw("/v1/embeddings", {"input": ["a", "b"], "encoding_format": "base64"})]
+        for seed in seeds:
+            for _ in range(30):
+                data = bytearray(seed)
+                for _ in range(random.randint(1, 6)):
+                    at = random.randrange(len(data))
+                    kind = random.randrange(3)
+                    if kind == 0:
+                        data[at] = random.randrange(256)
+                    elif kind == 1:
+                        del data[at:at + random.randint(1, 9)]
+                    else:
+                        data[at:at] = random.choice([b"\r\n", b'"', b"[" * 80, b"\x00", b"{}", b"99999999999", b"\xff"])
+                with self.server.connect() as connection:
+                    connection.sendall(bytes(data))
+                    connection.shutdown(socket.SHUT_WR)
+                    read_all(connection)
+        self.assertEqual(self.server.ask("GET", "/health").status, 200)
+
+
+class Streams(ServerCase):
+    options = ("--parallel", 1, "--queue", 1, "-c", 100000)
+
+    def running(self):
+        text = self.server.ask("GET", "/metrics").body.decode()
+        return [int(line.split()[1]) for line in text.splitlines() if line.startswith("tessera_requests_running ")][0]
+
+    def test_full_queue_and_disconnects(self):
+        held = []
+        for _ in range(2):
+            connection = self.server.connect()
+            connection.sendall(raw("/v1/completions", LONG))
+            held.append(connection)
+            connection.recv(10)
+            time.sleep(0.2)
+        answer = self.server.post("/v1/completions", prompt="x")
+        self.assertEqual((answer.status, answer.headers["Retry-After"]), (429, "1"), answer.body)
+        for connection in held:
+            connection.close()
+        start = time.monotonic()
+        while self.running() > 0:
+            self.assertLess(time.monotonic() - start, 20)
+            time.sleep(0.02)
+        self.assertEqual(self.server.post("/v1/completions", prompt="x", max_tokens=2).status, 200)
+
+
+class Access(ServerCase):
+    def test_keys(self):
+        with tempfile.NamedTemporaryFile("w") as keys:
+            keys.write("first\nsecond %41\n")
+            keys.flush()
+            with Running(self.program, "--api-key-file", keys.name, env={"TESSERA_API_KEY": "other"}) as server:
+                for given, status in ((None, 401), ("first", 200), ("second %41", 200), ("second A", 401), ("firs", 401),
+                                      ("other", 401)):
+                    with self.subTest(given):
+                        headers = {"Authorization": f"Bearer {given}"} if given else {}
+                        self.assertEqual(server.ask("GET", "/v1/models", headers=headers).status, status)
+                self.assertEqual(server.ask("GET", "/v1/models", headers={"X-Api-Key": "first"}).status, 200)
+                self.assertEqual(server.ask("GET", "/health").status, 200)
+                log = server.stop()[1]
+                self.assertNotIn("second", log)
+
+    def test_origins(self):
+        body = {"content": "x"}
+        self.assertEqual(self.server.ask("POST", "/tokenize", body, {"Origin": "https://elsewhere.example"}).status, 403)
+        own = f"http://127.0.0.1:{self.server.port}"
+        self.assertEqual(self.server.ask("POST", "/tokenize", body, {"Origin": own}).status, 200)
+        with Running(self.program, "--cors-origin", "https://page.example") as server:
+            origin = {"Origin": "https://page.example"}
+            answer = server.ask("OPTIONS", "/tokenize", headers=origin)
+            self.assertEqual((answer.status, answer.headers["Access-Control-Allow-Origin"]), (204, origin["Origin"]))
+            self.assertEqual(server.ask("POST", "/tokenize", body, origin).headers["Access-Control-Allow-Origin"],
+                             origin["Origin"])
+
+    def test_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/socket"
+            with Running(self.program, "--host", path) as server:
+                connection = socket.socket(socket.AF_UNIX)
+                connection.connect(path)
+                connection.sendall(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")
+                self.assertIn(b"200", read_all(connection)[:20])
+                connection.close()
+                self.assertEqual(server.stop()[0], 0)
+
+    def test_graceful_end(self):
+        with Running(self.program, "--grace", 20) as server:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            connection.request("POST", "/v1/completions", json.dumps(LONG | {"max_tokens": 200}).encode())
+            response = connection.getresponse()
+            first = response.read(10)
+            ended = []
+            waiter = threading.Thread(target=lambda: ended.append(server.stop()))
+            waiter.start()
+            rest = response.read()
+            waiter.join()
+            self.assertTrue((first + rest).rstrip().endswith(b"data: [DONE]"), rest[-300:])
+            self.assertEqual(ended[0][0], 0)
+
+    def test_second_signal_ends_at_once(self):
+        with Running(self.program, "--grace", 600, "-c", 1 << 17) as server:
+            connection = server.connect()
+            connection.sendall(raw("/v1/completions", LONG))
+            connection.recv(10)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            status, log = server.stop(20)
+            self.assertEqual(status, 0, log)
+            self.assertIn(b"the server is stopping", read_all(connection))
+            connection.close()
+
+    def test_log_has_no_prompt(self):
+        with Running(self.program) as server:
+            server.post("/v1/completions", prompt="Rumpelstiltskin", max_tokens=2)
+            log = server.stop()[1]
+            self.assertNotIn("Rumpel", log)
+            line = [json.loads(text) for text in log.splitlines() if text.startswith("{")][0]
+            self.assertEqual((line["path"], line["status"], line["completion_tokens"]), ("/v1/completions", 200, 2))
+
+    def test_port_in_use(self):
+        with self.assertRaises(RuntimeError) as caught:
+            Running(self.program, "--port", self.server.port)
+        self.assertIn("cannot listen on 127.0.0.1", str(caught.exception))
+        self.assertTrue(MODEL.exists())
+
+
+if __name__ == "__main__":
+    main()

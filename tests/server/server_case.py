@@ -1,0 +1,123 @@
+"""Base of the server's tests: starts `tessera serve` on a free port over the model that comes along."""
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "models/tessera-tiny.gguf"
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers = response.status, response.headers
+        self.body = response.read()
+
+    def json(self):
+        return json.loads(self.body)
+
+    def events(self):
+        """The data of a stream's events; the mark at its end as it stands."""
+        lines = [line[6:] for line in self.body.decode().split("\n") if line.startswith("data: ")]
+        return [line if line == "[DONE]" else json.loads(line) for line in lines]
+
+
+class Running:
+    """A server, for as long as the `with` lasts."""
+
+    def __init__(self, program, *options, env=None):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
+        self.process = subprocess.Popen([program, "serve", MODEL, "--port", "0", *map(str, options)],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        env=clean | (env or {}))
+        line = self.process.stdout.readline().decode().strip()
+        if not line:
+            raise RuntimeError(self.process.communicate()[1].decode())
+        self.port = int(line.rsplit(":", 1)[1]) if line.startswith("http://") else 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def stop(self, timeout=60):
+        """(exit status, log) after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        log = self.process.communicate(timeout=timeout)[1].decode()
+        return self.process.returncode, log
+
+    def ask(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request(method, path, data, headers or {})
+        answer = Answer(connection.getresponse())
+        connection.close()
+        return answer
+
+    def post(self, path, **body):
+        return self.ask("POST", path, body)
+
+    def send(self, data):
+        """What comes back over a plain socket until the server closes it or is silent."""
+        with self.connect() as connection:
+            connection.sendall(data)
+            return read_all(connection)
+
+    def connect(self, timeout=10):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+
+
+def read_all(connection):
+    out = b""
+    try:
+        while chunk := connection.recv(65536):
+            out += chunk
+    except (TimeoutError, ConnectionResetError):
+        pass
+    return out
+
+
+class ServerCase(unittest.TestCase):
+    program = ""
+    options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Running(cls.program, *cls.options)
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            status, log = cls.server.stop()
+        assert status == 0, (status, log)
+        failures = [line for line in log.splitlines() if '"level":"error"' in line]
+        assert not failures, failures
+
+    def fine(self, path, **body):
+        answer = self.server.post(path, **body)
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer
+
+    def refused(self, status, path, param=None, says=(), **body):
+        answer = self.server.post(path, **body)
+        self.assertEqual(answer.status, status, answer.body)
+        error = answer.json()["error"]
+        self.assertEqual(error["param"], param, error)
+        for text in [says] if isinstance(says, str) else says:
+            self.assertIn(text, error["message"])
+        return answer
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: NAME_test.py PROGRAM [options of unittest]")
+    ServerCase.program = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main(module="__main__")
