@@ -81,12 +81,6 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
     return loaded;
 }
 
-Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file) {
-    auto tokenizer = text::Tokenizer::load(file);
-    if (tokenizer || tokenizer.error().message.starts_with(file.path())) return tokenizer;
-    return fail_in(file.path(), std::move(tokenizer.error()));
-}
-
 void SessionFlags::declare_ctx(Options& options) {
     options.integer("-c,--ctx", n_ctx, 0, int64_t{1} << 24,
                     "Positions of the context; 0: what the model was trained for, at most 4096.");

@@ -10,6 +10,7 @@
 #include "examples/tessera/options.h"
 #include "ggml-like/gguf/file.h"
 #include "quants/dispatch.h"
+#include "src/engine/load.h"
 #include "src/engine/plan.h"
 #include "src/engine/session.h"
 #include "src/model/model.h"
@@ -57,8 +58,7 @@ Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels:
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
                                const engine::MemoryDemand& demand);
 
-/// The tokenizer of a file. Every error names the file.
-Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);
+using engine::load_tokenizer;
 
 /// Options of the commands that compute.
 struct SessionFlags {

@@ -134,7 +134,7 @@ Action declare(Options& options) {
         "Pages of this origin may ask from a browser. May be given several times; default: none.");
     options.group("Requests");
     options.integer("--parallel", args->n_parallel, 1, 256, "Completions computed together.");
-    options.integer("--queue", args->n_queue, 0, 1 << 20, "Completions that may wait; more are told 429.");
+    options.integer("--queue", args->n_queue, 1, 1 << 20, "Completions that may wait; more are told 429.");
     options.integer("--connections", args->n_connections, 1, 400,
                     "Clients connected at a time; more are told 503.");
     options.integer("--max-body", args->body_mib, 1, 1024, "MiB of a request's body.");

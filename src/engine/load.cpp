@@ -7,15 +7,19 @@
 
 namespace tessera::engine {
 
+Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file) {
+    auto tokenizer = text::Tokenizer::load(file);
+    if (tokenizer || tokenizer.error().message.starts_with(file.path())) return tokenizer;
+    return fail_in(file.path(), std::move(tokenizer.error()));
+}
+
 Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options) {
     Loaded out;
     TSR_TRY(const kernels::IsaInfo* isa,
             options.isa.empty() ? kernels::choose_isa_from_environment() : kernels::choose_isa(options.isa));
     out.isa_name = isa->name;
     TSR_TRY(gguf::File file, gguf::File::open(path));
-    auto tokenizer = text::Tokenizer::load(file);
-    if (!tokenizer) return fail_in(path, std::move(tokenizer.error()));
-    out.tokenizer = std::move(*tokenizer);
+    TSR_TRY(out.tokenizer, load_tokenizer(file));
     TSR_TRY(out.model, Model::load(std::move(file), pool, *isa->table,
                                    {.pack = !options.precise, .progress = options.progress}));
     for (const std::string& name : sample::apply_model_defaults(out.model->file(), out.sampling))

@@ -24,6 +24,9 @@ struct Loaded {
     sample::Params sampling;  ///< with the defaults that the file sets
 };
 
+/// The tokenizer of a file. Every error names the file.
+Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);
+
 /// Errors name the file, or the instruction set.
 Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options);
 

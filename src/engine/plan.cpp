@@ -71,8 +71,7 @@ Result<MemoryPlan> plan_file(const std::string& path, const LoadOptions& options
             options.isa.empty() ? kernels::choose_isa_from_environment() : kernels::choose_isa(options.isa));
     TSR_TRY(gguf::File file, gguf::File::open(path));
     // Resident while the model is: to be counted with the process.
-    const auto tokenizer = text::Tokenizer::load(file);
-    if (!tokenizer) return fail_in(path, tokenizer.error());
+    TSR_TRY(const auto tokenizer, load_tokenizer(file));
     TSR_TRY(const auto model, Model::bind(std::move(file), *isa->table, !options.precise));
     return plan_memory(*model, demand, n_threads);
 }

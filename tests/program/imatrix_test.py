@@ -3,6 +3,7 @@ import json
 import signal
 import struct
 
+import hf_folder
 from program_case import LLAMA, SHARED, ProgramCase, main
 
 TINY = SHARED / "models/tiny/tiny-f16.gguf"
@@ -10,49 +11,11 @@ HELD_OUT = SHARED / "models/tiny/heldout.txt"
 
 
 def read_gguf(path):
-    """(keys, tensors as lists of floats) of a file of scalars, strings and f32 tensors."""
-    data = path.read_bytes()
-    at = 24
-    n_tensors, n_keys = struct.unpack_from("<QQ", data, 8)
-    fixed = {4: "<I", 5: "<i", 6: "<f", 10: "<Q"}
-
-    def take(form):
-        nonlocal at
-        value, = struct.unpack_from(form, data, at)
-        at += struct.calcsize(form)
-        return value
-
-    def text():
-        nonlocal at
-        n = take("<Q")
-        at += n
-        return data[at - n:at].decode()
-
-    def value(kind):
-        if kind == 8:
-            return text()
-        if kind == 9:
-            inner = take("<I")
-            return [value(inner) for _ in range(take("<Q"))]
-        return take(fixed[kind])
-
-    keys = {}
-    for _ in range(n_keys):
-        name = text()
-        keys[name] = value(take("<I"))
-    rows = []
-    for _ in range(n_tensors):
-        name, n_dims = text(), take("<I")
-        rows.append((name, [take("<Q") for _ in range(n_dims)], take("<I"), take("<Q")))
-    base = (at + 31) // 32 * 32
-    tensors = {}
-    for name, shape, kind, offset in rows:
-        assert kind == 0, name
-        n = 1
-        for dim in shape:
-            n *= dim
-        tensors[name] = (shape, list(struct.unpack_from(f"<{n}f", data, base + offset)))
-    return keys, tensors
+    """(keys, tensors as lists of floats, their shapes in the file's order)."""
+    keys, tensors = hf_folder.read_gguf(path)
+    assert all(kind == "F32" for _, kind, _ in tensors.values()), path
+    return keys, {name: (shape[::-1], list(struct.unpack(f"<{len(data) // 4}f", data)))
+                  for name, (shape, _, data) in tensors.items()}
 
 
 class Imatrix(ProgramCase):
