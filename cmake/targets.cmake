@@ -41,7 +41,7 @@ endfunction()
 # tsr_script_test(NAME LABEL label COMMAND program arguments...): a CTest entry that is a script. It skips with exit
 # status 77, and is left out where only a selection of the compiled tests is wanted.
 function(tsr_script_test name)
-    cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
+    cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;LOCK" "COMMAND" ${ARGN})
     if(TSR_TEST_SELECT)
         return()
     endif()
@@ -51,6 +51,9 @@ function(tsr_script_test name)
     add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
         ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+    if(ARG_LOCK)
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${ARG_LOCK})
+    endif()
 endfunction()
 
 # tsr_fuzz(NAME SOURCE LINK...): a libFuzzer program (preset `fuzz`).
