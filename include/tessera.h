@@ -95,20 +95,6 @@ typedef struct tsr_model tsr_model;
 /* Work done and in all, in bytes. Not 0 ends the work with TSR_CANCELLED. Called on the caller's thread. */
 typedef int (*tsr_progress_fn)(void* user, uint64_t done, uint64_t total);
 
-typedef struct tsr_model_options {
-    size_t size;
-    int32_t n_threads; /* for loading; 0: the physical cores that the process may use */
-    int32_t precise;   /* not 0: float products from the stored weights, slower */
-    const char* isa;   /* instruction set by name; NULL: TESSERA_ISA, or the best that the processor has */
-    tsr_progress_fn progress; /* while weights are prepared */
-    void* user;
-} tsr_model_options;
-
-/* A GGUF file, or the first part of a split one. *model is NULL on failure. options may be NULL. */
-TSR_API tsr_status tsr_model_load(const char* path, const tsr_model_options* options, tsr_model** model,
-                                  tsr_error* error);
-TSR_API void tsr_model_free(tsr_model* model);
-
 typedef struct tsr_plan_options {
     size_t size;
     int64_t n_ctx;     /* positions of one sequence; 0: the model's, at most 4096 */
@@ -121,6 +107,24 @@ typedef struct tsr_plan_options {
     const char* k_type; /* of the cache; NULL: f16 */
     const char* v_type;
 } tsr_plan_options;
+
+typedef struct tsr_model_options {
+    size_t size;
+    int32_t n_threads; /* for loading; 0: the physical cores that the process may use */
+    int32_t precise;   /* not 0: float products from the stored weights, slower */
+    const char* isa;   /* instruction set by name; NULL: TESSERA_ISA, or the best that the processor has */
+    tsr_progress_fn progress; /* while weights are prepared */
+    void* user;
+    /* What the model is loaded for; TSR_OUT_OF_MEMORY with the plan as its message, before the weights take
+     * any, where the system has no room for it. Its isa, precise and n_threads do not count. NULL: do not
+     * ask. */
+    const tsr_plan_options* must_fit;
+} tsr_model_options;
+
+/* A GGUF file, or the first part of a split one. *model is NULL on failure. options may be NULL. */
+TSR_API tsr_status tsr_model_load(const char* path, const tsr_model_options* options, tsr_model** model,
+                                  tsr_error* error);
+TSR_API void tsr_model_free(tsr_model* model);
 
 /* Bytes of a model at full use: every position taken, the longest pass. */
 typedef struct tsr_plan {

@@ -27,7 +27,7 @@ struct ServeArgs {
     SessionFlags session;
     int64_t n_threads = 0, port = 8080, n_parallel = 8, n_queue = 256, n_connections = 256;
     int64_t body_mib = 32, grace_s = 30, read_s = 60;
-    bool precise = false;
+    bool precise = false, force = false;
     std::string host = "127.0.0.1", alias, key_file, chat_template;
     std::vector<std::string> origins;
 };
@@ -91,6 +91,14 @@ Result<void> serve(const ServeArgs& args) {
     const std::string k_type = kv.substr(0, kv.find(',')), v_type = kv.substr(kv.find(',') + 1);
     config.engine.k_type = k_type.c_str();
     config.engine.v_type = v_type.c_str();
+    // One context has to fit; of how many more there is room for, the engine sees.
+    tsr_plan_options plan{};
+    plan.size = sizeof plan;
+    plan.n_ctx = config.engine.n_ctx;
+    plan.n_batch = config.engine.n_batch;
+    plan.k_type = config.engine.k_type;
+    plan.v_type = config.engine.v_type;
+    if (!args.force) config.model.must_fit = &plan;
     try {
         server::Server server(std::move(config));
         running = &server;
@@ -148,6 +156,7 @@ Action declare(Options& options) {
                  "This template instead of the model's.");
     options.flag("--precise", args->precise,
                  "Compute in float straight from the file, without int8 activations.");
+    options.flag("--force", args->force, "Go on where `tessera plan` says that the memory is too small.");
     options.integer("-t,--threads", args->n_threads, 0, 1024,
                     "Worker threads; 0: the physical cores that this process may use.");
     args->session.declare_ctx(options);

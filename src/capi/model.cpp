@@ -43,17 +43,35 @@ Result<void> check_flags(uint32_t flags, uint32_t known) {
                 flags);
 }
 
+Result<engine::MemoryDemand> demand_of(const tsr_plan_options& given) {
+    engine::MemoryDemand demand{
+        .one = {}, .n_slots = given.n_slots == 0 ? 1 : given.n_slots, .of_engine = given.session == 0};
+    demand.one.n_ctx = given.n_ctx;
+    if (given.n_batch != 0) demand.one.n_batch = given.n_batch;
+    TSR_TRY_VOID(engine::check_range("n_batch", demand.one.n_batch, 1, 4096));
+    TSR_TRY(demand.one.k_type, cache_type(given.k_type, "k_type"));
+    TSR_TRY(demand.one.v_type, cache_type(given.v_type, "v_type"));
+    return demand;
+}
+
 Result<void> load(const char* path, const tsr_model_options& options, tsr_model& out) {
+    engine::MemoryDemand demand;
+    if (options.must_fit) {
+        TSR_TRY(const tsr_plan_options given, read_options(options.must_fit, "must_fit"));
+        TSR_TRY(demand, demand_of(given));
+    }
     TSR_TRY(const auto pool, create_pool(options.n_threads));
     std::atomic<bool> abort{false};
     pool->set_abort_flag(&abort);
     const auto progress = [&](uint64_t done, uint64_t total) {
         if (options.progress && options.progress(options.user, done, total) != 0) abort.store(true);
     };
-    TSR_TRY(static_cast<engine::Loaded&>(out), engine::load(path, *pool,
-                                                            {.isa = options.isa ? options.isa : "",
-                                                             .precise = options.precise != 0,
-                                                             .progress = progress}));
+    TSR_TRY(static_cast<engine::Loaded&>(out),
+            engine::load(path, *pool,
+                         {.isa = options.isa ? options.isa : "",
+                          .precise = options.precise != 0,
+                          .progress = progress,
+                          .must_fit = options.must_fit ? &demand : nullptr}));
     if (abort.load()) return fail(ErrorCode::Cancelled, "'%s': loading was cancelled", path);
     out.constraints = std::make_shared<engine::Constraints>(out.tokenizer);
     return {};
@@ -160,13 +178,7 @@ tsr_status tsr_plan_memory(const char* path, const tsr_plan_options* options, ts
         TSR_TRY_VOID(need(plan, "plan"));
         TSR_TRY(const tsr_plan_options given, read_options(options, "options"));
         TSR_TRY_VOID(engine::check_range("n_threads", given.n_threads, 0, ThreadPool::kMaxThreads));
-        engine::MemoryDemand demand{
-            .one = {}, .n_slots = given.n_slots == 0 ? 1 : given.n_slots, .of_engine = given.session == 0};
-        demand.one.n_ctx = given.n_ctx;
-        if (given.n_batch != 0) demand.one.n_batch = given.n_batch;
-        TSR_TRY_VOID(engine::check_range("n_batch", demand.one.n_batch, 1, 4096));
-        TSR_TRY(demand.one.k_type, cache_type(given.k_type, "k_type"));
-        TSR_TRY(demand.one.v_type, cache_type(given.v_type, "v_type"));
+        TSR_TRY(const engine::MemoryDemand demand, demand_of(given));
         TSR_TRY(const engine::MemoryPlan found,
                 engine::plan_file(
                     path, {.isa = given.isa ? given.isa : "", .precise = given.precise != 0, .progress = {}},

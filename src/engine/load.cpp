@@ -1,8 +1,10 @@
 // The parts of a model file in the order in which they may fail cheaply: keys, vocabulary, weights.
 #include "src/engine/load.h"
 
+#include "common/cpu.h"
 #include "common/log.h"
 #include "quants/dispatch.h"
+#include "src/engine/plan.h"
 #include "src/sample/model_defaults.h"
 
 namespace tessera::engine {
@@ -20,8 +22,12 @@ Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions
     out.isa_name = isa->name;
     TSR_TRY(gguf::File file, gguf::File::open(path));
     TSR_TRY(out.tokenizer, load_tokenizer(file));
-    TSR_TRY(out.model, Model::load(std::move(file), pool, *isa->table,
-                                   {.pack = !options.precise, .progress = options.progress}));
+    TSR_TRY(auto bound, Model::bind(std::move(file), *isa->table, !options.precise));
+    if (options.must_fit) {
+        TSR_TRY(const MemoryPlan plan, plan_memory(*bound, *options.must_fit, pool.n_threads()));
+        TSR_TRY_VOID(check_fits(plan, available_memory_bytes()));
+    }
+    TSR_TRY(out.model, Model::pack(std::move(bound), pool, options.progress));
     for (const std::string& name : sample::apply_model_defaults(out.model->file(), out.sampling))
         log::info("the model file sets the default of %s", name.c_str());
     return out;

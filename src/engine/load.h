@@ -11,10 +11,14 @@
 
 namespace tessera::engine {
 
+struct MemoryDemand;  // plan.h
+
 struct LoadOptions {
     std::string isa;        ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
     bool precise = false;   ///< float products straight from the file
     ByteProgress progress;  ///< bytes, while weights are packed
+    /// Refuse, before the weights take any, where the memory has no room for this; null: do not ask.
+    const MemoryDemand* must_fit = nullptr;
 };
 
 struct Loaded {

@@ -197,6 +197,23 @@ static void test_plan(const char* path) {
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "k_type", tsr_plan_memory(path, &options, &more, error));
     CHECK_FAILS(TSR_NOT_FOUND, "nowhere", tsr_plan_memory("nowhere.gguf", NULL, &more, error));
     CHECK_NULL("path:", tsr_plan_memory(NULL, NULL, &more, error));
+    /* The same refuses a load that would not fit, before the model takes any memory. */
+    tsr_model_options load = {sizeof load};
+    tsr_model* model = NULL;
+    load.must_fit = &options;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "k_type", tsr_model_load(path, &load, &model, error));
+    options.k_type = NULL;
+    CHECK_OK(tsr_model_load(path, &load, &model, error));
+    tsr_model_free(model);
+    if (plan.available != 0) {
+        options.n_ctx = 1 << 24;
+        options.n_slots = 250;
+        options.k_type = options.v_type = "f32";
+        CHECK_FAILS(TSR_OUT_OF_MEMORY, "KV cache", tsr_model_load(path, &load, &model, error));
+        CHECK(model == NULL);
+    }
+    options.size = 4;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "must_fit", tsr_model_load(path, &load, &model, error));
     CHECK_NULL("plan:", tsr_plan_memory(path, NULL, NULL, error));
 }
 

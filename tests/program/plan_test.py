@@ -76,8 +76,8 @@ class Plan(ProgramCase):
         self.compare("six at a time", plan, measured)
         # What does not fit is refused with the plan, before it is loaded.
         refusal = ("memory: expected room for", "KV cache", "weights", "in all")
-        for command in (("run", model, "-p", "x"), ("bench", model, "-p", 8)):
-            options = ("-c", 1 << 24) if command[0] == "run" else ("-d", 1 << 20, "--kv", "f32")
+        for command in (("run", model, "-p", "x"), ("chat", model), ("serve", model, "--port", 0), ("bench", model, "-p", 8)):
+            options = ("-d", 1 << 20, "--kv", "f32") if command[0] == "bench" else ("-c", 1 << 24)
             self.refused(1, *command, *options, says=refusal)
         self.assertFalse(self.plan(model, "-c", 1 << 24)["fits"])
 

@@ -81,6 +81,8 @@ Action declare(Options& options) {
     options.group("Model");
     options.flag("--precise", args->talker.precise,
                  "Compute in float straight from the file, without int8 activations.");
+    options.flag("--force", args->talker.force,
+                 "Go on where `tessera plan` says that the memory is too small.");
     options.integer("-t,--threads", args->talker.n_threads, 0, 256,
                     "Worker threads; 0: the physical cores that this process may use.");
     options.group("Chat");

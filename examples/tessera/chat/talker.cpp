@@ -194,6 +194,13 @@ Result<std::unique_ptr<Talker>> Talker::create(const TalkerOptions& options) {
             (*static_cast<ByteProgress*>(user))(done, total);
             return 0;
         };
+        tsr_plan_options plan{};
+        plan.size = sizeof plan;
+        plan.n_ctx = options.n_ctx;
+        plan.n_batch = options.n_batch;
+        plan.k_type = options.k_type.empty() ? nullptr : options.k_type.c_str();
+        plan.v_type = options.v_type.empty() ? nullptr : options.v_type.c_str();
+        if (!options.force) wanted.must_fit = &plan;
         tessera_api::Model model(path, wanted);
         bar = nullptr;  // which clears its line
         return std::unique_ptr<Talker>(new Talker(std::move(model), text, options));

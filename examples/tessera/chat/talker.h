@@ -18,6 +18,7 @@ struct TalkerOptions {
     std::string k_type, v_type;  ///< of the cache; empty: f16
     int64_t n_threads = 0, n_ctx = 0, n_batch = 512;
     bool precise = false;
+    bool force = false;  ///< load what the memory has no room for
 };
 
 /// How an answer went.
