@@ -118,6 +118,45 @@ struct Stream {
     TSR_INLINE Flt dmin(const Stream& s, int r) { return load_f16(s.unit + r * s.group_bytes + F::kMinAt); }
 };
 
+/// The packed units of two neighbouring groups as one vector of V's.
+template <class Unpacker, class Vectors>
+struct WideStream {
+    using U = Unpacker;
+    using F = typename U::Format;
+    using V = Vectors;
+    using Narrow = Stream<U, 2>;
+    using Int = typename V::Int;
+    using Flt = typename V::Flt;
+    Narrow groups;
+
+    TSR_INLINE void open_unit(WideStream& s) { Narrow::open_unit(s.groups); }
+    TSR_INLINE void open_block(WideStream& s, int b) { Narrow::open_block(s.groups, b); }
+    TSR_INLINE void close_block(WideStream& s) { Narrow::close_block(s.groups); }
+    TSR_INLINE void close_unit(WideStream& s) { Narrow::close_unit(s.groups); }
+
+    TSR_INLINE Int operand(const WideStream& s, int, int g, int plane) {
+        return V::join(Narrow::operand(s.groups, 0, g, plane), Narrow::operand(s.groups, 1, g, plane));
+    }
+    TSR_INLINE Int scale(const WideStream& s, int, int b, int i) {
+        return V::join(Narrow::scale(s.groups, 0, b, i), Narrow::scale(s.groups, 1, b, i));
+    }
+    TSR_INLINE Int zero(const WideStream& s, int, int b) {
+        return V::join(Narrow::zero(s.groups, 0, b), Narrow::zero(s.groups, 1, b));
+    }
+    TSR_INLINE Int min_halves(const WideStream& s, int, int b) {
+        return V::join(Narrow::min_halves(s.groups, 0, b), Narrow::min_halves(s.groups, 1, b));
+    }
+    TSR_INLINE Flt min(const WideStream& s, int, int b) {
+        return V::join(Narrow::min(s.groups, 0, b), Narrow::min(s.groups, 1, b));
+    }
+    TSR_INLINE Flt d(const WideStream& s, int) {
+        return V::join(Narrow::d(s.groups, 0), Narrow::d(s.groups, 1));
+    }
+    TSR_INLINE Flt dmin(const WideStream& s, int) {
+        return V::join(Narrow::dmin(s.groups, 0), Narrow::dmin(s.groups, 1));
+    }
+};
+
 /// Whether what the zero point takes off differs between rows and is known only once a block's sum is.
 template <class U>
 constexpr bool kZeroStored = U::kZeroScaled && !kZeroFirst;
@@ -472,42 +511,52 @@ TSR_INLINE void each_tile(int64_t n_tok, const Run& run) {
     }
 }
 
-/// R groups from `row` on times the T tokens from `token` on, straight from packed units.
-template <class F, int R, int T>
+/// R vectors of V's from `row` on times the T tokens from `token` on, straight from packed units.
+template <class F, class V, int R, int T>
 TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t token, float* y,
                             int64_t y_stride) {
+    using U = Unpack<F>;
+    static_assert(V::kGroups == 1 || R == 1);
     const int64_t n_units = a.n_k / F::kUnitK, group_bytes = n_units * F::kUnitBytes;
     const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-    tile<F, R, T>(open_stream<Unpack<F>, R>(group, group_bytes, 0), n_units, tile_act(a.x, token, 0), y,
-                  y_stride, false);
+    const auto stream = open_stream<U, R * V::kGroups>(group, group_bytes, 0);
+    const TileAct x = tile_act(a.x, token, 0);
+    if constexpr (V::kGroups == 1) {
+        tile<F, R, T>(stream, n_units, x, y, y_stride, false);
+    } else {
+        tile<F, R, T>(WideStream<U, V>{stream}, n_units, x, y, y_stride, false);
+    }
 }
 
-/// The groups from `row` on, R at a time while that many are complete, times all tokens: the weights come
-/// from memory once, however many tiles they take. Returns the first row that is left.
-template <class F, int R>
+/// The rows from `row` on, R vectors at a time while that many are complete, times all tokens: the weights
+/// come from memory once, however many tiles they take. Returns the first row that is left.
+template <class F, int R, class V = OwnVectors>
 int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
-    for (; row + kGroupRows * R <= a.n_rows; row += kGroupRows * R) {
+    constexpr int kRows = kGroupRows * V::kGroups * R;
+    for (; row + kRows <= a.n_rows; row += kRows) {
         each_tile<kTileSums / R>(a.n_tok, [&]<int T>(int64_t token) {
-            stream_tile<F, R, T>(a, row, token, a.y + token * a.y_stride + row, a.y_stride);
+            stream_tile<F, V, R, T>(a, row, token, a.y + token * a.y_stride + row, a.y_stride);
         });
     }
     return row;
 }
 
 /// The rows from `row` on times all tokens, the matrix's last and incomplete group included.
-template <class F>
+template <class F, class V = OwnVectors>
 void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     // Several streams keep the memory busy; with more tokens it has time, and unpacking once counts.
     if (4 * a.n_tok <= kTileSums) {
         row = stream_groups<F, 4>(a, row);
     } else if (2 * a.n_tok <= kTileSums) {
         row = stream_groups<F, 2>(a, row);
+    } else if constexpr (V::kGroups > 1) {
+        row = stream_groups<F, 1, V>(a, row);
     }
     row = stream_groups<F, 1>(a, row);
     if (row == a.n_rows) return;
     each_tile<kTileSums>(a.n_tok, [&]<int T>(int64_t token) {
         float last[T * kGroupRows];
-        stream_tile<F, 1, T>(a, row, token, last, kGroupRows);
+        stream_tile<F, OwnVectors, 1, T>(a, row, token, last, kGroupRows);
         for (int t = 0; t < T; t++) {
             float* y = a.y + (token + t) * a.y_stride;
             for (int64_t r = row; r < a.n_rows; r++) y[r] = last[t * kGroupRows + r - row];
@@ -536,11 +585,11 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     }
     if (a.n_tok % V::kTokens != 0) {
         const int64_t token = a.n_tok - 1;
-        stream_tile<F, P::kGroups, 1>(a, row, token, a.y + token * a.y_stride + row, a.y_stride);
+        stream_tile<F, OwnVectors, P::kGroups, 1>(a, row, token, a.y + token * a.y_stride + row, a.y_stride);
     }
 }
 
-/// V: the vectors of panels.
+/// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
 template <class F, class V = OwnVectors>
 void packed_matmul(const PackedMatmulArgs& a) {
     int64_t row = 0;
@@ -548,7 +597,7 @@ void packed_matmul(const PackedMatmulArgs& a) {
         constexpr int kRows = 2 * V::kGroups * kGroupRows;
         for (; row + kRows <= a.n_rows; row += kRows) panel_rows<F, V>(a, row);
     }
-    if (row < a.n_rows) stream_rows<F>(a, row);
+    if (row < a.n_rows) stream_rows<F, V>(a, row);
 }
 
 }  // namespace

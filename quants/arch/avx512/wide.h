@@ -12,6 +12,11 @@ using WideFlt = __m512;
 TSR_INLINE void pin(WideInt& v) { asm volatile("" : "+v"(v)); }
 TSR_INLINE WideInt load_wide(const void* p) { return _mm512_loadu_si512(p); }
 TSR_INLINE WideFlt load_wide_float(const float* p) { return _mm512_loadu_ps(p); }
+TSR_INLINE WideInt join_wide(Int a, Int b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
+TSR_INLINE WideFlt join_wide(Flt a, Flt b) {
+    return _mm512_castpd_ps(
+        _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(a)), _mm256_castps_pd(b), 1));
+}
 TSR_INLINE void store_float(float* p, WideFlt v) { _mm512_storeu_ps(p, v); }
 TSR_INLINE WideInt splat_wide(int32_t v) { return _mm512_set1_epi32(v); }
 TSR_INLINE WideFlt splat_wide_float(float v) { return _mm512_set1_ps(v); }

@@ -35,6 +35,8 @@ struct WideVectors {
 
     TSR_INLINE Int load(const void* p) { return load_wide(p); }
     TSR_INLINE Flt load_float(const float* p) { return load_wide_float(p); }
+    TSR_INLINE Int join(kernels::Int a, kernels::Int b) { return join_wide(a, b); }
+    TSR_INLINE Flt join(kernels::Flt a, kernels::Flt b) { return join_wide(a, b); }
     TSR_INLINE Int splat4(const void* p, int64_t) {
         int32_t v;
         __builtin_memcpy(&v, p, sizeof v);

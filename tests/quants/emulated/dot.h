@@ -34,6 +34,8 @@ struct WideFlt {
 TSR_INLINE void pin(WideInt& v) { asm volatile("" : "+x"(v.lo), "+x"(v.hi)); }
 TSR_INLINE WideInt load_wide(const void* p) { return {load(p), load(static_cast<const uint8_t*>(p) + 32)}; }
 TSR_INLINE WideFlt load_wide_float(const float* p) { return {load_float(p), load_float(p + 8)}; }
+TSR_INLINE WideInt join_wide(Int a, Int b) { return {a, b}; }
+TSR_INLINE WideFlt join_wide(Flt a, Flt b) { return {a, b}; }
 TSR_INLINE void store_float(float* p, WideFlt v) {
     store_float(p, v.lo);
     store_float(p + 8, v.hi);
