@@ -95,12 +95,20 @@ struct Stream {
     TSR_INLINE void open_block(Stream& s, int b) {
         s.block = s.unit + codes_at<F>(b);
         if constexpr (F::kSuper) fetch(s, s.block, 32 * F::kBits);
+        if constexpr (U::kOpensBlocks) {
+            TSR_UNROLL
+            for (int r = 0; r < R; r++) U::open_block(s.unit + r * s.group_bytes, b, s.head[r]);
+        }
     }
     TSR_INLINE void close_block(Stream&) {}
     TSR_INLINE void close_unit(Stream& s) { s.unit += F::kUnitBytes; }
 
-    TSR_INLINE Int operand(const Stream& s, int r, int g, int plane) {
-        return U::operand(s.block + r * s.group_bytes, g, plane);
+    TSR_INLINE Int operand(const Stream& s, int r, int g, [[maybe_unused]] int plane) {
+        if constexpr (U::kOpensBlocks) {
+            return U::operand(s.head[r], g);
+        } else {
+            return U::operand(s.block + r * s.group_bytes, g, plane);
+        }
     }
     TSR_INLINE Int scale(const Stream& s, int r, int b, int i) {
         return U::scale(s.unit + r * s.group_bytes, s.head[r], b, i);

@@ -8,6 +8,7 @@
 //   kScales   integer scale vectors a block: one for each half, or for each plane; 0 = the scale is 1
 //   kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
 //   weight    (types with a table, or of 8 bits) the weights themselves, as signed bytes
+//   kOpensBlocks  operands are made of the head, which open_block prepares for one block
 // A Head is what is decoded once a unit; b is a block of 32 weights, g a group of 4 within it.
 namespace tessera::kernels {
 namespace {
@@ -39,7 +40,7 @@ struct UnpackPlain {
     using Format = F;
     using Head = NoHead;
     static constexpr int kPlanes = 1, kScales = 0, kZero = F::kZero;
-    static constexpr bool kZeroScaled = false;
+    static constexpr bool kZeroScaled = false, kOpensBlocks = false;
     TSR_INLINE int group(int i) { return i; }
     TSR_INLINE void open(const uint8_t*, Head&) {}
     TSR_INLINE Int operand(const uint8_t* block, int g, int) { return code_vector<F::kBits>(block, g); }
@@ -237,5 +238,10 @@ struct Unpack<IQ4_XS> : UnpackPlain<IQ4_XS> {
     }
 };
 
+template <>
+struct Unpack<TQ2_0> : UnpackPlain<TQ2_0> {};
+
 }  // namespace
 }  // namespace tessera::kernels
+
+#include "quants/kernels/p8_grids.inl"

@@ -4,202 +4,13 @@
 // Pictures: docs/packed-layouts.md; the blocks of a file: quants/blocks.h. Every mapping only moves bits, so
 // each pair of functions is a bijection. The wide packers of an ISA replace the moves of codes, never the
 // meaning. Included by ISA units: only C headers, everything local to the unit.
-#include <stdint.h>
-#include <string.h>
-
-#include "quants/blocks.h"
-#include "quants/kernels/p8.h"
+#include "quants/pack/grids.h"
+#include "quants/pack/unit.h"
 
 namespace tessera::kernels {
 namespace {
 
-/// One row's part of a unit, as numbers without meaning.
-struct RowUnit {
-    uint32_t d, m;      // bits of the row's scale and minimum (f16, or an E8M0 byte)
-    uint8_t scale[16];  // codes, one per 32 or per 16 weights
-    uint8_t min[16];
-    uint8_t code[256];
-};
-
-/// How the minimum enters the product (docs/numerics.md).
-enum class MinKind { None, PerBlock, PerHalf };
-
-inline float bits_to_float(uint32_t u) {
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-inline float half_bits_to_float(uint32_t h) {
-    const uint32_t sign = (h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
-    if (exponent == 31)
-        return bits_to_float(sign | 0x7f800000u | mantissa << 13 | (mantissa ? 0x400000u : 0u));
-    if (exponent != 0) return bits_to_float(sign | (exponent + 112) << 23 | mantissa << 13);
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
-}
-
-// ---- codes in a file's block
-
-// Eight codes at a time in a word, lowest first: the compiler makes a mess of the same loops over bytes.
-
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lowest byte of a word is the first in memory");
-
-inline uint64_t load_eight(const uint8_t* p) {
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-inline void store_eight(uint64_t v, uint8_t* p) { memcpy(p, &v, sizeof v); }
-
-constexpr uint64_t kEachByte = 0x0101010101010101;
-
-/// 32 codes' low nibbles in split halves.
-inline void read_split_halves(const uint8_t* qs, uint8_t* code) {
-    for (int i = 0; i < 16; i += 8) {
-        const uint64_t eight = load_eight(qs + i);
-        store_eight(eight & 15 * kEachByte, code + i);
-        store_eight(eight >> 4 & 15 * kEachByte, code + i + 16);
-    }
-}
-
-inline void write_split_halves(const uint8_t* code, uint8_t* qs) {
-    for (int i = 0; i < 16; i += 8) {
-        const uint64_t low = load_eight(code + i), high = load_eight(code + i + 16);
-        store_eight((low & 15 * kEachByte) | (high & 15 * kEachByte) << 4, qs + i);
-    }
-}
-
-/// The fifth bits of 32 codes, bit i for code i.
-inline void read_fifth_bits(const uint8_t* qh, uint8_t* code) {
-    for (int i = 0; i < 4; i++) {
-        const uint64_t own = qh[i] * kEachByte & 0x8040201008040201;  // byte j keeps bit j
-        const uint64_t fifth = (own + 0x7f * kEachByte) >> 3 & 16 * kEachByte;
-        store_eight(load_eight(code + 8 * i) | fifth, code + 8 * i);
-    }
-}
-
-inline void write_fifth_bits(const uint8_t* code, uint8_t* qh) {
-    for (int i = 0; i < 4; i++) {
-        const uint64_t fifth = load_eight(code + 8 * i) >> 4 & kEachByte;
-        qh[i] = static_cast<uint8_t>(fifth * 0x0102040810204080 >> 56);  // byte j becomes bit j
-    }
-}
-
-/// Moves a field of Bits bits of 256 codes, at bit At of the code, from planes of Width bytes. At = 0 goes
-/// first: it overwrites.
-template <int Bits, int Width, int At>
-inline void read_planes(const uint8_t* qs, uint8_t* code) {
-    constexpr uint64_t kField = ((1 << Bits) - 1) * kEachByte;
-    for (int first = 0; first < 256; first += 8 / Bits * Width, qs += Width) {
-        for (int i = 0; i < Width; i += 8) {
-            const uint64_t eight = load_eight(qs + i);
-            for (int field = 0; field < 8 / Bits; field++) {
-                uint8_t* to = code + first + field * Width + i;
-                const uint64_t moved = (eight >> (Bits * field) & kField) << At;
-                store_eight(At == 0 ? moved : load_eight(to) | moved, to);
-            }
-        }
-    }
-}
-
-template <int Bits, int Width, int At>
-inline void write_planes(const uint8_t* code, uint8_t* qs) {
-    constexpr uint64_t kField = ((1 << Bits) - 1) * kEachByte;
-    for (int first = 0; first < 256; first += 8 / Bits * Width, qs += Width) {
-        for (int i = 0; i < Width; i += 8) {
-            uint64_t eight = 0;
-            for (int field = 0; field < 8 / Bits; field++) {
-                eight |= (load_eight(code + first + field * Width + i) >> At & kField) << (Bits * field);
-            }
-            store_eight(eight, qs + i);
-        }
-    }
-}
-
-// ---- codes in a packed unit: per 32 weights a plane of nibbles (128 bytes), of bit pairs (64), of bits
-// (32), as far as the width has them. Group g is 4 consecutive weights, and 4 * row + t the byte of its
-// weight t in a vector.
-
-/// The place of group g in a byte of the plane of single bits. Groups g and g + 2 of a vector of bit pairs
-/// lie 4 bits apart there, and so they do here: one shift serves both where 3-bit codes are joined.
-constexpr int bit_of_group(int g) { return 2 * (g / 4) + g % 2 + 4 * (g / 2 % 2); }
-
-template <int Bits>
-inline void read_codes(const uint8_t* block, int row, uint8_t* code) {
-    for (int k = 0; k < 32; k++) {
-        const int g = k / 4, lane = 4 * row + k % 4;
-        const uint8_t* p = block;
-        int value = 0, at = 0;
-        if constexpr (Bits == 8) value = p[32 * g + lane];
-        if constexpr (Bits < 8 && (Bits & 4) != 0) {
-            value = (p[32 * (g / 2) + lane] >> (4 * (g % 2))) & 15;
-            p += 128, at = 4;
-        }
-        if constexpr ((Bits & 2) != 0) {
-            value |= ((p[32 * (g / 4) + lane] >> (2 * (g % 4))) & 3) << at;
-            p += 64, at += 2;
-        }
-        if constexpr ((Bits & 1) != 0) value |= ((p[lane] >> bit_of_group(g)) & 1) << at;
-        code[k] = static_cast<uint8_t>(value);
-    }
-}
-
-/// The block's bytes are zero or hold other rows.
-template <int Bits>
-inline void write_codes(const uint8_t* code, uint8_t* block, int row) {
-    const auto add = [](uint8_t& byte, int bits) { byte = static_cast<uint8_t>(byte | bits); };
-    for (int k = 0; k < 32; k++) {
-        const int g = k / 4, lane = 4 * row + k % 4;
-        uint8_t* p = block;
-        int at = 0;
-        if constexpr (Bits == 8) p[32 * g + lane] = code[k];
-        if constexpr (Bits < 8 && (Bits & 4) != 0) {
-            add(p[32 * (g / 2) + lane], (code[k] & 15) << (4 * (g % 2)));
-            p += 128, at = 4;
-        }
-        if constexpr ((Bits & 2) != 0) {
-            add(p[32 * (g / 4) + lane], ((code[k] >> at) & 3) << (2 * (g % 4)));
-            p += 64, at += 2;
-        }
-        if constexpr ((Bits & 1) != 0) add(p[lane], ((code[k] >> at) & 1) << bit_of_group(g));
-    }
-}
-
 // ---- formats of 32 weights with a float scale
-
-/// Facts that every format has. Units of 256 weights apply integer scales to sub-blocks, and the float ones
-/// at the end of the unit.
-template <class Block, int Bits, MinKind Min, int Zero>
-struct Facts {
-    using Disk = Block;
-    static constexpr int kUnitK = Block::kWeights;
-    static constexpr int kBlocks = kUnitK / 32;
-    static constexpr int kBits = Bits;
-    static constexpr int kUnitBytes = 8 * static_cast<int>(sizeof(Block));
-    static constexpr int kHeadBytes = kUnitBytes - kUnitK * Bits;  // of 8 rows, in front of the codes
-    static constexpr bool kSuper = kUnitK == 256;
-    static constexpr MinKind kMin = Min;
-    static constexpr int kZero = Zero;  // what the operand of a zero weight is
-    static constexpr int kMinAt = 16;   // of the minima in the head
-
-    /// The unsigned operand of a code; the weight is operand - kZero.
-    static constexpr int operand(int code) { return code; }
-    static float d(const RowUnit& u) { return half_bits_to_float(u.d); }
-    /// The integer scale of half-block j (16 weights).
-    static int scale(const RowUnit&, int) { return 1; }
-    static int min(const RowUnit&, int) { return 0; }
-
-    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
-        u.d = quants::load_u16(unit + 2 * row);
-        if constexpr (Min != MinKind::None) u.m = quants::load_u16(unit + kMinAt + 2 * row);
-    }
-    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
-        quants::store_u16(u.d, unit + 2 * row);
-        if constexpr (Min != MinKind::None) quants::store_u16(u.m, unit + kMinAt + 2 * row);
-    }
-};
 
 template <class Block, int Bits, MinKind Min, int Zero>
 struct Halves : Facts<Block, Bits, Min, Zero> {
@@ -498,6 +309,18 @@ struct IQ4_XS : Facts<quants::BlockIQ4_XS, 4, MinKind::None, 128> {
     }
 };
 
+/// Ternary weights, whose sums need no scale but d.
+struct TQ2_0 : Facts<quants::BlockTQ2_0, 2, MinKind::None, 1> {
+    static void read_disk(const Disk& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        read_planes<2, 32, 0>(b.qs, u.code);
+    }
+    static void write_disk(const RowUnit& u, Disk& b) {
+        quants::store_u16(u.d, b.d);
+        write_planes<2, 32, 0>(u.code, b.qs);
+    }
+};
+
 /// The largest magnitude of an operand from which `less` was taken.
 template <class F>
 constexpr int largest_operand(int less) {
@@ -509,10 +332,14 @@ constexpr int largest_operand(int less) {
     return largest;
 }
 
-/// Where the codes of block b (32 weights of 8 rows) of a packed unit start, from the unit's first byte.
+/// The integer weight k of a row's unit, its scale not included.
 template <class F>
-inline constexpr int codes_at(int b) {
-    return F::kHeadBytes + 32 * F::kBits * b;
+inline int weight_at(const RowUnit& u, int k) {
+    if constexpr (F::kOfCodes) {
+        return F::operand(u.code[k]) - F::kZero;
+    } else {
+        return F::weight(u, k);
+    }
 }
 
 template <class F>

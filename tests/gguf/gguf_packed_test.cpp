@@ -172,11 +172,11 @@ const Broken kBroken[] = {
          return with_tensor({32, 8}, 0x54530118);
      },
      {"'t.weight'", "found i8"}},
-    {"BaseCodebook",
+    {"BaseHalf",
      [] {
-         return with_tensor({256, 8}, 0x54530110);
+         return with_tensor({32, 8}, 0x54530101);
      },
-     {"'t.weight'", "found iq2_xxs"}},
+     {"'t.weight'", "found f16"}},
     {"BaseRetired",
      [] {
          return with_tensor({32, 8}, 0x54530104);

@@ -74,6 +74,8 @@ void make_block(Fill fill, std::mt19937& rng, uint8_t* block) {
         u.min[i] = pick(63);
     }
     for (int k = 0; k < F::kUnitK; k++) u.code[k] = pick((1 << F::kBits) - 1);
+    for (uint8_t& index : u.index) index = pick(255);
+    for (uint8_t& high : u.high) high = pick(255);
     typename F::Disk disk;
     F::write_disk(u, disk);
     std::memcpy(block, &disk, sizeof disk);
@@ -83,7 +85,7 @@ template <class F>
 int weight(const uint8_t* group, int row, int64_t k) {
     RowUnit u;
     kernels::read_packed<F>(group + k / F::kUnitK * F::kUnitBytes, row, u);
-    return F::operand(u.code[k % F::kUnitK]) - F::kZero;
+    return kernels::weight_at<F>(u, static_cast<int>(k % F::kUnitK));
 }
 
 /// The largest |integer sum| a block can have.
@@ -94,8 +96,9 @@ int64_t largest_block_sum() {
         weight = std::max<int64_t>(weight, std::abs(F::operand(code) - F::kZero));
     }
     constexpr bool kByteScales = F::kMin == kernels::MinKind::PerHalf || F::kBits == 6;
-    for (int code = 0; code < (kByteScales ? 256 : 64); code++) {
+    for (int code = 0; code < (!F::kOfCodes ? 16 : kByteScales ? 256 : 64); code++) {
         RowUnit u{};
+        std::fill(std::begin(u.code), std::end(u.code), uint8_t{1});  // bits of scales among them
         u.scale[0] = static_cast<uint8_t>(code);
         scale = std::max<int64_t>(scale, std::abs(F::scale(u, 0)));
     }

@@ -41,6 +41,10 @@ TSR_INLINE Int either(Int a, Int b) { return _mm256_or_si256(a, b); }
 /// Shifts halfwords: bits cross from one byte of a pair into the other, so a mask follows.
 TSR_INLINE Int right16(Int a, int n) { return _mm256_srli_epi16(a, n); }
 TSR_INLINE Int left16(Int a, int n) { return _mm256_slli_epi16(a, n); }
+/// Shifts words.
+TSR_INLINE Int right32(Int a, int n) { return _mm256_srli_epi32(a, n); }
+TSR_INLINE Int left32(Int a, int n) { return _mm256_slli_epi32(a, n); }
+TSR_INLINE Int differ(Int a, Int b) { return _mm256_xor_si256(a, b); }
 TSR_INLINE Int add8(Int a, Int b) { return _mm256_add_epi8(a, b); }
 TSR_INLINE Int sub8(Int a, Int b) { return _mm256_sub_epi8(a, b); }
 TSR_INLINE Int add16(Int a, Int b) { return _mm256_add_epi16(a, b); }
@@ -125,6 +129,68 @@ TSR_INLINE void transpose_words(Int (&v)[8]) {
         v[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
         v[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
     }
+}
+
+// ---- codebooks
+
+/// Bytes of w with their sign turned over where bit `at` of the byte of `bits` is set.
+TSR_INLINE Int negative_where(Int w, Int bits, int at) {
+    // The bit on top of a byte makes it negative; the lowest one keeps the others from being 0.
+    return _mm256_sign_epi8(w, either(left16(bits, 7 - at), splat_byte(1)));
+}
+/// Byte t of row r becomes byte 8 * t + r.
+TSR_INLINE Int bytes_of_rows(Int v) {
+    const Int place = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,  //
+                                       0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const Int four_rows = _mm256_shuffle_epi8(v, place);
+    return _mm256_permutevar8x32_epi32(four_rows, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+/// 8 bytes, shifted right by 0, Bits, 2 * Bits and 3 * Bits: a mask follows.
+template <int Bits>
+TSR_INLINE Int spread_rows(uint64_t rows) {
+    const Int all = _mm256_set1_epi64x(static_cast<int64_t>(rows));
+    return _mm256_srlv_epi64(all, _mm256_setr_epi64x(0, Bits, 2 * Bits, 3 * Bits));
+}
+/// 32 bytes and 32 more as the lower and upper bytes of halfwords.
+TSR_INLINE void store_halves(uint16_t* p, Int low, Int high) {
+    const Int a = _mm256_unpacklo_epi8(low, high), b = _mm256_unpackhi_epi8(low, high);
+    store(p, _mm256_permute2x128_si256(a, b, 0x20));
+    store(p + 16, _mm256_permute2x128_si256(a, b, 0x31));
+    // What is loaded from there one by one had better not be taken out of the vectors.
+    asm("" : "+m"(*reinterpret_cast<uint16_t(*)[32]>(p)));
+}
+/// The lanes of two vectors, b's where `mask` has a bit. Loads that fill a vector with one word, and this, go
+/// where shuffles and insertions would have to wait for the only unit that moves lanes.
+template <int Mask>
+TSR_INLINE Int lanes(Int a, Int b) {
+    return _mm256_blend_epi32(a, b, Mask);
+}
+TSR_INLINE Int splat_word(const int8_t* words, size_t index) { return splat4(words + 4 * index); }
+TSR_INLINE Int splat_pair(const int8_t* words, size_t index) {
+    int64_t v;
+    __builtin_memcpy(&v, words + 8 * index, sizeof v);
+    return _mm256_set1_epi64x(v);
+}
+/// Words of 4 bytes, one a row.
+template <class Index>
+TSR_INLINE Int look_up_words(const int8_t* words, const Index* at) {
+    Int w[8];
+    TSR_UNROLL
+    for (int r = 0; r < 8; r++) w[r] = splat_word(words, at[r]);
+    const Int low = lanes<0x0c>(lanes<0x02>(w[0], w[1]), lanes<0x08>(w[2], w[3]));
+    const Int high = lanes<0xc0>(lanes<0x20>(w[4], w[5]), lanes<0x80>(w[6], w[7]));
+    return lanes<0xf0>(low, high);
+}
+/// Words of 8 bytes, one a row: the lower halves and the upper ones.
+template <class Index>
+TSR_INLINE void look_up_pairs(const int8_t* words, const Index* at, Int& low, Int& high) {
+    Int w[8];
+    TSR_UNROLL
+    for (int r = 0; r < 8; r++) w[r] = splat_pair(words, at[r]);
+    const Int a = lanes<0xf0>(lanes<0x0c>(w[0], w[1]), lanes<0xc0>(w[4], w[5]));
+    const Int b = lanes<0xf0>(lanes<0x0c>(w[2], w[3]), lanes<0xc0>(w[6], w[7]));
+    low = _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88));
+    high = _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0xdd));
 }
 
 /// 64 6-bit codes of IQ4_XS: low nibbles at low[32], pairs at high[16] (quants/pack/formats.h), to out[64].

@@ -72,6 +72,10 @@ TSR_INLINE Int either(Int a, Int b) { return {vorrq_u8(a.lo, b.lo), vorrq_u8(a.h
 /// Shifts halfwords: bits cross from one byte of a pair into the other, so a mask follows.
 TSR_INLINE Int right16(Int a, int n) { return {bytes(halves(a.lo) >> n), bytes(halves(a.hi) >> n)}; }
 TSR_INLINE Int left16(Int a, int n) { return {bytes(halves(a.lo) << n), bytes(halves(a.hi) << n)}; }
+/// Shifts words.
+TSR_INLINE Int right32(Int a, int n) { return {bytes(words(a.lo) >> n), bytes(words(a.hi) >> n)}; }
+TSR_INLINE Int left32(Int a, int n) { return {bytes(words(a.lo) << n), bytes(words(a.hi) << n)}; }
+TSR_INLINE Int differ(Int a, Int b) { return {veorq_u8(a.lo, b.lo), veorq_u8(a.hi, b.hi)}; }
 TSR_INLINE Int sub8(Int a, Int b) { return {vsubq_u8(a.lo, b.lo), vsubq_u8(a.hi, b.hi)}; }
 TSR_INLINE Int add32(Int a, Int b) {
     return {bytes(vaddq_u32(words(a.lo), words(b.lo))), bytes(vaddq_u32(words(a.hi), words(b.hi)))};
@@ -199,6 +203,57 @@ TSR_INLINE void transpose_words(Int (&v)[8]) {
         v[i].hi = v[i + 4].lo;
         v[i + 4].lo = corner;
     }
+}
+
+// ---- codebooks
+
+TSR_INLINE uint8x16_t negative_where(uint8x16_t w, uint8x16_t bits, int at) {
+    const int8x16_t on_top = vreinterpretq_s8_u8(bits << (7 - at));
+    const uint8x16_t mask = vreinterpretq_u8_s8(vshrq_n_s8(on_top, 7));
+    return vsubq_u8(veorq_u8(w, mask), mask);
+}
+/// Bytes of w with their sign turned over where bit `at` of the byte of `bits` is set.
+TSR_INLINE Int negative_where(Int w, Int bits, int at) {
+    return {negative_where(w.lo, bits.lo, at), negative_where(w.hi, bits.hi, at)};
+}
+/// Byte t of row r becomes byte 8 * t + r.
+TSR_INLINE Int bytes_of_rows(Int v) {
+    static constexpr uint8_t kPlace[32] = {0, 4, 8,  12, 16, 20, 24, 28, 1, 5, 9,  13, 17, 21, 25, 29,
+                                           2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31};
+    const uint8x16x2_t rows = {{v.lo, v.hi}};
+    return {vqtbl2q_u8(rows, load16(kPlace)), vqtbl2q_u8(rows, load16(kPlace + 16))};
+}
+/// 8 bytes, shifted right by 0, Bits, 2 * Bits and 3 * Bits: a mask follows.
+template <int Bits>
+TSR_INLINE Int spread_rows(uint64_t rows) {
+    const auto both_of = [](uint64_t a, uint64_t b) {
+        return vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(a), vcreate_u64(b)));
+    };
+    return {both_of(rows, rows >> Bits), both_of(rows >> (2 * Bits), rows >> (3 * Bits))};
+}
+/// 32 bytes and 32 more as the lower and upper bytes of halfwords.
+TSR_INLINE void store_halves(uint16_t* p, Int low, Int high) {
+    store(p, {vzip1q_u8(low.lo, high.lo), vzip2q_u8(low.lo, high.lo)});
+    store(p + 16, {vzip1q_u8(low.hi, high.hi), vzip2q_u8(low.hi, high.hi)});
+}
+/// Words of 4 bytes, one a row.
+template <class Index>
+TSR_INLINE Int look_up_words(const int8_t* words, const Index* at) {
+    uint32_t v[8];
+    TSR_UNROLL
+    for (int r = 0; r < 8; r++) __builtin_memcpy(v + r, words + 4 * at[r], 4);
+    return {bytes(vld1q_u32(v)), bytes(vld1q_u32(v + 4))};
+}
+TSR_INLINE uint32x4_t two_words(const int8_t* words, int first, int second) {
+    return vreinterpretq_u32_s8(vcombine_s8(vld1_s8(words + 8 * first), vld1_s8(words + 8 * second)));
+}
+/// Words of 8 bytes, one a row: the lower halves and the upper ones.
+template <class Index>
+TSR_INLINE void look_up_pairs(const int8_t* words, const Index* at, Int& low, Int& high) {
+    const uint32x4_t a = two_words(words, at[0], at[1]), b = two_words(words, at[2], at[3]);
+    const uint32x4_t c = two_words(words, at[4], at[5]), d = two_words(words, at[6], at[7]);
+    low = {bytes(vuzp1q_u32(a, b)), bytes(vuzp1q_u32(c, d))};
+    high = {bytes(vuzp2q_u32(a, b)), bytes(vuzp2q_u32(c, d))};
 }
 
 /// 64 6-bit codes of IQ4_XS: low nibbles at low[32], pairs at high[16] (quants/pack/formats.h), to out[64].

@@ -53,32 +53,43 @@ struct ActUnit {
     const int16_t* sum16;
 };
 
+/// One row's unit and its integer weights, which all tokens share.
+template <class F>
+struct RowWeights {
+    RowUnit u;
+    int weight[F::kUnitK];
+
+    RowWeights(const uint8_t* unit, int row) {
+        read_packed<F>(unit, row, u);
+        for (int k = 0; k < F::kUnitK; k++) weight[k] = weight_at<F>(u, k);
+    }
+};
+
 /// The exact sum of block b: integer scale and zero point included.
 template <class F>
-int32_t block_sum(const RowUnit& u, int b, const int8_t* q) {
+int32_t block_sum(const RowWeights<F>& w, int b, const int8_t* q) {
     int32_t sum = 0;
     for (int half = 0; half < 2; half++) {
         int32_t part = 0;
-        for (int k = 32 * b + 16 * half, end = k + 16; k < end; k++) {
-            part += (F::operand(u.code[k]) - F::kZero) * q[k];
-        }
-        sum += part * F::scale(u, 2 * b + half);
+        for (int k = 32 * b + 16 * half, end = k + 16; k < end; k++) part += w.weight[k] * q[k];
+        sum += part * F::scale(w.u, 2 * b + half);
     }
     return sum;
 }
 
 /// total + the unit's share of the product, in the contract's order.
 template <class F>
-float add_unit(float total, const RowUnit& u, const ActUnit& a) {
+float add_unit(float total, const RowWeights<F>& w, const ActUnit& a) {
+    const RowUnit& u = w.u;
     const float d = F::d(u), m = F::kMin == MinKind::None ? 0.0f : half_bits_to_float(u.m);
     if constexpr (!F::kSuper) {
-        total = __builtin_fmaf(static_cast<float>(block_sum<F>(u, 0, a.q)), d * a.d[0], total);
+        total = __builtin_fmaf(static_cast<float>(block_sum<F>(w, 0, a.q)), d * a.d[0], total);
         if constexpr (F::kMin == MinKind::PerBlock) total = __builtin_fmaf(m, a.s[0], total);
         return total;
     }
     float product = 0, low = 0;
     for (int b = 0; b < F::kBlocks; b++) {
-        product = __builtin_fmaf(static_cast<float>(block_sum<F>(u, b, a.q)), a.d[b], product);
+        product = __builtin_fmaf(static_cast<float>(block_sum<F>(w, b, a.q)), a.d[b], product);
         if constexpr (F::kMin == MinKind::PerBlock) {
             total = __builtin_fmaf(-(m * static_cast<float>(F::min(u, 2 * b))), a.s[b], total);
         }
@@ -99,14 +110,13 @@ void matmul(const PackedMatmulArgs& a) {
         for (int64_t t = 0; t < a.n_tok; t++) a.y[t * a.y_stride + row] = 0.0f;
         const uint8_t* unit = static_cast<const uint8_t*>(a.w) + row / kGroupRows * n_units * F::kUnitBytes;
         for (int64_t i = 0; i < n_units; i++, unit += F::kUnitBytes) {
-            RowUnit u;
-            read_packed<F>(unit, static_cast<int>(row % kGroupRows), u);
+            const RowWeights<F> w(unit, static_cast<int>(row % kGroupRows));
             for (int64_t t = 0; t < a.n_tok; t++) {
                 const int64_t at = t * a.x.d_stride + i * F::kBlocks;
                 const ActUnit act = {a.x.q + t * a.x.q_stride + i * F::kUnitK, a.x.d + at, a.x.s + at,
                                      a.x.sum16 + 2 * at};
                 float& y = a.y[t * a.y_stride + row];
-                y = add_unit<F>(y, u, act);
+                y = add_unit<F>(y, w, act);
             }
         }
     }

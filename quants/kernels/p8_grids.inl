@@ -1,0 +1,138 @@
+// How the codebook types' packed units become operands (p8_unpack.inl has the others): words of 8 rows are
+// looked up one by one, which takes most of the time, and laid side by side; signs come from a plane of bits,
+// as vectors. Layouts: quants/pack/grids.h.
+namespace tessera::kernels {
+namespace {
+
+/// What is decoded once a unit (scales, high bits that are extra bits) and once a block (the rest).
+struct GridHead {
+    alignas(32) uint8_t scale[128];
+    alignas(32) uint8_t high[32];    // byte 8 * (block % 4) + row: 4 bits of blocks 0-3, and of blocks 4-7
+    alignas(32) uint16_t index[64];  // byte 8 * word + row
+    const uint8_t* low;              // the same of an index without other bits
+    Int signs;                       // as the plane of single bits has them
+};
+
+/// The extra fields of a unit, byte 8 * p + row = [ field of block p + 4 : 4 | of block p : 4 ].
+template <class F>
+TSR_INLINE Int extra_fields(const uint8_t* unit) {
+    static constexpr uint8_t kExtra[4] = {0, 0, 0, 0xaa};
+    const Int mask = splat4(kExtra);
+    Int fields = none();
+    TSR_UNROLL
+    for (int p = 0; p < 4; p++) {
+        const Int even = both(load(unit + codes_at<F>(2 * p)), mask);
+        const Int odd = both(load(unit + codes_at<F>(2 * p + 1)), mask);
+        fields = either(fields, right32(either(right16(even, 1), odd), 8 * (3 - p)));
+    }
+    return bytes_of_rows(fields);
+}
+
+/// A plane of 7 signs for each 8 weights with the last one's put where its extra bit stands: neighbouring
+/// bits of a byte belong to the same 8, and so do the bits of the 4 bytes of a row.
+TSR_INLINE Int with_even_signs(Int plane) {
+    static constexpr uint8_t kSigns[4] = {0xff, 0xff, 0xff, 0x55}, kExtra[4] = {0, 0, 0, 0xaa};
+    const Int signs = both(plane, splat4(kSigns));
+    const Int halves = differ(signs, left32(signs, 16));
+    const Int bytes =
+        differ(halves, left32(halves, 8));  // the parity of each bit of the 4 bytes, in the last
+    return either(signs, both(differ(bytes, left32(bytes, 1)), splat4(kExtra)));
+}
+
+template <class F>
+struct UnpackGrid : UnpackPlain<F> {
+    using Head = GridHead;
+    static constexpr int kScales = F::kHalves, kZero = kDirect ? 0 : F::kZero;
+    static constexpr bool kZeroScaled = kZero != 0, kOpensBlocks = true;
+    static constexpr int kZeroShift = F::kZero == 64 ? 6 : 4;
+    static_assert(F::kZero == 1 << kZeroShift);
+
+    /// 2 x + 1 of the low or high nibbles x.
+    TSR_INLINE Int odd_scales(Int nibbles, int at) {
+        return either(field_at<4>(nibbles, at, 1), splat_byte(1));
+    }
+    TSR_INLINE void open(const uint8_t* unit, Head& head) {
+        [[maybe_unused]] Int extra = none();
+        if constexpr (F::kEven) extra = extra_fields<F>(unit);
+        if constexpr (F::kEven && F::kHighBits != 0) store(head.high, extra);
+        TSR_UNROLL
+        for (int i = 0; i < F::kHalves; i++) {
+            Int nibbles;
+            if constexpr (F::kScaleInHead) {
+                nibbles = load(unit + F::kScalesAt + 32 * i);
+            } else {
+                nibbles = extra;
+            }
+            store(head.scale + 32 * i, odd_scales(nibbles, 0));
+            store(head.scale + 32 * (i + F::kHalves), odd_scales(nibbles, 4));
+        }
+    }
+    TSR_INLINE void open_block(const uint8_t* unit, int b, Head& head) {
+        const Int plane = load(unit + codes_at<F>(b));
+        head.signs = F::kEven ? with_even_signs(plane) : plane;
+        head.low = unit + F::kIndexAt + 8 * F::kWords * b;
+        if constexpr (F::kHighBits != 0) {
+            uint64_t rows = load_eight(F::kEven ? head.high + 8 * (b % 4) : unit + F::kHighAt + 8 * b);
+            if constexpr (F::kEven) rows >>= b & 4;
+            TSR_UNROLL
+            for (int i = 0; i < F::kWords / 4; i++) {
+                const Int high = both(spread_rows<F::kHighBits>(rows >> (4 * F::kHighBits * i)),
+                                      splat_byte((1 << F::kHighBits) - 1));
+                store_halves(head.index + 32 * i, load(head.low + 32 * i), high);
+            }
+        }
+    }
+
+    template <class Index>
+    TSR_INLINE Int word(const Index* index, int g) {
+        if constexpr (F::kWordK == 4) {
+            return look_up_words(F::words(), index + 8 * g);
+        } else {
+            Int even, odd;
+            look_up_pairs(F::words(), index + 8 * (g / 2), even, odd);
+            return g % 2 == 0 ? even : odd;
+        }
+    }
+    TSR_INLINE Int operand(const Head& head, int g) {
+        Int size;
+        if constexpr (F::kHighBits != 0) {
+            size = word(head.index, g);
+        } else {
+            size = word(head.low, g);
+        }
+        const Int weight = negative_where(size, head.signs, bit_of_group(g));
+        return kZero == 0 ? weight : sub8(weight, splat_byte(-kZero));
+    }
+    TSR_INLINE Int scale(const uint8_t*, const Head& head, int b, int i) {
+        if constexpr (kScales == 2) {
+            return half_scale(load_u8_halves(head.scale + 16 * b), i);
+        } else {
+            return load_u8_scale(head.scale + 8 * b);
+        }
+    }
+    TSR_INLINE Int zero(const uint8_t*, const Head& head, int b) {
+        if constexpr (kScales == 2) {
+            return left16(load_u8_halves(head.scale + 16 * b), kZeroShift);
+        } else {
+            return left16(load_i8_twice(head.scale + 8 * b), kZeroShift);
+        }
+    }
+    TSR_INLINE Flt d(const uint8_t* unit) {
+        static constexpr float kFactor = F::kFactor;
+        return mul(load_f16(unit), splat_float(&kFactor));
+    }
+};
+
+template <>
+struct Unpack<IQ2_XXS> : UnpackGrid<IQ2_XXS> {};
+template <>
+struct Unpack<IQ2_XS> : UnpackGrid<IQ2_XS> {};
+template <>
+struct Unpack<IQ2_S> : UnpackGrid<IQ2_S> {};
+template <>
+struct Unpack<IQ3_XXS> : UnpackGrid<IQ3_XXS> {};
+template <>
+struct Unpack<IQ3_S> : UnpackGrid<IQ3_S> {};
+
+}  // namespace
+}  // namespace tessera::kernels
