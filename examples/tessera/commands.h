@@ -5,6 +5,7 @@
 namespace tessera {
 
 extern const Command kRun, kChat, kServe, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack,
-    kUnpack, kPerplexity, kQuantize, kConvert, kTemplate, kPlan, kImatrix, kDiff, kSplit, kMerge, kHash;
+    kUnpack, kPerplexity, kQuantize, kConvert, kTemplate, kPlan, kImatrix, kDiff, kSplit, kMerge, kHash,
+    kNpuDevices;
 
 }  // namespace tessera

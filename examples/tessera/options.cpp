@@ -223,16 +223,25 @@ int run_program(int argc, char** argv, std::span<const Command* const> commands)
         std::fputs(program_help(commands).c_str(), stderr);
         return kUsage;
     }
-    const std::string name = argv[1];
+    std::string name = argv[1];
     if (name == "-h" || name == "--help" || name == "help")
         return report(console::print(program_help(commands)));
     if (name == "--version") return report(console::print("tessera " TSR_VERSION "\n"));
+    // A command's name may be two words, as in `tessera npu devices`.
+    std::string family;
+    for (const Command* command : commands)
+        if (std::string_view(command->name).starts_with(name + " "))
+            family += (family.empty() ? "" : ", ") + std::string(command->name);
+    const int n_words = !family.empty() && argc > 2 ? 2 : 1;
+    if (n_words == 2) name += std::string(" ") + argv[2];
+    if (n_words == 2 && (name.ends_with(" -h") || name.ends_with(" --help")))
+        return report(console::print(program_help(commands)));
     std::vector<std::string_view> names;
     for (const Command* command : commands) {
         names.push_back(command->name);
         if (name != command->name) continue;
         try {
-            return run_command(*command, argc - 1, argv + 1);
+            return run_command(*command, argc - n_words, argv + n_words);
         } catch (const std::bad_alloc&) {
             return report(fail(ErrorCode::OutOfMemory, "the system has no more memory"));
         } catch (const std::exception& error) {
@@ -240,7 +249,8 @@ int run_program(int argc, char** argv, std::span<const Command* const> commands)
         }
     }
     const std::string_view nearest = nearest_name(name, names);
-    const std::string hint = nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?";
+    std::string hint = nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?";
+    if (!family.empty()) hint = "; expected " + family;
     std::fprintf(stderr, "tessera: unknown command '%s'%s\nRun 'tessera --help' for the commands.\n",
                  printable(name).c_str(), hint.c_str());
     return kUsage;

@@ -48,7 +48,7 @@ class Options {
 };
 
 struct Command {
-    const char* name;
+    const char* name;      ///< one word, or two for one of a family
     const char* summary;   ///< one line for the list of commands
     const char* help;      ///< what it does, in a sentence or two
     const char* examples;  ///< lines, each a command and what it shows

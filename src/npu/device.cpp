@@ -1,0 +1,267 @@
+// Descriptions of devices from JSON, against one table of fields. A description comes from a user's file as
+// well as from src/npu/devices, so everything is checked here; whoever takes an HtpDevice relies on the
+// ranges.
+#include "src/npu/device.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+#include "common/digest.h"
+#include "common/json.h"
+#include "common/mapped_file.h"
+#include "common/strings.h"
+#include "src/npu/layout.h"
+#include "src/npu/shipped.h"
+
+namespace tessera::npu {
+
+namespace {
+
+constexpr DeviceField integer(std::string_view name, int64_t HtpDevice::*at, double min, double max,
+                              std::string_view meaning) {
+    return {name, meaning, at, nullptr, nullptr, min, max};
+}
+constexpr DeviceField real(std::string_view name, double HtpDevice::*at, double min, double max,
+                           std::string_view meaning) {
+    return {name, meaning, nullptr, at, nullptr, min, max};
+}
+constexpr DeviceField flag(std::string_view name, bool HtpDevice::*at, std::string_view meaning) {
+    return {name, meaning, nullptr, nullptr, at, 0, 0};
+}
+
+using D = HtpDevice;
+constexpr double kMega = 1 << 20, kGiga = 1 << 30;
+
+constexpr DeviceField kFields[] = {
+    integer("arch", &D::arch, 66, 99, "generation of the instruction set, as \"v73\""),
+    integer("vtcm_bytes", &D::vtcm_bytes, 16 << 10, 64 * kMega,
+            "bytes of tightly coupled memory, a multiple of 2048"),
+    integer("vtcm_span_bytes", &D::vtcm_span_bytes, 0, 64 * kMega,
+            "no operand of a matrix instruction crosses a multiple of this; a power of two from 2048 on, 0: "
+            "no such rule"),
+    integer("hw_threads", &D::hw_threads, 1, 64, "scalar hardware threads"),
+    integer("hvx.contexts", &D::hvx_contexts, 1, 64, "vector units that work at the same time"),
+    integer("hvx.bytes", &D::hvx_bytes, 64, 512, "bytes of a vector"),
+    real("hvx.bytes_per_cycle", &D::hvx_bytes_per_cycle, 1, 4096,
+         "bytes that one vector unit reads and writes per cycle"),
+    integer("clock_hz", &D::clock_hz, 1e8, 1e10, "cycles per second of all units"),
+    integer("hmx.units", &D::hmx_units, 1, 8, "matrix units"),
+    integer("hmx.mac_per_cycle", &D::hmx_mac_per_cycle, 256, 1e6,
+            "products of 8-bit numbers per cycle and matrix unit"),
+    integer("hmx.deep_k_tiles", &D::hmx_deep_k_tiles, 1, 4096,
+            "tiles of 32 inputs that one matrix instruction takes"),
+    real("hmx.efficiency", &D::hmx_efficiency, 0.01, 1, "part of the products per cycle that is reached"),
+    real("dma.gb_per_s", &D::dma_gb_per_s, 0.1, 10000, "10^9 bytes per second between DDR and VTCM"),
+    integer("dma.latency_ns", &D::dma_latency_ns, 0, 1e6, "from a transfer's start to its first byte"),
+    integer("dma.max_1d", &D::dma_max_1d, 2048, 4294967295.0, "bytes that one linear descriptor moves"),
+    integer("dma.max_2d", &D::dma_max_2d, 2048, 4294967295.0,
+            "largest row, number of rows and stride of a two-dimensional descriptor"),
+    real("ddr_peak_gb_per_s", &D::ddr_peak_gb_per_s, 0.1, 10000, "what the memory modules could deliver"),
+    integer("session_bytes", &D::session_bytes, 1 << 20, 1024 * kGiga, "address space of one session"),
+    real("overhead.graph_us", &D::graph_us, 0, 1e6, "of starting a graph"),
+    real("overhead.layer_us", &D::layer_us, 0, 1e6, "of a layer beyond its transfers, for one row"),
+    real("attention_elements_per_s", &D::attention_elements_per_s, 1e6, 1e15,
+         "scores per second through scaling, softmax and weighting"),
+    flag("features.lpbq", &D::lpbq, "weights of 4 bits with a scale for each block of inputs"),
+    flag("features.weight_sharing", &D::weight_sharing, "graphs of one file share their weights"),
+    flag("features.matmul16", &D::matmul16, "products of two tensors of 16 bits"),
+};
+
+constexpr std::string_view kSourceKinds[] = {"published: ", "derived: ", "fitted: ", "assumed: "};
+
+std::string shown(const JsonValue& value) {
+    if (value.is(JsonValue::Kind::Number)) return printable(value.text, 40);
+    if (value.is(JsonValue::Kind::String)) return "\"" + printable(value.text, 40) + "\"";
+    if (value.is(JsonValue::Kind::Boolean)) return value.boolean ? "true" : "false";
+    return json_kind_name(value.kind);
+}
+
+tl::unexpected<Error> wrong(std::string_view field, const std::string& expected, const JsonValue& found) {
+    return fail(ErrorCode::Malformed, "'%.*s': expected %s, found %s", static_cast<int>(field.size()),
+                field.data(), expected.c_str(), shown(found).c_str());
+}
+
+std::string number_text(double value) {
+    char text[40];
+    const auto end = std::to_chars(text, text + sizeof text, value);
+    return {text, end.ptr};
+}
+
+/// The member of the object, or of the object in it that the part before a dot names.
+const JsonValue* member(const JsonValue& root, std::string_view field) {
+    const size_t dot = field.find('.');
+    if (dot == field.npos) return root.find(field);
+    const JsonValue* group = root.find(field.substr(0, dot));
+    return group && group->is(JsonValue::Kind::Object) ? group->find(field.substr(dot + 1)) : nullptr;
+}
+
+bool is_field(std::string_view name) {
+    return std::any_of(std::begin(kFields), std::end(kFields),
+                       [&](const DeviceField& field) { return field.name == name; });
+}
+
+bool is_group(std::string_view name) {
+    return std::any_of(std::begin(kFields), std::end(kFields), [&](const DeviceField& field) {
+        return field.name.size() > name.size() && field.name.starts_with(name) &&
+               field.name[name.size()] == '.';
+    });
+}
+
+tl::unexpected<Error> unknown(const std::string& name) {
+    std::vector<std::string_view> names = {"name", "sources"};
+    for (const DeviceField& field : kFields) names.push_back(field.name);
+    const std::string_view nearest = nearest_name(name, names);
+    const std::string hint = nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?";
+    return fail(ErrorCode::Malformed, "unknown field '%s'%s", printable(name).c_str(), hint.c_str());
+}
+
+/// Every member is a field, or an object of fields.
+Result<void> check_names(const JsonValue& root) {
+    for (const auto& [name, value] : root.members) {
+        if (name == "name" || name == "sources" || is_field(name)) continue;
+        if (!is_group(name)) return unknown(name);
+        if (!value.is(JsonValue::Kind::Object)) return wrong(name, "an object", value);
+        for (const auto& [inner, inner_value] : value.members)
+            if (!is_field(name + "." + inner)) return unknown(name + "." + inner);
+    }
+    return {};
+}
+
+Result<void> read_field(const DeviceField& field, const JsonValue& value, HtpDevice& device) {
+    if (field.flag) {
+        if (!value.is(JsonValue::Kind::Boolean)) return wrong(field.name, "true or false", value);
+        device.*field.flag = value.boolean;
+        return {};
+    }
+    if (field.integer == &D::arch) {
+        const bool is_text = value.is(JsonValue::Kind::String) && value.text.starts_with("v");
+        const auto arch = is_text ? parse_int(value.text.substr(1)) : std::nullopt;
+        if (!arch || static_cast<double>(*arch) < field.min || static_cast<double>(*arch) > field.max)
+            return wrong(field.name, "a text from \"v66\" to \"v99\"", value);
+        device.arch = *arch;
+        return {};
+    }
+    const std::string range = number_text(field.min) + " to " + number_text(field.max);
+    const bool is_number = value.is(JsonValue::Kind::Number);
+    if (field.integer) {
+        const auto n = is_number ? parse_int(value.text) : std::nullopt;
+        if (!n || static_cast<double>(*n) < field.min || static_cast<double>(*n) > field.max)
+            return wrong(field.name, "an integer from " + range, value);
+        device.*field.integer = *n;
+        return {};
+    }
+    const auto x = is_number ? parse_double(value.text) : std::nullopt;
+    if (!x || !(*x >= field.min && *x <= field.max))
+        return wrong(field.name, "a number from " + range, value);
+    device.*field.real = *x;
+    return {};
+}
+
+Result<void> read_name(const JsonValue& root, HtpDevice& device) {
+    const JsonValue* name = root.find("name");
+    if (!name) return fail(ErrorCode::Malformed, "the field 'name' is missing");
+    const std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
+    if (!name->is(JsonValue::Kind::String) || name->text.empty() || name->text.size() > 64 ||
+        name->text.find_first_not_of(allowed) != std::string::npos)
+        return wrong("name", "1 to 64 small letters, digits, '-', '_' and '.'", *name);
+    device.name = name->text;
+    return {};
+}
+
+Result<void> read_sources(const JsonValue& root, HtpDevice& device) {
+    const JsonValue* sources = root.find("sources");
+    if (!sources) return {};
+    if (!sources->is(JsonValue::Kind::Object)) return wrong("sources", "an object", *sources);
+    for (const auto& [name, value] : sources->members) {
+        const std::string place = "sources." + printable(name);
+        if (!is_field(name))
+            return fail(ErrorCode::Malformed, "'%s': there is no field of that name", place.c_str());
+        const auto fits = [&](std::string_view kind) { return value.text.starts_with(kind); };
+        if (!value.is(JsonValue::Kind::String) ||
+            std::none_of(std::begin(kSourceKinds), std::end(kSourceKinds), fits))
+            return wrong(place,
+                         "a text that starts with 'published: ', 'derived: ', 'fitted: ' or 'assumed: '",
+                         value);
+        device.sources.emplace_back(name, value.text);
+    }
+    return {};
+}
+
+}  // namespace
+
+std::span<const DeviceField> device_fields() { return kFields; }
+
+std::string field_text(const HtpDevice& device, const DeviceField& field) {
+    if (field.flag) return device.*field.flag ? "true" : "false";
+    if (field.real) return number_text(device.*field.real);
+    return (field.integer == &D::arch ? "v" : "") + std::to_string(device.*field.integer);
+}
+
+std::string HtpDevice::canonical_text() const {
+    std::string text = "name=" + name + "\n";
+    for (const DeviceField& field : kFields)
+        text += std::string(field.name) + "=" + field_text(*this, field) + "\n";
+    return text;
+}
+
+uint64_t HtpDevice::hash() const {
+    Xxh64 digest;
+    const std::string text = canonical_text();
+    digest.add(std::as_bytes(std::span(text)));
+    return digest.value();
+}
+
+Result<HtpDevice> parse_device(std::string_view json) {
+    TSR_TRY(const JsonValue root, parse_json(json));
+    if (!root.is(JsonValue::Kind::Object))
+        return fail(ErrorCode::Malformed, "expected an object, found %s", shown(root).c_str());
+    HtpDevice device;
+    TSR_TRY_VOID(check_names(root));
+    TSR_TRY_VOID(read_name(root, device));
+    for (const DeviceField& field : kFields) {
+        const JsonValue* value = member(root, field.name);
+        if (!value)
+            return fail(ErrorCode::Malformed, "the field '%.*s' is missing",
+                        static_cast<int>(field.name.size()), field.name.data());
+        TSR_TRY_VOID(read_field(field, *value, device));
+    }
+    if (device.vtcm_bytes % kActTileBytes != 0)
+        return fail(ErrorCode::Malformed, "'vtcm_bytes': expected a multiple of %lld, found %lld",
+                    static_cast<long long>(kActTileBytes), static_cast<long long>(device.vtcm_bytes));
+    const auto span = static_cast<uint64_t>(device.vtcm_span_bytes);
+    if (span != 0 && (!std::has_single_bit(span) || device.vtcm_span_bytes < kActTileBytes))
+        return fail(ErrorCode::Malformed,
+                    "'vtcm_span_bytes': expected 0 or a power of two from %lld on, found %lld",
+                    static_cast<long long>(kActTileBytes), static_cast<long long>(device.vtcm_span_bytes));
+    TSR_TRY_VOID(read_sources(root, device));
+    return device;
+}
+
+std::span<const std::string_view> shipped_devices() {
+    static const std::vector<std::string_view> names = [] {
+        std::vector<std::string_view> list;
+        for (const ShippedDevice& file : shipped_files()) list.push_back(file.name);
+        return list;
+    }();
+    return names;
+}
+
+Result<HtpDevice> open_device(const std::string& name_or_path) {
+    std::string names;
+    for (const ShippedDevice& file : shipped_files()) {
+        if (file.name == name_or_path) return parse_device(file.json);
+        names += (names.empty() ? "" : ", ") + std::string(file.name);
+    }
+    auto file = MappedFile::open(name_or_path);
+    if (!file && file.error().code == ErrorCode::NotFound)
+        return fail(ErrorCode::NotFound, "device '%s': expected a file or one of %s",
+                    printable(name_or_path, 400).c_str(), names.c_str());
+    if (!file) return tl::unexpected<Error>(std::move(file.error()));
+    const auto bytes = file->bytes();
+    auto device = parse_device({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (!device) return fail_in(printable(name_or_path, 400), std::move(device.error()));
+    return device;
+}
+
+}  // namespace tessera::npu

@@ -1,0 +1,68 @@
+#pragma once
+// Tiles as the matrix unit takes them, and tensors in DDR made of them. A tile of activations is 64 rows by
+// 32 channels of bytes; 16-bit activations are two planes of them, high bytes and low bytes. A tile of
+// weights is 32 inputs by 32 outputs, four inputs of an output side by side (docs/npu.md).
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tessera::npu {
+
+constexpr int64_t kTileRows = 64;
+constexpr int64_t kTileChannels = 32;  ///< of inputs as of outputs
+constexpr int64_t kActTileBytes = kTileRows * kTileChannels;
+constexpr int64_t kWeightTileBytes = kTileChannels * kTileChannels;
+constexpr int64_t kNibbleTileBytes = kWeightTileBytes / 2;
+/// Sums of 64 rows by 32 outputs: two 32-bit numbers each, of the high and of the low bytes.
+constexpr int64_t kSumTileBytes = kTileRows * kTileChannels * 8;
+
+/// Factors and biases of 32 outputs (src/npu/requant.h).
+constexpr int64_t kRecordTileBytes = 32 * 16;
+
+constexpr int64_t tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+
+constexpr int64_t act_tile_offset(int64_t row, int64_t channel) { return kTileChannels * row + channel; }
+constexpr int64_t weight_tile_offset(int64_t k, int64_t column) {
+    return 128 * (k >> 2) + 4 * column + (k & 3);
+}
+
+/// Where a weight of 4 bits lies in its tile: of the 128 values of four inputs the first 64 are in the low
+/// nibbles of 64 bytes, the others in the high ones, so that a vector unit widens them without moving any.
+struct NibblePlace {
+    int64_t byte;
+    bool high;
+};
+constexpr NibblePlace nibble_place(int64_t k, int64_t column) {
+    const int64_t at = weight_tile_offset(k, column);
+    return {64 * (at >> 7) + (at & 63), (at & 64) != 0};
+}
+
+/// Bytes of the multipliers of 32 outputs by k_tiles tiles of inputs, blocks of `block` inputs sharing one.
+constexpr int64_t n_mult_bytes(int64_t k_tiles, int64_t block) {
+    return tiles(k_tiles * kTileChannels, block) * kTileChannels;
+}
+
+/// Activations [rows, channels] in DDR: row tiles, in each the planes (high bytes first), in each the channel
+/// tiles, in each its rows. The last row tile holds only the rows that there are; channels are padded with
+/// zeros.
+struct ActLayout {
+    int64_t rows = 0, channels = 0;
+    int planes = 2;
+
+    int64_t row_tiles() const { return tiles(rows, kTileRows); }
+    int64_t channel_tiles() const { return tiles(channels, kTileChannels); }
+    int64_t rows_of(int64_t row_tile) const {
+        return rows - row_tile * kTileRows < kTileRows ? rows - row_tile * kTileRows : kTileRows;
+    }
+    int64_t tile_offset(int64_t row_tile, int plane, int64_t channel_tile) const {
+        return row_tile * planes * channel_tiles() * kActTileBytes +
+               (plane * channel_tiles() + channel_tile) * rows_of(row_tile) * kTileChannels;
+    }
+    int64_t bytes() const { return rows * channel_tiles() * kTileChannels * planes; }
+};
+
+/// x [rows, channels], values below 2^(8 planes), to and from the layout. `bytes` holds layout.bytes().
+void pack_activations(const ActLayout& layout, const uint16_t* x, std::span<std::byte> bytes);
+void unpack_activations(const ActLayout& layout, std::span<const std::byte> bytes, uint16_t* x);
+
+}  // namespace tessera::npu
