@@ -1,0 +1,62 @@
+// Scalar definitions of scores, probabilities and weighted values.
+#include "src/npu/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/exact_math.h"
+
+namespace tessera::npu {
+
+Result<DynamicProduct> DynamicProduct::create(const Encoding& x, const Encoding& kv, const Encoding& y,
+                                              double factor, int64_t n_k) {
+    if (kv.bits != 8 || kv.zero != 128)
+        return fail(ErrorCode::InvalidArgument,
+                    "keys and values: expected 8 bits around 128, found %d bits around %d", kv.bits, kv.zero);
+    if (n_k < 1 || n_k > 65536)
+        return fail(ErrorCode::Unsupported, "attention: expected sums of 1 to 65536 products, found %lld",
+                    static_cast<long long>(n_k));
+    DynamicProduct op;
+    op.x_ = x;
+    op.kv_ = kv;
+    op.y_ = y;
+    const double scales = static_cast<double>(x.scale) * static_cast<double>(kv.scale);
+    TSR_TRY(op.factor_, make_multiplier(scales * factor / static_cast<double>(y.scale), n_k * 128 * x.max()));
+    return op;
+}
+
+uint16_t DynamicProduct::apply(const uint16_t* x, const uint8_t* w, int64_t w_stride, int64_t n_k) const {
+    int64_t sum = 0;
+    for (int64_t k = 0; k < n_k; ++k) sum += int64_t{x[k] - x_.zero} * (w[k * w_stride] - kv_.zero);
+    return static_cast<uint16_t>(y_.clamp(y_.zero + factor_.apply(sum)));
+}
+
+MaskedSoftmax::MaskedSoftmax(const Encoding& scores) {
+    const double scale = static_cast<double>(scores.scale);
+    const auto exp31 = [&](int steps) {
+        const double x = std::min(steps * scale, 600.0);
+        return static_cast<uint64_t>(std::llrint(exact_exp(-x) * 0x1p31));
+    };
+    for (int i = 0; i < 256; ++i) {
+        high_[static_cast<size_t>(i)] = exp31(256 * i);
+        low_[static_cast<size_t>(i)] = exp31(i);
+    }
+}
+
+void MaskedSoftmax::apply(const uint16_t* x, int64_t n, int64_t first, int64_t last, uint16_t* p) const {
+    first = std::max<int64_t>(first, 0);
+    last = std::min(last, n);
+    if (first >= last) {
+        std::fill(p, p + n, uint16_t{0});
+        return;
+    }
+    const int32_t largest = *std::max_element(x + first, x + last);
+    uint64_t sum = 0;
+    for (int64_t i = first; i < last; ++i) sum += exp_of(largest - x[i]);
+    for (int64_t i = first; i < last; ++i)
+        p[i] = static_cast<uint16_t>((exp_of(largest - x[i]) * 65535 + sum / 2) / sum);
+    std::fill(p, p + first, uint16_t{0});
+    std::fill(p + last, p + n, uint16_t{0});
+}
+
+}  // namespace tessera::npu

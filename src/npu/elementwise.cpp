@@ -1,0 +1,82 @@
+// Scalar definitions of what runs on the vector units, one value at a time.
+#include "src/npu/elementwise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/exact_math.h"
+
+namespace tessera::npu {
+
+namespace {
+
+double value_of(Function function, double x) {
+    const auto sigmoid = [](double t) { return 1 / (1 + exact_exp(std::min(std::max(-t, -700.0), 700.0))); };
+    switch (function) {
+        case Function::Silu:
+            return x * sigmoid(x);
+        case Function::Gelu:
+            // sqrt(2 / pi)
+            return x * sigmoid(2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x));
+        case Function::Sigmoid:
+            return sigmoid(x);
+    }
+    return 0;
+}
+
+}  // namespace
+
+Result<Add> Add::create(const Encoding& a, const Encoding& b, const Encoding& y) {
+    Add op;
+    op.a_ = a;
+    op.b_ = b;
+    op.y_ = y;
+    // The larger factor gets 24 bits, and the smaller one the same shift; 2^17 * 2^31 leaves room in 64 bits.
+    const double scale_y = static_cast<double>(y.scale);
+    const double fa = static_cast<double>(a.scale) / scale_y, fb = static_cast<double>(b.scale) / scale_y;
+    TSR_TRY(const Multiplier larger, make_multiplier(std::max(fa, fb), a.max() + b.max()));
+    op.shift_ = larger.shift;
+    op.mult_a_ = std::llrint(std::ldexp(fa, op.shift_));
+    op.mult_b_ = std::llrint(std::ldexp(fb, op.shift_));
+    return op;
+}
+
+void Add::apply(const uint16_t* a, const uint16_t* b, int64_t n, uint16_t* y) const {
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t sum = (a[i] - a_.zero) * mult_a_ + (b[i] - b_.zero) * mult_b_;
+        y[i] = static_cast<uint16_t>(y_.clamp(y_.zero + round_shift(sum, shift_)));
+    }
+}
+
+Result<Mul> Mul::create(const Encoding& a, const Encoding& b, const Encoding& y) {
+    Mul op;
+    op.a_ = a;
+    op.b_ = b;
+    op.y_ = y;
+    const double factor =
+        static_cast<double>(a.scale) * static_cast<double>(b.scale) / static_cast<double>(y.scale);
+    TSR_TRY(op.factor_, make_multiplier(factor, int64_t{a.max()} * b.max()));
+    return op;
+}
+
+void Mul::apply(const uint16_t* a, const uint16_t* b, int64_t n, uint16_t* y) const {
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t product = int64_t{a[i] - a_.zero} * (b[i] - b_.zero);
+        y[i] = static_cast<uint16_t>(y_.clamp(y_.zero + factor_.apply(product)));
+    }
+}
+
+std::vector<uint16_t> function_table(Function function, const Encoding& x, const Encoding& y) {
+    std::vector<uint16_t> table(static_cast<size_t>(x.max()) + 1);
+    for (int32_t q = 0; q <= x.max(); ++q) {
+        const double value = value_of(function, (q - x.zero) * static_cast<double>(x.scale));
+        const double code = std::rint(value / static_cast<double>(y.scale)) + y.zero;
+        const double held = std::min(std::max(code, 0.0), static_cast<double>(y.max()));
+        table[static_cast<size_t>(q)] = static_cast<uint16_t>(held);
+    }
+    return table;
+}
+
+Encoding sigmoid_encoding() { return {.bits = 16, .scale = 0x1p-16f, .zero = 0}; }
+
+}  // namespace tessera::npu

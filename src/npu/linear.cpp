@@ -1,0 +1,80 @@
+// The integer Linear: factors and the proof that nothing overflows at compile time, and the plain loop that
+// defines the result. The tiled form is emulator.cpp's.
+#include "src/npu/linear.h"
+
+#include <cmath>
+#include <limits>
+
+namespace tessera::npu {
+
+namespace {
+
+struct RowSums {
+    int64_t sum = 0, magnitude = 0;
+};
+
+RowSums row_sums(const QuantizedWeights& weights, int64_t output) {
+    RowSums sums;
+    for (int64_t k = 0; k < weights.n_in; ++k) {
+        const int w = weights.w8(output, k);
+        sums.sum += w;
+        sums.magnitude += std::abs(w);
+    }
+    return sums;
+}
+
+/// The unit of an output's sums. Where all weights are 0 the bias is all there is, and any unit will do that
+/// is finer than the output's.
+double unit_of(const QuantizedWeights& weights, int64_t output, const Encoding& in, const Encoding& out) {
+    const float scale = weights.scale[static_cast<size_t>(output)];
+    return scale > 0 ? static_cast<double>(in.scale) * static_cast<double>(scale)
+                     : static_cast<double>(out.scale) / 256;
+}
+
+Result<Requant> requant_of(const RowSums& sums, double unit, float bias, const Encoding& in,
+                           const Encoding& out, int64_t& n_reduced) {
+    // The matrix unit keeps two sums of 32 bits: of the high bytes and of the low ones.
+    if (255 * sums.magnitude > std::numeric_limits<int32_t>::max())
+        return fail(ErrorCode::Unsupported, "a sum of up to %lld exceeds the 32 bits of the matrix unit",
+                    static_cast<long long>(255 * sums.magnitude));
+    const double bias_units = std::rint(static_cast<double>(bias) / unit);
+    if (!(std::fabs(bias_units) < 0x1p52))
+        return fail(ErrorCode::Unsupported,
+                    "the bias %g is no finite number or too large next to its weights",
+                    static_cast<double>(bias));
+    const int64_t whole = static_cast<int64_t>(bias_units) + (centre(in.bits) - in.zero) * sums.sum;
+    const int64_t bound = int64_t{in.max()} * sums.magnitude + std::abs(whole);
+    TSR_TRY(const Multiplier m, make_multiplier(unit / static_cast<double>(out.scale), bound));
+    n_reduced += m.lost_bits > 0;
+    return Requant{whole, m.mult, m.shift};
+}
+
+}  // namespace
+
+Result<Linear> make_linear(const QuantizedWeights& weights, const float* bias, const Encoding& input,
+                           const Encoding& output) {
+    Linear op{.weights = &weights, .input = input, .output = output, .requant = {}, .n_reduced = 0};
+    op.requant.reserve(static_cast<size_t>(weights.n_out));
+    for (int64_t o = 0; o < weights.n_out; ++o) {
+        auto requant = requant_of(row_sums(weights, o), unit_of(weights, o, input, output),
+                                  bias ? bias[o] : 0.0f, input, output, op.n_reduced);
+        if (!requant) return fail_in("output " + std::to_string(o), std::move(requant.error()));
+        op.requant.push_back(*requant);
+    }
+    return op;
+}
+
+void linear_reference(const Linear& op, const uint16_t* x, int64_t n_rows, uint16_t* y) {
+    const int64_t n_in = op.weights->n_in, n_out = op.weights->n_out;
+    for (int64_t m = 0; m < n_rows; ++m)
+        for (int64_t n = 0; n < n_out; ++n) {
+            int64_t sum = 0;
+            for (int64_t k = 0; k < n_in; ++k)
+                sum += int64_t{x[m * n_in + k] - centre(op.input.bits)} * op.weights->w8(n, k);
+            const Requant& r = op.requant[static_cast<size_t>(n)];
+            const int64_t scaled = round_shift((sum + r.bias) * r.mult, r.shift);
+            y[m * n_out + n] = static_cast<uint16_t>(op.output.clamp(op.output.zero + scaled));
+        }
+}
+
+}  // namespace tessera::npu

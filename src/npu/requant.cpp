@@ -1,0 +1,41 @@
+// The one place where a real factor becomes an integer one. It proves that what it makes cannot overflow.
+#include "src/npu/requant.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tessera::npu {
+
+namespace {
+
+bool fits(const Multiplier& m, int64_t bound) {
+    const int64_t room = std::numeric_limits<int64_t>::max() - (int64_t{1} << (m.shift - 1));
+    return m.mult == 0 || bound <= room / m.mult;
+}
+
+}  // namespace
+
+Result<Multiplier> make_multiplier(double real, int64_t bound) {
+    if (!(real >= 0 && real < 0x1p30))
+        return fail(ErrorCode::InvalidArgument,
+                    "factor between two encodings: expected a number from 0 to 2^30, found %g", real);
+    if (real == 0) return Multiplier{};
+    int exponent = 0;
+    const double fraction = std::frexp(real, &exponent);
+    // Of small factors only the bits are kept that a shift of 62 leaves; large ones are whole numbers.
+    for (int lost = std::max(0, 24 - exponent - 62); lost <= 24; ++lost) {
+        int64_t mult = std::llrint(std::ldexp(fraction, 24 - lost));
+        int shift = 24 - lost - exponent;
+        for (; shift < 1; ++shift) mult *= 2;
+        if (mult > std::numeric_limits<int32_t>::max()) break;
+        const Multiplier m{static_cast<int32_t>(mult), static_cast<int8_t>(shift), static_cast<int8_t>(lost)};
+        if (fits(m, bound)) return m;
+    }
+    if (exponent < -62) return Multiplier{};  // below 2^-62
+    return fail(ErrorCode::Unsupported,
+                "factor %g between two encodings: its product with sums up to %lld exceeds 64 bits", real,
+                static_cast<long long>(bound));
+}
+
+}  // namespace tessera::npu

@@ -1,0 +1,155 @@
+// Rows of floats to signed bytes. The codes of a block are chosen for the scale that the device will use,
+// m * scale, not for the block's own: that costs nothing and is up to half a decibel better.
+#include "src/npu/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tessera::npu {
+
+namespace {
+
+using Kind = WeightRecipe::Kind;
+
+constexpr WeightRecipe kRecipes[] = {{Kind::Int8, 0},       {Kind::Lpbq, 16},       {Kind::Lpbq, 32},
+                                     {Kind::Lpbq, 64},      {Kind::SignedLpbq, 16}, {Kind::SignedLpbq, 32},
+                                     {Kind::SignedLpbq, 64}};
+
+/// The largest code and the largest multiplier of a recipe.
+struct Limits {
+    float low, high, mult;
+};
+Limits limits(Kind kind) {
+    if (kind == Kind::Int8) return {-127, 127, 1};
+    return kind == Kind::Lpbq ? Limits{-7, 7, 16} : Limits{-8, 7, 15};
+}
+
+float largest_magnitude(const float* w, int64_t n) {
+    float largest = 0;
+    for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(w[i]));
+    return largest;
+}
+
+/// What one step of a code stands for in a block of its own. Signed: the weight of the largest magnitude
+/// becomes -8, so the step has the opposite sign.
+float block_step(const float* w, int64_t n, Kind kind) {
+    const float largest = largest_magnitude(w, n);
+    if (kind == Kind::Lpbq) return largest / 7;
+    for (int64_t i = 0; i < n; ++i)
+        if (w[i] == largest) return -largest / 8;
+    return largest / 8;
+}
+
+/// q[i] = w[i] / step as an integer, ties to even. The step may be so small that the quotient is infinite.
+void to_codes(const float* w, int64_t n, float step, const Limits& limit, int8_t* q) {
+    for (int64_t i = 0; i < n; ++i) {
+        const float code = step == 0 || w[i] == 0 ? 0.0f : std::rint(w[i] / step);
+        q[i] = static_cast<int8_t>(std::min(std::max(code, limit.low), limit.high));
+    }
+}
+
+double square_error(const float* w, int64_t n, float step, const int8_t* q) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        const double error = static_cast<double>(w[i]) - static_cast<double>(step) * q[i];
+        sum += error * error;
+    }
+    return sum;
+}
+
+/// The multiplier of one block and its codes. A multiplier up to an eighth smaller clips the largest weight
+/// and may leave less error for the others; with sources of 4 bits it may hit their steps.
+int8_t block_codes(const float* w, int64_t n, float step, float scale, const Limits& limit, int8_t* q) {
+    const float ratio = scale > 0 ? std::rint(std::fabs(step) / scale) : 1.0f;
+    const int most = static_cast<int>(std::min(std::max(ratio, 1.0f), limit.mult));
+    const auto signed_mult = [&](int m) { return static_cast<int8_t>(step < 0 ? -m : m); };
+    int best = most;
+    double least = std::numeric_limits<double>::infinity();
+    for (int m = most; m >= std::max(1, most * 7 / 8); --m) {
+        const float width = static_cast<float>(signed_mult(m)) * scale;
+        to_codes(w, n, width, limit, q);
+        const double error = square_error(w, n, width, q);
+        if (error < least) best = m;
+        least = std::min(least, error);
+    }
+    to_codes(w, n, static_cast<float>(signed_mult(best)) * scale, limit, q);
+    return signed_mult(best);
+}
+
+/// One row of blocks; returns the row's scale.
+float row_of_blocks(const WeightRecipe& recipe, const float* w, int64_t n_in, int8_t* q, int8_t* mult) {
+    const Limits limit = limits(recipe.kind);
+    const auto length = [&](int64_t b) { return std::min(recipe.block, n_in - b * recipe.block); };
+    float largest = 0;
+    for (int64_t b = 0; b < recipe.n_blocks(n_in); ++b)
+        largest = std::max(largest, std::fabs(block_step(w + b * recipe.block, length(b), recipe.kind)));
+    const float scale = largest / limit.mult;
+    for (int64_t b = 0; b < recipe.n_blocks(n_in); ++b) {
+        const float* block = w + b * recipe.block;
+        const float step = block_step(block, length(b), recipe.kind);
+        mult[b] = block_codes(block, length(b), step, scale, limit, q + b * recipe.block);
+    }
+    return scale;
+}
+
+}  // namespace
+
+std::string WeightRecipe::name() const {
+    if (!has_blocks()) return "int8";
+    return (kind == Kind::Lpbq ? "lpbq" : "signed-lpbq") + std::to_string(block);
+}
+
+std::span<const WeightRecipe> weight_recipes() { return kRecipes; }
+
+Result<WeightRecipe> parse_weight_recipe(std::string_view name) {
+    std::string names;
+    for (const WeightRecipe& recipe : kRecipes) {
+        if (recipe.name() == name) return recipe;
+        names += (names.empty() ? "" : ", ") + recipe.name();
+    }
+    return fail(ErrorCode::InvalidArgument, "weight recipe: expected one of %s, found '%.*s'", names.c_str(),
+                static_cast<int>(std::min(name.size(), size_t{40})), name.data());
+}
+
+double QuantizedWeights::sqnr_db(const float* w) const {
+    double signal = 0, noise = 0;
+    for (int64_t o = 0; o < n_out; ++o)
+        for (int64_t i = 0; i < n_in; ++i) {
+            const double exact = w[o * n_in + i], error = exact - static_cast<double>(value(o, i));
+            signal += exact * exact;
+            noise += error * error;
+        }
+    if (noise == 0) return std::numeric_limits<double>::infinity();
+    return 10 * std::log10(signal / noise);
+}
+
+Result<QuantizedWeights> quantize_weights(const WeightRecipe& recipe, const float* w, int64_t n_out,
+                                          int64_t n_in) {
+    QuantizedWeights out{
+        .recipe = recipe, .n_out = n_out, .n_in = n_in, .q = {}, .block_mult = {}, .scale = {}};
+    const int64_t n_blocks = recipe.n_blocks(n_in);
+    out.q.resize(static_cast<size_t>(n_out * n_in));
+    out.block_mult.resize(static_cast<size_t>(n_out * n_blocks));
+    out.scale.resize(static_cast<size_t>(n_out));
+    for (int64_t o = 0; o < n_out; ++o) {
+        const float* row = w + o * n_in;
+        int8_t* q = out.q.data() + o * n_in;
+        for (int64_t i = 0; i < n_in; ++i)
+            if (!std::isfinite(row[i]))
+                return fail(ErrorCode::Malformed,
+                            "weight of output %lld, input %lld: expected a finite number, found %g",
+                            static_cast<long long>(o), static_cast<long long>(i),
+                            static_cast<double>(row[i]));
+        float& scale = out.scale[static_cast<size_t>(o)];
+        if (recipe.has_blocks()) {
+            scale = row_of_blocks(recipe, row, n_in, q, out.block_mult.data() + o * n_blocks);
+        } else {
+            scale = largest_magnitude(row, n_in) / 127;
+            to_codes(row, n_in, scale, limits(recipe.kind), q);
+        }
+    }
+    return out;
+}
+
+}  // namespace tessera::npu
