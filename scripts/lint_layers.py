@@ -58,7 +58,7 @@ THIRD_PARTY = [
     (r"gtest/.*|gmock/.*", "GoogleTest", ("tests/",), 999, True),
     (r"benchmark/.*", "Google Benchmark", ("benches/",), 999, True),
     (r"\w*mmintrin\.h|immintrin\.h|x86intrin\.h|arm_\w+\.h", "vector intrinsics",
-     ("quants/arch/", "ggml-like/cpu/arch/"), 999, True),
+     ("quants/arch/", "ggml-like/cpu/arch/", "src/npu/arch/"), 999, True),
     (r"cpuid\.h|sys/auxv\.h|asm/hwcap\.h", "processor detection", ("common/cpu.cpp",), 1, False),
 ]
 

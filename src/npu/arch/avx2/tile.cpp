@@ -1,0 +1,149 @@
+// The tile loops on AVX2. Bytes are widened to halfwords for vpmaddwd: vpmaddubsw would saturate, which the
+// matrix unit does not. Activations of both planes go as one halfword less 32768, in one pass instead of two.
+// Compiled for that instruction set: no std headers, nothing but the table outside anonymous namespaces.
+#include <immintrin.h>
+
+#include "quants/kernels/inline.h"
+#include "src/npu/tile_kernels.h"
+
+namespace tessera::npu {
+
+namespace {
+
+constexpr int64_t kRows = 64, kChannels = 32, kTileBytes = kChannels * kChannels;
+/// A lane sums half of 32 inputs a tile: 8 * 16 * 2^15 * 2^7 = 2^29, and two lanes are added before they are
+/// widened.
+constexpr int64_t kTilesPerFlush = 8;
+
+/// Rows that share each load of weights; 4 sums each.
+template <int R>
+struct Rows {
+    alignas(32) int16_t x[R][kChannels];
+};
+
+template <int R>
+TSR_INLINE void widen(const MultiplyArgs& a, int64_t tile, int64_t row, Rows<R>& rows) {
+    TSR_UNROLL
+    for (int r = 0; r < R; r++) {
+        const int64_t at = (tile * kRows + row + r) * kChannels;
+        TSR_UNROLL
+        for (int half = 0; half < 2; half++) {
+            const auto load = [&](const uint8_t* plane) __attribute__((always_inline)) {
+                return _mm256_cvtepu8_epi16(
+                    _mm_loadu_si128(reinterpret_cast<const __m128i*>(plane + at + 16 * half)));
+            };
+            __m256i x = load(a.high);
+            if (a.low) {
+                x = _mm256_or_si256(_mm256_slli_epi16(x, 8), load(a.low));
+                x = _mm256_xor_si256(x, _mm256_set1_epi16(static_cast<int16_t>(-32768)));
+            }
+            _mm256_store_si256(reinterpret_cast<__m256i*>(rows.x[r] + 16 * half), x);
+        }
+    }
+}
+
+/// Sums of pairs to 64 bits: lane pairs of a and b are outputs 0 1 4 5 and 2 3 6 7.
+TSR_INLINE void flush(__m256i a, __m256i b, int64_t* sums) {
+    const __m256i pairs = _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8);
+    const __m256i halves[2] = {_mm256_cvtepi32_epi64(_mm256_castsi256_si128(pairs)),
+                               _mm256_cvtepi32_epi64(_mm256_extracti128_si256(pairs, 1))};
+    TSR_UNROLL
+    for (int i = 0; i < 2; i++) {
+        auto* at = reinterpret_cast<__m256i*>(sums + 4 * i);
+        _mm256_storeu_si256(at, _mm256_add_epi64(_mm256_loadu_si256(at), halves[i]));
+    }
+}
+
+/// 16 outputs, from `first` on, of R rows.
+template <int R>
+TSR_INLINE void multiply_half(const MultiplyArgs& a, int64_t row, int first) {
+    for (int64_t begin = 0; begin < a.k_tiles; begin += kTilesPerFlush) {
+        const int64_t end = begin + kTilesPerFlush < a.k_tiles ? begin + kTilesPerFlush : a.k_tiles;
+        __m256i sums[R][4];
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) {
+            TSR_UNROLL
+            for (int i = 0; i < 4; i++) sums[r][i] = _mm256_setzero_si256();
+        }
+        for (int64_t tile = begin; tile < end; tile++) {
+            Rows<R> rows;
+            widen<R>(a, tile, row, rows);
+            const int8_t* w = a.w + tile * kTileBytes + 4 * first;
+            for (int quad = 0; quad < 8; quad++, w += 128) {
+                __m256i x[R];
+                TSR_UNROLL
+                for (int r = 0; r < R; r++) {
+                    int64_t four;
+                    __builtin_memcpy(&four, rows.x[r] + 4 * quad, sizeof four);
+                    x[r] = _mm256_set1_epi64x(four);
+                }
+                TSR_UNROLL
+                for (int i = 0; i < 4; i++) {
+                    const __m256i wide =
+                        _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + 16 * i)));
+                    TSR_UNROLL
+                    for (int r = 0; r < R; r++)
+                        sums[r][i] = _mm256_add_epi32(sums[r][i], _mm256_madd_epi16(wide, x[r]));
+                }
+            }
+        }
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) {
+            int64_t* out = a.sums + (row + r) * kChannels + first;
+            flush(sums[r][0], sums[r][1], out);
+            flush(sums[r][2], sums[r][3], out + 8);
+        }
+    }
+}
+
+void multiply(const MultiplyArgs& a) {
+    int64_t row = 0;
+    for (; row + 2 <= a.rows; row += 2) {
+        multiply_half<2>(a, row, 0);
+        multiply_half<2>(a, row, 16);
+    }
+    if (row < a.rows) {
+        multiply_half<1>(a, row, 0);
+        multiply_half<1>(a, row, 16);
+    }
+}
+
+/// 32 codes of 8 outputs, in the low bits of each byte, times their multipliers. Only the low byte of a
+/// product is wanted, which depends on the low bytes of its factors alone: bytes at even places are
+/// multiplied as halfwords and cut, those at odd places where they are, in the upper half.
+TSR_INLINE __m256i times(__m256i nibbles, __m256i mult) {
+    const __m256i sign = _mm256_set1_epi8(8), even = _mm256_set1_epi16(255);
+    const __m256i codes = _mm256_sub_epi8(_mm256_xor_si256(nibbles, sign), sign);
+    const __m256i low = _mm256_and_si256(_mm256_mullo_epi16(codes, mult), even);
+    return _mm256_or_si256(low, _mm256_mullo_epi16(_mm256_andnot_si256(even, codes), mult));
+}
+
+void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t block, int8_t* w) {
+    const __m256i nibble = _mm256_set1_epi8(15);
+    // The multiplier of each output to two halfwords.
+    const __m256i spread = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
+                                            4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
+    for (int64_t quad = 0; quad < 8 * k_tiles; quad++, packed += 64, w += 128) {
+        const int8_t* m = mult + 4 * quad / block * kChannels;
+        TSR_UNROLL
+        for (int i = 0; i < 2; i++) {
+            const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(packed + 32 * i));
+            const __m256i nibbles[2] = {_mm256_and_si256(bytes, nibble),
+                                        _mm256_and_si256(_mm256_srli_epi16(bytes, 4), nibble)};
+            TSR_UNROLL
+            for (int half = 0; half < 2; half++) {
+                int64_t eight;
+                __builtin_memcpy(&eight, m + 16 * half + 8 * i, sizeof eight);
+                const __m256i mults = _mm256_shuffle_epi8(_mm256_set1_epi64x(eight), spread);
+                _mm256_storeu_si256(reinterpret_cast<__m256i*>(w + 64 * half + 32 * i),
+                                    times(nibbles[half], mults));
+            }
+        }
+    }
+}
+
+}  // namespace
+
+constinit const TileKernels kTilesAvx2 = {"avx2", multiply, expand};
+
+}  // namespace tessera::npu

@@ -1,0 +1,45 @@
+// The tile loops in plain C: what the other tables equal bit for bit. The layout: src/npu/layout.h.
+#include "src/npu/tile_kernels.h"
+
+namespace tessera::npu {
+
+namespace {
+
+constexpr int64_t kRows = 64, kChannels = 32;
+
+void multiply(const MultiplyArgs& a) {
+    for (int64_t tile = 0; tile < a.k_tiles; ++tile) {
+        const int8_t* w = a.w + tile * kChannels * kChannels;
+        for (int64_t row = 0; row < a.rows; ++row) {
+            const int64_t at = (tile * kRows + row) * kChannels;
+            int32_t x[kChannels];
+            for (int64_t k = 0; k < kChannels; ++k)
+                x[k] = a.low ? (a.high[at + k] << 8 | a.low[at + k]) - 32768 : a.high[at + k];
+            int64_t* sums = a.sums + row * kChannels;
+            // 32 products of 16 by 8 bits stay far below 2^31.
+            for (int64_t n = 0; n < kChannels; ++n) {
+                int32_t sum = 0;
+                for (int64_t k = 0; k < kChannels; ++k) sum += x[k] * w[128 * (k >> 2) + 4 * n + (k & 3)];
+                sums[n] += sum;
+            }
+        }
+    }
+}
+
+int signed_nibble(int nibble) { return (nibble ^ 8) - 8; }
+
+void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t block, int8_t* w) {
+    for (int64_t quad = 0; quad < 8 * k_tiles; ++quad, packed += 64, w += 128) {
+        const int8_t* m = mult + 4 * quad / block * kChannels;
+        for (int64_t i = 0; i < 64; ++i) {
+            w[i] = static_cast<int8_t>(signed_nibble(packed[i] & 15) * m[i >> 2]);
+            w[64 + i] = static_cast<int8_t>(signed_nibble(packed[i] >> 4) * m[16 + (i >> 2)]);
+        }
+    }
+}
+
+}  // namespace
+
+constinit const TileKernels kTilesScalar = {"scalar", multiply, expand};
+
+}  // namespace tessera::npu

@@ -1,0 +1,89 @@
+// The model of time, per instruction and for a stream.
+#include "src/npu/cost.h"
+
+#include <algorithm>
+
+#include "src/npu/layout.h"
+
+namespace tessera::npu {
+
+int64_t n_descriptors(const Transfer& t, const HtpDevice& device) {
+    const int64_t rows = t.rows, row_bytes = t.row_bytes;
+    // Rows side by side on both ends are one.
+    if (rows == 1 || (t.ddr_stride == t.row_bytes && t.vtcm_stride == t.row_bytes))
+        return tiles(rows * row_bytes, device.dma_max_1d);
+    const auto most = static_cast<uint64_t>(device.dma_max_2d);
+    if (t.row_bytes > most || t.ddr_stride > most || t.vtcm_stride > most)
+        return rows * tiles(row_bytes, device.dma_max_1d);
+    return tiles(rows, device.dma_max_2d);
+}
+
+int64_t bytes_moved(const Instruction& instruction) {
+    switch (instruction.op) {
+        case Opcode::Load:
+        case Opcode::Store:
+            return int64_t{instruction.transfer.rows} * instruction.transfer.row_bytes;
+        case Opcode::Expand: {
+            const Expand& e = instruction.expand;
+            return e.n_tiles *
+                   (e.k_tiles * (kNibbleTileBytes + kWeightTileBytes) + n_mult_bytes(e.k_tiles, e.block));
+        }
+        case Opcode::Multiply:
+            break;
+    }
+    return 0;
+}
+
+int64_t tile_products(const Multiply& m) {
+    return tiles(m.rows, kTileRows) * m.n_tiles * m.k_tiles * m.planes_in * kTileRows * kWeightTileBytes;
+}
+
+double busy_us(const Instruction& instruction, const HtpDevice& device) {
+    const double clock = static_cast<double>(device.clock_hz);
+    const double bytes = static_cast<double>(bytes_moved(instruction));
+    switch (unit_of(instruction.op)) {
+        case Unit::Dma:
+            return bytes / device.dma_gb_per_s * 1e-3;
+        case Unit::Hvx:
+            return bytes / (device.hvx_bytes_per_cycle * static_cast<double>(device.hvx_contexts)) / clock *
+                   1e6;
+        case Unit::Hmx:
+            break;
+    }
+    const double per_cycle =
+        static_cast<double>(device.hmx_mac_per_cycle * device.hmx_units) * device.hmx_efficiency;
+    return static_cast<double>(tile_products(instruction.multiply)) / per_cycle / clock * 1e6;
+}
+
+Unit Timeline::bound() const {
+    return static_cast<Unit>(std::max_element(unit_us.begin(), unit_us.end()) - unit_us.begin());
+}
+
+Timeline predict(const Stream& stream, const HtpDevice& device) {
+    Timeline out;
+    std::array<std::vector<double>, kUnits> ends;
+    std::array<double, kUnits> free_at = {};
+    for (const Instruction& instruction : stream) {
+        const auto unit = static_cast<size_t>(unit_of(instruction.op));
+        double begin = free_at[unit];
+        for (size_t u = 0; u < kUnits; ++u)
+            if (instruction.waits[u] > 0) begin = std::max(begin, ends[u][instruction.waits[u] - 1]);
+        const double busy = busy_us(instruction, device);
+        free_at[unit] = begin + busy;
+        // The next transfer starts while the last one's first bytes are still under way.
+        const bool is_dma = unit_of(instruction.op) == Unit::Dma;
+        const double end = begin + busy + (is_dma ? static_cast<double>(device.dma_latency_ns) * 1e-3 : 0);
+        // A unit's instructions end in their order.
+        ends[unit].push_back(ends[unit].empty() ? end : std::max(end, ends[unit].back()));
+        out.intervals.push_back({begin, ends[unit].back()});
+        out.unit_us[unit] += busy;
+        out.total_us = std::max(out.total_us, ends[unit].back());
+        if (is_dma) {
+            out.dma_bytes += bytes_moved(instruction);
+            out.n_descriptors += n_descriptors(instruction.transfer, device);
+        }
+    }
+    return out;
+}
+
+}  // namespace tessera::npu

@@ -1,0 +1,180 @@
+// The units of the device in software. Operands were checked before (stream.cpp), so nothing here can fail;
+// what a stream with a missing wait computes is garbage but no undefined behaviour, as tests rely on it.
+#include "src/npu/emulator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "common/rng.h"
+#include "src/npu/layout.h"
+#include "src/npu/requant.h"
+
+namespace tessera::npu {
+
+namespace {
+
+constexpr std::byte kPattern{0xa5};
+
+/// apply() of a record that may hold anything: wraps and masks where a proper one cannot overflow.
+int64_t requantize(const Requant& record, int64_t sum) {
+    const int shift = record.shift & 63;
+    const uint64_t product = (static_cast<uint64_t>(sum) + static_cast<uint64_t>(record.bias)) *
+                             static_cast<uint64_t>(int64_t{record.mult});
+    const uint64_t half = shift > 0 ? uint64_t{1} << (shift - 1) : 0;
+    return std::bit_cast<int64_t>(product + half) >> shift;
+}
+
+}  // namespace
+
+Result<Emulator> Emulator::create(int64_t vtcm_bytes, const TileKernels& kernels, ThreadPool& pool) {
+    Emulator emulator;
+    TSR_TRY(emulator.vtcm_, Buffer::create(static_cast<size_t>(vtcm_bytes), "emulated VTCM"));
+    std::fill_n(emulator.vtcm_.data(), emulator.vtcm_.size(), kPattern);
+    emulator.kernels_ = &kernels;
+    emulator.pool_ = &pool;
+    return emulator;
+}
+
+void Emulator::run(const Stream& stream, const Memory& memory) {
+    for (const Instruction& instruction : stream) execute(instruction, memory);
+}
+
+Result<void> Emulator::run_reordered(const Stream& stream, const Memory& memory, const Order& order) {
+    std::array<std::vector<size_t>, kUnits> queues;
+    for (size_t i = 0; i < stream.size(); ++i)
+        queues[static_cast<size_t>(unit_of(stream[i].op))].push_back(i);
+    Progress done = {};
+    Rng rng(order.seed);
+    for (size_t n = 0; n < stream.size(); ++n) {
+        std::vector<size_t> ready;  // units, in the order of preference
+        for (const Unit unit : order.units) {
+            const auto u = static_cast<size_t>(unit);
+            if (done[u] == queues[u].size()) continue;
+            const Progress& waits = stream[queues[u][done[u]]].waits;
+            const bool can_go = std::equal(waits.begin(), waits.end(), done.begin(), std::less_equal<>());
+            if (can_go) ready.push_back(u);
+        }
+        if (ready.empty())
+            return fail(ErrorCode::Malformed, "after %zu of %zu instructions all units wait for each other",
+                        n, stream.size());
+        size_t u = ready.front();
+        if (order.kind == Order::Kind::Random) u = ready[rng.next_u64() % ready.size()];
+        if (order.kind == Order::Kind::Written)
+            u = *std::min_element(ready.begin(), ready.end(), [&](size_t a, size_t b) {
+                return queues[a][done[a]] < queues[b][done[b]];
+            });
+        const Instruction& instruction = stream[queues[u][done[u]++]];
+        execute(instruction, memory);
+        free_operands(instruction);
+    }
+    return {};
+}
+
+void Emulator::execute(const Instruction& instruction, const Memory& memory) {
+    switch (instruction.op) {
+        case Opcode::Load:
+        case Opcode::Store:
+            return transfer(instruction, memory);
+        case Opcode::Expand:
+            return expand(instruction.expand);
+        case Opcode::Multiply:
+            return multiply(instruction.multiply);
+    }
+}
+
+void Emulator::transfer(const Instruction& instruction, const Memory& memory) {
+    const Transfer& t = instruction.transfer;
+    std::byte* ddr = memory[static_cast<size_t>(t.region)].data() + t.ddr;
+    std::byte* vtcm = vtcm_.data() + t.vtcm;
+    const auto copy_row = [&](int64_t row, int) {
+        std::byte* outside = ddr + static_cast<uint64_t>(row) * t.ddr_stride;
+        std::byte* inside = vtcm + static_cast<uint64_t>(row) * t.vtcm_stride;
+        if (instruction.op == Opcode::Load)
+            std::memcpy(inside, outside, t.row_bytes);
+        else
+            std::memcpy(outside, inside, t.row_bytes);
+    };
+    // Small rows are copied before the other threads would have woken up.
+    constexpr uint32_t kShared = 8 << 10;
+    if (t.row_bytes >= kShared) return pool_->run(t.rows, copy_row);
+    for (int64_t row = 0; row < t.rows; ++row) copy_row(row, 0);
+}
+
+void Emulator::expand(const Expand& e) {
+    const int64_t packed_row = e.k_tiles * kNibbleTileBytes, mult_row = n_mult_bytes(e.k_tiles, e.block);
+    const auto* vtcm = reinterpret_cast<const uint8_t*>(vtcm_.data());
+    auto* codes = reinterpret_cast<int8_t*>(vtcm_.data());
+    pool_->run(e.n_tiles, [&](int64_t n, int) {
+        kernels_->expand(vtcm + e.packed + n * packed_row, codes + e.mult + n * mult_row, e.k_tiles, e.block,
+                         codes + e.weights + n * e.k_tiles * kWeightTileBytes);
+    });
+}
+
+void Emulator::multiply(const Multiply& m) {
+    pool_->run(tiles(m.rows, kTileRows) * m.n_tiles,
+               [&](int64_t unit, int) { multiply_tile(m, unit / m.n_tiles, unit % m.n_tiles); });
+}
+
+void Emulator::multiply_tile(const Multiply& m, int64_t row_tile, int64_t n_tile) {
+    alignas(64) int64_t own[kTileRows * kTileChannels];
+    const int64_t plane = m.k_tiles * kActTileBytes;
+    const int64_t rows = std::min(m.rows - row_tile * kTileRows, kTileRows);
+    const auto* act = reinterpret_cast<const uint8_t*>(vtcm_.data()) + m.act + row_tile * m.planes_in * plane;
+    const auto* weights = reinterpret_cast<const int8_t*>(vtcm_.data()) + m.weights;
+    // The accumulators are the unit's own unless they have to outlast the instruction.
+    int64_t* sums = own;
+    if (!m.first || !m.last)
+        sums = reinterpret_cast<int64_t*>(vtcm_.data() + m.sums +
+                                          (row_tile * m.n_tiles + n_tile) * kSumTileBytes);
+    if (m.first) std::fill_n(sums, rows * kTileChannels, int64_t{0});
+    kernels_->multiply({.high = act,
+                        .low = m.planes_in == 2 ? act + plane : nullptr,
+                        .w = weights + n_tile * m.k_tiles * kWeightTileBytes,
+                        .k_tiles = m.k_tiles,
+                        .rows = rows,
+                        .sums = sums});
+    if (m.last) convert(m, row_tile, n_tile, rows, sums);
+}
+
+void Emulator::convert(const Multiply& m, int64_t row_tile, int64_t n_tile, int64_t rows,
+                       const int64_t* sums) {
+    Requant records[kTileChannels];
+    std::memcpy(records, vtcm_.data() + m.records + n_tile * kRecordTileBytes, sizeof records);
+    const int64_t plane = m.n_tiles * kActTileBytes;
+    std::byte* out = vtcm_.data() + m.out + row_tile * m.planes_out * plane + n_tile * kActTileBytes;
+    const int64_t max = (1 << (8 * m.planes_out)) - 1;
+    for (int64_t row = 0; row < rows; ++row)
+        for (int64_t n = 0; n < kTileChannels; ++n) {
+            const int64_t scaled = requantize(records[n], sums[row * kTileChannels + n]);
+            // Held before the zero point is added, which might overflow by garbage.
+            const int64_t q = std::clamp(scaled, -int64_t{m.zero_out}, max - m.zero_out) + m.zero_out;
+            std::byte* at = out + act_tile_offset(row, n);
+            if (m.planes_out == 2) at[plane] = static_cast<std::byte>(q & 255);
+            *at = static_cast<std::byte>(m.planes_out == 2 ? q >> 8 : q);
+        }
+}
+
+void Emulator::free_operands(const Instruction& instruction) {
+    const auto wipe = [&](uint64_t at, uint64_t n) { std::fill_n(vtcm_.data() + at, n, ~kPattern); };
+    if (instruction.op == Opcode::Multiply && instruction.frees_activations) {
+        const Multiply& m = instruction.multiply;
+        wipe(m.act,
+             static_cast<uint64_t>(tiles(m.rows, kTileRows) * kActTileBytes) * m.planes_in * m.k_tiles);
+    }
+    if (!instruction.frees_operands) return;
+    if (instruction.op == Opcode::Store) {
+        const Transfer& t = instruction.transfer;
+        for (uint32_t row = 0; row < t.rows; ++row) wipe(t.vtcm + uint64_t{row} * t.vtcm_stride, t.row_bytes);
+    } else if (instruction.op == Opcode::Expand) {
+        const Expand& e = instruction.expand;
+        wipe(e.packed, uint64_t{e.n_tiles} * e.k_tiles * kNibbleTileBytes);
+        wipe(e.mult, static_cast<uint64_t>(e.n_tiles * n_mult_bytes(e.k_tiles, e.block)));
+    } else if (instruction.op == Opcode::Multiply) {
+        const Multiply& m = instruction.multiply;
+        wipe(m.weights, uint64_t{m.n_tiles} * m.k_tiles * kWeightTileBytes);
+        if (m.last) wipe(m.records, static_cast<uint64_t>(m.n_tiles * kRecordTileBytes));
+    }
+}
+
+}  // namespace tessera::npu

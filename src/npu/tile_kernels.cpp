@@ -1,0 +1,18 @@
+// Finds the tile kernels that go with an instruction set. Assumes that quants/dispatch has made the choice,
+// so that the set may be used. The tables: src/npu/arch.
+#include "src/npu/tile_kernels.h"
+
+#include <string_view>
+
+namespace tessera::npu {
+
+const TileKernels& tile_kernels(const char* isa_name) {
+#if defined(TSR_HAVE_AVX2)
+    // AVX-512 and AVX-VNNI include AVX2.
+    if (std::string_view(isa_name).starts_with("avx")) return kTilesAvx2;
+#endif
+    (void)isa_name;
+    return kTilesScalar;
+}
+
+}  // namespace tessera::npu

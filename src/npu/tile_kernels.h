@@ -1,0 +1,34 @@
+#pragma once
+// The two inner loops of the emulator, for one instruction set: a constant table, as quants/kernels/table.h
+// has them. All tables give the same bits, since all of it is integers. Included by ISA units: only C headers
+// here, and nothing inline.
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tessera::npu {
+
+/// Activation tiles of one row tile and one tile of 32 outputs. sums[row][n] += sum_k (x[row, k] - centre) *
+/// w[k, n], centre = 32768 with two planes and 0 with one.
+struct MultiplyArgs {
+    const uint8_t* high;  // [k_tiles, 64, 32]
+    const uint8_t* low;   // the same; null: one plane, which is `high`
+    const int8_t* w;      // [k_tiles] weight tiles
+    int64_t k_tiles;
+    int64_t rows;   // 1 to 64; the others of a tile are not looked at
+    int64_t* sums;  // [rows, 32]
+};
+
+struct TileKernels {
+    const char* name;  // "scalar", "avx2"
+    void (*multiply)(const MultiplyArgs& args);
+    /// Tiles of 4 bits [k_tiles] times their multipliers [blocks, 32] to weight tiles [k_tiles].
+    void (*expand)(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t block, int8_t* w);
+};
+
+extern const TileKernels kTilesScalar;
+extern const TileKernels kTilesAvx2;
+
+/// The best table for the instruction set of that name (quants/dispatch.h).
+const TileKernels& tile_kernels(const char* isa_name);
+
+}  // namespace tessera::npu
