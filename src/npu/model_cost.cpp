@@ -1,0 +1,35 @@
+// Decoding is bound by reading, with a time for each layer besides; a prompt by products and by attention.
+#include "src/npu/model_cost.h"
+
+namespace tessera::npu {
+
+namespace {
+
+/// Weights of one layer.
+int64_t layer_weights(const ModelSizes& s) {
+    const int64_t n_q = s.n_head * s.head_dim, n_kv = s.n_head_kv * s.head_dim;
+    return s.n_embd * (2 * n_q + 2 * n_kv + 3 * s.n_ff);
+}
+
+}  // namespace
+
+DecodeEstimate estimate_decode(const HtpDevice& device, const ModelSizes& s, int64_t n_ctx) {
+    DecodeEstimate out;
+    // 4 bits and, for each 64 of them, half a byte of multiplier.
+    out.weight_bytes = s.n_layer * layer_weights(s) * 65 / 128 + s.n_vocab * s.n_embd;
+    out.kv_bytes = 2 * s.n_layer * s.n_head_kv * s.head_dim * n_ctx;
+    out.token_us = static_cast<double>(out.weight_bytes + out.kv_bytes) / device.dma_gb_per_s * 1e-3 +
+                   static_cast<double>(s.n_layer) * device.layer_us;
+    return out;
+}
+
+PromptEstimate estimate_prompt(const HtpDevice& device, const ModelSizes& s, int64_t n_tok, int64_t n_ctx) {
+    // Two passes of bytes for activations of 16 bits; of the output only the last row is needed.
+    const double products_per_s = static_cast<double>(device.hmx_mac_per_cycle * device.hmx_units) *
+                                  static_cast<double>(device.clock_hz) * device.hmx_efficiency / 2;
+    const double products = static_cast<double>(n_tok) * static_cast<double>(s.n_layer * layer_weights(s));
+    const double scores = static_cast<double>(n_tok * n_ctx) * static_cast<double>(s.n_head * s.n_layer);
+    return {products / products_per_s * 1e6, scores / device.attention_elements_per_s * 1e6};
+}
+
+}  // namespace tessera::npu
