@@ -5,6 +5,26 @@
 
 namespace tessera::server {
 
+namespace {
+
+Json model_row(const Service& service) {
+    const tsr_model_info& info = service.info;
+    return {{"id", service.name},
+            {"object", "model"},
+            {"created", service.created},
+            {"owned_by", "tessera"},
+            {"meta",
+             {{"architecture", info.architecture},
+              {"type", info.type},
+              {"n_vocab", info.n_vocab},
+              {"n_ctx", service.n_ctx},
+              {"n_ctx_train", info.n_ctx_train},
+              {"n_embd", info.n_embd},
+              {"n_params", info.n_params}}}};
+}
+
+}  // namespace
+
 Response json_response(const Json& body) {
     Response out;
     out.body = dump(body);
@@ -14,21 +34,15 @@ Response json_response(const Json& body) {
 Response get_health(Service&, Request&) { return json_response({{"status", "ok"}}); }
 
 Response get_models(Service& service, Request&) {
-    const tsr_model_info& info = service.info;
-    return json_response({{"object", "list"},
-                          {"data",
-                           {{{"id", service.name},
-                             {"object", "model"},
-                             {"created", service.created},
-                             {"owned_by", "tessera"},
-                             {"meta",
-                              {{"architecture", info.architecture},
-                               {"type", info.type},
-                               {"n_vocab", info.n_vocab},
-                               {"n_ctx", service.n_ctx},
-                               {"n_ctx_train", info.n_ctx_train},
-                               {"n_embd", info.n_embd},
-                               {"n_params", info.n_params}}}}}}});
+    return json_response({{"object", "list"}, {"data", {model_row(service)}}});
+}
+
+Response get_model(Service& service, Request& request) {
+    const std::string name = request.path.substr(request.path.find("/models/") + 8);
+    if (name != service.name)
+        throw HttpError(404, "there is no model '" + shown(name) + "', only '" + service.name + "'", "model",
+                        "model_not_found");
+    return json_response(model_row(service));
 }
 
 Response get_props(Service& service, Request&) {

@@ -11,7 +11,8 @@ std::span<const Route> routes() {
         {"GET", "/health", get_health, "Whether the server answers.", {}, false, true},
         {"GET", "/v1/health", get_health, "The same.", {}, false, true},
         {"GET", "/v1/models", get_models, "The model, as a list of one."},
-        {"GET", "/models", get_models, "The same."},
+        {"GET", "/v1/models/{model}", get_model, "The model by its name."},
+        {"GET", "/models", get_models, "The same as /v1/models."},
         {"GET", "/props", get_props, "Template, defaults and limits."},
         {"GET", "/slots", get_slots, "How many requests are computed."},
         {"GET", "/metrics", get_metrics, "Counters and histograms for Prometheus."},
@@ -58,11 +59,31 @@ std::span<const Route> routes() {
     return kRoutes;
 }
 
+namespace {
+
+bool fits(std::string_view pattern, std::string_view path) {
+    const size_t brace = pattern.find('{');
+    if (brace == std::string_view::npos) return path == pattern;
+    return path.size() > brace && path.starts_with(pattern.substr(0, brace));
+}
+
+/// The {NAME} of a route as OpenAPI describes it; nothing where it has none.
+Json path_parameters(std::string_view pattern) {
+    const size_t brace = pattern.find('{');
+    if (brace == std::string_view::npos) return Json::array();
+    return Json::array({{{"name", pattern.substr(brace + 1, pattern.size() - brace - 2)},
+                         {"in", "path"},
+                         {"required", true},
+                         {"schema", {{"type", "string"}}}}});
+}
+
+}  // namespace
+
 const Route* find_route(std::string_view method, std::string_view path, bool& method_fits) {
     const std::string_view wanted = method == "HEAD" ? "GET" : method;
     const Route* found = nullptr;
     for (const Route& route : routes()) {
-        if (path != route.path) continue;
+        if (!fits(route.path, path)) continue;
         found = &route;
         method_fits = wanted == route.method;
         if (method_fits) break;
@@ -76,6 +97,8 @@ Json openapi(const Service& service) {
     for (const Route& route : routes()) {
         Json operation = {{"summary", route.summary},
                           {"responses", {{"200", {{"description", "The answer."}}}, {"default", error}}}};
+        if (Json parameters = path_parameters(route.path); !parameters.empty())
+            operation["parameters"] = std::move(parameters);
         if (route.is_public) operation["security"] = Json::array();
         if (!route.fields.empty()) {
             Json properties = Json::object(), required = Json::array();

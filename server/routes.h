@@ -13,7 +13,7 @@ struct Service;
 
 struct Route {
     const char* method;
-    const char* path;
+    const char* path;  ///< one that ends with {NAME} takes any text there
     Response (*handle)(Service&, Request&);
     const char* summary;
     std::vector<FieldTable> fields = {};  ///< of the body
@@ -36,6 +36,7 @@ extern const FieldTable kGenerationFields, kCompletionFields, kChatFields, kNati
 
 Response get_health(Service&, Request&);
 Response get_models(Service&, Request&);
+Response get_model(Service&, Request&);
 Response get_props(Service&, Request&);
 Response get_slots(Service&, Request&);
 Response get_metrics(Service&, Request&);

@@ -6,16 +6,13 @@ the reference data are missing.
 """
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from npm import node_with, skip  # noqa: E402
+
 PACKAGES = ["ajv@8.17.1", "ajv-formats@3.0.1"]
-
-
-def skip(why):
-    print("skipped:", why)
-    sys.exit(77)
 
 
 def main():
@@ -25,19 +22,7 @@ def main():
     schemas = shared / "golden/json-schema/structured.json"
     if not schemas.exists():
         skip(f"reference data not present: {schemas}")
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if not node or not npm:
-        skip("node and npm are not installed")
-    work.mkdir(parents=True, exist_ok=True)
-    if not (work / "node_modules/ajv-formats").exists():
-        (work / "package.json").write_text('{"private": true}\n')
-        try:
-            done = subprocess.run([npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES], cwd=work,
-                                  capture_output=True, text=True, timeout=120)
-        except subprocess.TimeoutExpired:
-            skip("npm does not answer")
-        if done.returncode != 0:
-            skip("ajv cannot be installed: " + done.stderr.strip()[-300:])
+    node = node_with(work, PACKAGES)
     command = [generator, str(schemas), runs, "1"]
     vocabulary = shared / "data/vocab/rebuilt/ggml-vocab-llama-bpe.gguf"
     if vocabulary.exists():

@@ -39,6 +39,7 @@ class Information(ServerCase):
         for path, operations in api["paths"].items():
             for method in operations:
                 # An empty object breaks each body's required fields, if it has any, and nothing has no body at all.
+                path = path.replace("{model}", "tessera-tiny")
                 answer = self.server.ask(method.upper(), path, {} if method == "post" else None)
                 schema = operations[method].get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
                 if schema and "required" in schema:
