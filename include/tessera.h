@@ -58,7 +58,7 @@ TSR_API const char* tsr_version(void);
 TSR_API int tsr_abi_version(void);
 
 /* Whether the library at hand can do this: "chat", "convert", "embeddings", "grammar", "infill", "plan",
- * "tools". 0 for a name that it does not know. A library of an earlier version ignores option fields that
+ * "reasoning_budget", "tools". 0 for a name that it does not know. A library of an earlier version ignores option fields that
  * came later, so who can do without asks first. */
 TSR_API int tsr_has_feature(const char* name);
 
@@ -320,6 +320,9 @@ typedef struct tsr_parser_options {
     const char* tools;    /* JSON: a list; tells the types of arguments */
     const char* opening;  /* see tsr_prompt_info */
     const char* turn_end; /* see tsr_chat_info */
+    /* not 0: a call of one of the tools whose arguments are JSON comes as TSR_PIECE_CALL_BEGIN and
+     * TSR_PIECE_CALL_ARGUMENTS while it is written, and is a call from then on, even if it breaks off */
+    int32_t stream_calls;
 } tsr_parser_options;
 
 TSR_API tsr_status tsr_parser_create(const tsr_parser_options* options, tsr_parser** parser,
@@ -335,23 +338,25 @@ typedef enum tsr_piece_kind {
     TSR_PIECE_NONE = 0,
     TSR_PIECE_CONTENT = 1,
     TSR_PIECE_REASONING = 2,
-    TSR_PIECE_CALL = 3
+    TSR_PIECE_CALL = 3,
+    TSR_PIECE_CALL_BEGIN = 4,
+    TSR_PIECE_CALL_ARGUMENTS = 5
 } tsr_piece_kind;
 
 typedef struct tsr_call {
     const char* id;        /* as the model gave it; empty in most formats */
     const char* name;      /* of the function */
-    const char* arguments; /* a JSON object */
+    const char* arguments; /* a JSON object; of a call that was streamed and broke off, its beginning */
 } tsr_call;
 
 /* Valid until the parser is used again. */
 typedef struct tsr_piece {
     size_t size;
     tsr_piece_kind kind;
-    const char* text; /* TSR_PIECE_CONTENT, TSR_PIECE_REASONING */
+    const char* text; /* TSR_PIECE_CONTENT, TSR_PIECE_REASONING, TSR_PIECE_CALL_ARGUMENTS */
     size_t n_text;
-    size_t call_index; /* TSR_PIECE_CALL, which come whole */
-    tsr_call call;
+    size_t call_index; /* of calls */
+    tsr_call call;     /* TSR_PIECE_CALL: all of it; TSR_PIECE_CALL_BEGIN: id and name */
 } tsr_piece;
 /* What has become certain, in order; kind is TSR_PIECE_NONE when there is no more for now. */
 TSR_API tsr_status tsr_parser_next(tsr_parser* parser, tsr_piece* piece, tsr_error* error);
@@ -586,6 +591,10 @@ typedef struct tsr_request_options {
     const tsr_grammar* grammar; /* what is written is held to it; NULL: nothing */
     /* Prompt tokens read so far, after each pass that read some. */
     void (*on_prompt)(void* user, int32_t completion, int64_t n_read, int64_t n_prompt);
+    /* Tokens of reasoning in a completion, behind which its end is written for the model; 0: no limit, -1:
+     * none at all. Needs `prompt`; nothing happens where its model does not mark reasoning. */
+    int64_t max_reasoning;
+    const tsr_prompt* prompt; /* whose answer is written; may be freed after the call */
 } tsr_request_options;
 
 /* Copies all it is given. *request may be NULL when it is never to be waited for or cancelled. */

@@ -234,11 +234,12 @@ struct Answer {
 /// Reads the answer to a prompt as it streams. One thread at a time.
 class Parser {
   public:
-    /// A part of an answer; `text` of content and reasoning, `call` of a call.
+    /// A part of an answer; `text` of content, reasoning and arguments, `call` of a call or its beginning.
     struct Piece {
         tsr_piece_kind kind;
         std::string text;
         Call call;
+        std::size_t call_index = 0;
     };
 
     explicit Parser(tsr_parser_options options = {}) {
@@ -247,7 +248,9 @@ class Parser {
         detail::call(tsr_parser_create, &options, &parser);
         parser_.reset(parser);
     }
-    explicit Parser(const Prompt& prompt) : Parser(options_of(prompt)) {}
+    /// stream_calls: as in tsr_parser_options.
+    explicit Parser(const Prompt& prompt, bool stream_calls = false)
+        : Parser(options_of(prompt, stream_calls)) {}
 
     void push(std::string_view text) {
         detail::call(tsr_parser_push, parser_.get(), text.data(), text.size());
@@ -259,8 +262,9 @@ class Parser {
         piece.size = sizeof piece;
         detail::call(tsr_parser_next, parser_.get(), &piece);
         if (piece.kind == TSR_PIECE_NONE) return std::nullopt;
-        Piece out{piece.kind, {piece.text, piece.n_text}, {}};
-        if (piece.kind == TSR_PIECE_CALL) out.call = {piece.call.id, piece.call.name, piece.call.arguments};
+        Piece out{piece.kind, {piece.text, piece.n_text}, {}, piece.call_index};
+        if (piece.kind == TSR_PIECE_CALL || piece.kind == TSR_PIECE_CALL_BEGIN)
+            out.call = {piece.call.id, piece.call.name, piece.call.arguments};
         return out;
     }
     Answer answer() {
@@ -274,9 +278,10 @@ class Parser {
     }
 
   private:
-    static tsr_parser_options options_of(const Prompt& prompt) {
+    static tsr_parser_options options_of(const Prompt& prompt, bool stream_calls) {
         tsr_parser_options options{};
         options.prompt = prompt.get();
+        options.stream_calls = stream_calls ? 1 : 0;
         return options;
     }
 
@@ -359,6 +364,8 @@ struct Request {
     std::int64_t n_keep = 0;
     std::string client;
     std::optional<Grammar> grammar;
+    std::int64_t max_reasoning = 0;
+    const tsr_prompt* prompt = nullptr;  ///< lives until the request is submitted
     /// On the engine's thread; must not throw.
     std::function<void(const tsr_delta&)> on_delta;
     std::function<void(const tsr_outcome&)> on_finish;
@@ -421,6 +428,8 @@ class Engine {
         options.n_keep = request.n_keep;
         options.client = request.client.c_str();
         if (request.grammar) options.grammar = request.grammar->get();
+        options.max_reasoning = request.max_reasoning;
+        options.prompt = request.prompt;
         options.user = ticket.callbacks_.get();
         if (request.on_delta)
             options.on_delta = [](void* user, const tsr_delta* delta) {

@@ -13,6 +13,9 @@ namespace {
 constexpr Field kChatRows[] = {
     {"max_completion_tokens", kWhole, -1, 1e9, "Tokens to write; -1 (default): until the model ends."},
     {"max_tokens", kWhole, -1, 1e9, "The same, by its earlier name."},
+    {"reasoning_budget", kWhole, -1, 1e9,
+     "Tokens of reasoning, after which its end is written; 0: none, -1 (default): no limit."},
+    {"thinking_budget_tokens", kWhole, -1, 1e9, "The same by another name."},
     {"logprobs", kFlag, 0, 0, "The logarithms of the tokens' probabilities; default false."},
     {"top_logprobs", kWhole, 0, 20, "With logprobs: so many likeliest tokens beside each."}};
 
@@ -45,7 +48,7 @@ class ChatAnswer : public Answer {
         choice.parser.finish();
         show_pieces(event.choice, out);
         choice.finish = finish_reason(event);
-        if (choice.n_calls > 0 && choice.finish == "stop") choice.finish = "tool_calls";
+        if (!choice.ids.empty() && choice.finish == "stop") choice.finish = "tool_calls";
         const bool last = ++n_ended_ == choices_.size();
         out += chunk(event.choice, Json::object(), choice.finish, last && !with_usage_ ? &totals : nullptr);
     }
@@ -69,9 +72,10 @@ class ChatAnswer : public Answer {
             const tessera_api::Answer answer = choice.parser.answer();
             Json message = {{"role", "assistant"}, {"content", answer.content}};
             if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
-            if (!choice.calls.empty()) {
+            if (!answer.calls.empty()) {
                 if (answer.content.empty()) message["content"] = nullptr;
-                message["tool_calls"] = choice.calls;
+                for (size_t k = 0; k < answer.calls.size(); k++)
+                    message["tool_calls"].push_back(call_row(answer.calls[k], choice.ids[k]));
             }
             list.push_back(
                 {{"index", i},
@@ -87,12 +91,11 @@ class ChatAnswer : public Answer {
 
   private:
     struct Choice {
-        explicit Choice(const tessera_api::Prompt& prompt) : parser(prompt) {}
+        explicit Choice(const tessera_api::Prompt& prompt) : parser(prompt, true) {}
         tessera_api::Parser parser;
         Json log_probs = Json::array();      ///< not shown yet
         Json all_log_probs = Json::array();  ///< of whole answers
-        Json calls = Json::array();
-        size_t n_calls = 0;
+        std::vector<std::string> ids;        ///< of its calls
         std::string finish;
     };
 
@@ -123,21 +126,28 @@ class ChatAnswer : public Answer {
         Choice& choice = choices_[index];
         while (const auto piece = choice.parser.next()) {
             Json delta;
-            if (piece->kind == TSR_PIECE_CALL) {
-                const std::string id = piece->call.id.empty() ? random_name("call_") : piece->call.id;
-                Json call = {
-                    {"id", id},
-                    {"type", "function"},
-                    {"function", {{"name", piece->call.name}, {"arguments", piece->call.arguments}}}};
-                choice.calls.push_back(call);
-                Json shown_call = {{"index", choice.n_calls++}};
-                shown_call.update(call);
-                delta["tool_calls"] = Json::array({std::move(shown_call)});
-            } else {
-                delta[piece->kind == TSR_PIECE_REASONING ? "reasoning_content" : "content"] = piece->text;
+            switch (piece->kind) {
+                case TSR_PIECE_CALL:
+                case TSR_PIECE_CALL_BEGIN:
+                    choice.ids.push_back(piece->call.id.empty() ? random_name("call_") : piece->call.id);
+                    delta["tool_calls"] = {call_row(piece->call, choice.ids.back())};
+                    delta["tool_calls"][0]["index"] = piece->call_index;
+                    break;
+                case TSR_PIECE_CALL_ARGUMENTS:
+                    delta["tool_calls"] = {
+                        {{"index", piece->call_index}, {"function", {{"arguments", piece->text}}}}};
+                    break;
+                default:
+                    delta[piece->kind == TSR_PIECE_REASONING ? "reasoning_content" : "content"] = piece->text;
             }
             out += chunk(index, std::move(delta), nullptr);
         }
+    }
+
+    static Json call_row(const tessera_api::Call& call, const std::string& id) {
+        return {{"id", id},
+                {"type", "function"},
+                {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
     }
 
     Json entry(int32_t id, float log_p) const {
@@ -172,6 +182,9 @@ Response post_chat_completions(Service& service, Request& request) {
     tessera_api::Request options = read_generation(service, request, fields);
     options.max_tokens = read_max_tokens(fields, {"max_completion_tokens", "max_tokens"});
     options.flags |= TSR_SHOW_SPECIAL_TEXT;
+    const int64_t budget = fields.whole("reasoning_budget", fields.whole("thinking_budget_tokens", -1));
+    options.max_reasoning = budget < 0 ? 0 : budget == 0 ? -1 : budget;
+    options.prompt = dialogue.prompt().get();
     if (service.chat_info.stop) options.stop.emplace_back(service.chat_info.stop);
     const bool log_probs = fields.flag("logprobs");
     if (log_probs) options.flags |= TSR_LOG_PROBS;

@@ -58,6 +58,9 @@ Result<void> AnswerPrinter::show() {
                 if (!at_line_start_) TSR_TRY_VOID(print("\n"));
                 TSR_TRY_VOID(print(json_line(call_json(parser_->answer().calls[delta.call_index]))));
                 break;
+            case chat::Delta::Kind::CallBegin:
+            case chat::Delta::Kind::CallArguments:
+                break;  // come where they are asked for
         }
     }
     return {};

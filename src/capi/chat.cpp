@@ -88,6 +88,7 @@ Result<std::unique_ptr<chat::OutputParser>> parser_of(const tsr_parser_options& 
     }
     if (given.opening) options.opening = given.opening;
     if (given.turn_end) options.turn_end = given.turn_end;
+    options.stream_calls = given.stream_calls != 0;
     return chat::OutputParser::make(*format, std::move(options));
 }
 
@@ -119,6 +120,16 @@ tsr_piece next_piece(tsr_parser& parser) {
             out.kind = TSR_PIECE_CALL;
             out.call_index = delta.call_index;
             out.call = call_of(parser.parser->answer().calls[delta.call_index]);
+            break;
+        case chat::Delta::Kind::CallBegin:
+            out.kind = TSR_PIECE_CALL_BEGIN;
+            out.call_index = delta.call_index;
+            out.call = call_of(parser.parser->answer().calls[delta.call_index]);
+            out.call.arguments = "";
+            break;
+        case chat::Delta::Kind::CallArguments:
+            out.kind = TSR_PIECE_CALL_ARGUMENTS;
+            out.call_index = delta.call_index;
             break;
     }
     return out;

@@ -1,5 +1,7 @@
 // The C interface: engines and requests. A request's strings and callbacks are copied, so that the caller's
 // memory is free when submit returns.
+#include <algorithm>
+
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
 
@@ -62,6 +64,12 @@ Result<engine::Request> request_of(const sample::Params& defaults, const tsr_req
                     options.deadline_s);
     out.deadline_s = options.deadline_s;
     if (options.grammar) out.grammar = options.grammar->grammar;
+    TSR_TRY_VOID(engine::check_range("max_reasoning", options.max_reasoning, -1, INT64_MAX));
+    if (options.max_reasoning != 0) {
+        TSR_TRY_VOID(need(options.prompt, "prompt"));
+        const int64_t most = std::max<int64_t>(options.max_reasoning, 0);
+        out.reasoning = engine::reasoning_limit_of(*options.prompt, most);
+    }
     return out;
 }
 

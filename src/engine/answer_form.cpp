@@ -19,6 +19,16 @@ grammar::Reasoning reasoning_of(const ChatPrompt& prompt) {
     return out;
 }
 
+ReasoningLimit reasoning_limit_of(const ChatPrompt& prompt, int64_t max_tokens) {
+    // There a message ends, and the next one says that it is for the user.
+    if (prompt.format->is_harmony)
+        return {"<|channel|>analysis<|message|>", "<|end|>",
+                "<|end|><|start|>assistant<|channel|>final<|message|>", false, max_tokens};
+    const grammar::Reasoning marks = reasoning_of(prompt);
+    if (marks.begin.empty() || marks.end.empty()) return {};
+    return {marks.begin, marks.end, marks.end, marks.is_open, max_tokens};
+}
+
 Result<std::vector<grammar::ToolSpec>> tool_specs(const chat::Value& tools, std::string_view function) {
     std::vector<grammar::ToolSpec> out;
     for (const chat::Value& tool : tools.is_none() ? chat::Value::Items() : tools.items()) {

@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "src/engine/chat.h"
+#include "src/engine/reasoning.h"
 #include "src/grammar/grammar.h"
 
 namespace tessera::engine {
 
 /// How the model of this prompt marks its reasoning; none where its template knows none.
 grammar::Reasoning reasoning_of(const ChatPrompt& prompt);
+
+/// At most so many tokens of it (0 or more); no limit where the model has no such marks.
+ReasoningLimit reasoning_limit_of(const ChatPrompt& prompt, int64_t max_tokens);
 
 struct ToolCallOptions {
     bool required = false;           ///< a call, with nothing but reasoning in front

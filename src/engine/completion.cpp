@@ -74,6 +74,8 @@ Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job,
         out->allowed_.resize(out->job_->masks->trie().mask_words());
         out->matcher_.emplace(out->job_->masks);
     }
+    const ReasoningLimit& reasoning = out->job_->request.reasoning;
+    if (reasoning.max_tokens >= 0) out->reasoning_.emplace(reasoning);
     out->usage_.n_prompt = static_cast<int64_t>(out->tokens_.size());
     return out;
 }
@@ -142,7 +144,10 @@ bool Completion::ends(Finish why) {
     return false;
 }
 
-void Completion::show(int32_t id) { emit(id, stops_.push(detokenizer_.push(id))); }
+void Completion::show(int32_t id) {
+    if (reasoning_) reasoning_->push(tokenizer_->token_bytes(id));
+    emit(id, stops_.push(detokenizer_.push(id)));
+}
 
 /// Shows what can no longer become a banned string, and takes back what became one.
 bool Completion::append_held(int32_t id) {
@@ -218,6 +223,23 @@ bool Completion::append_forced() {
     return true;
 }
 
+/// The model has thought enough: what it drew gives way to the end of its reasoning.
+bool Completion::close_reasoning() {
+    reasoning_->set_closed();
+    const auto ids =
+        tokenizer_->encode(job_->request.reasoning.close, {.add_special = false, .parse_special = true});
+    if (!ids) {
+        error_ = ids.error();
+        return ends(Finish::Failed);
+    }
+    for (const int32_t id : *ids) {
+        top_.clear();
+        log_p_ = 0;
+        if (!append(id)) return false;
+    }
+    return true;
+}
+
 bool Completion::take() {
     const Request& request = job_->request;
     if (first_token_at_ == 0) {
@@ -225,6 +247,7 @@ bool Completion::take() {
         usage_.prompt_s = first_token_at_ - began_at_;
     }
     if (request.max_tokens == 0) return ends(Finish::Length);
+    if (reasoning_ && reasoning_->is_spent()) return close_reasoning();
     if (drawn_ < 0) return ends(Finish::EndOfGeneration);  // the grammar has nothing more to say
     if (chain_.last().all_masked) {
         error_ = {ErrorCode::InvalidArgument,

@@ -80,6 +80,7 @@ class Completion {
     bool append_held(int32_t id);
     void go_back(size_t n);
     void show(int32_t id);
+    bool close_reasoning();
     bool append_forced();
     bool ends(Finish why);
     void emit(int32_t id, std::string_view text);
@@ -95,6 +96,7 @@ class Completion {
     std::optional<grammar::Matcher> matcher_;
     std::vector<uint64_t> allowed_;  // a bit for each token
     std::optional<sample::StringBan> ban_;
+    std::optional<ReasoningWatch> reasoning_;
     std::vector<TokenProb> top_;  // the likeliest where the token stands that is shown next
     struct Held {
         float log_p;

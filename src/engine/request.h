@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/expected.h"
+#include "src/engine/reasoning.h"
 #include "src/grammar/grammar.h"
 #include "src/sample/params.h"
 
@@ -46,6 +47,7 @@ struct Request {
     int64_t max_tokens = -1;                          ///< -1: until something else ends it
     std::vector<std::string> stop;                    ///< at most 64 of at most 4096 bytes
     std::shared_ptr<const grammar::Grammar> grammar;  ///< what is written is held to it; null: nothing
+    ReasoningLimit reasoning;
     int32_t n = 1;              ///< completions of the same prompt, 1..64; each with a stream of its own
     int32_t n_top = -1;         ///< log probabilities: -1 none, 0 the token's own, up to 64 best beside
     bool ignore_eos = false;    ///< go on where the model would end

@@ -330,12 +330,18 @@ Answer read(const Format& format, const ParserOptions& options, std::string_view
         streamed->clear();
         std::string content, reasoning;
         size_t n_calls = 0;
+        std::vector<std::string> arguments(parser->answer().calls.size());
         for (const Delta& delta : deltas) {
             if (delta.kind == Delta::Kind::Content) content += delta.text;
             if (delta.kind == Delta::Kind::Reasoning) reasoning += delta.text;
-            if (delta.kind != Delta::Kind::Call) continue;
-            EXPECT_EQ(delta.call_index, n_calls++);
+            if (delta.kind == Delta::Kind::CallArguments) arguments.at(delta.call_index) += delta.text;
+            if (delta.kind == Delta::Kind::Call || delta.kind == Delta::Kind::CallBegin)
+                EXPECT_EQ(delta.call_index, n_calls++);
+            if (delta.kind == Delta::Kind::Call)
+                arguments.at(delta.call_index) = parser->answer().calls[delta.call_index].arguments;
         }
+        for (size_t i = 0; i < arguments.size(); i++)
+            EXPECT_EQ(arguments[i], parser->answer().calls[i].arguments);
         EXPECT_EQ(n_calls, parser->answer().calls.size());
         *streamed = content + "\x01" + reasoning;
     }
@@ -378,6 +384,81 @@ TEST(OutputParser, examples_whole_and_at_every_cut) {
     }
     EXPECT_GT(n_cuts, 5000u);
     EXPECT_EQ(seen.size(), formats().size()) << "a format has no example";
+}
+
+/// The same value, as its text is written by our own writer.
+std::string rewritten(const std::string& json) {
+    const auto value = jinja::parse_json(json);
+    return value ? jinja::dump_json(*value).value_or("") : "no JSON: " + json;
+}
+
+// The examples' calls are all the same ones, be they told of early or whole, and every cut agrees.
+TEST(OutputParser, calls_that_stream) {
+    std::set<std::string_view> early;
+    for (const Example& example : examples()) {
+        const Format* format = find_format(example.format);
+        const ParserOptions options = {tools(), example.opening, "", true};
+        const std::string_view text = example.text;
+        std::string streamed;
+        const Answer whole = read(*format, options, text, 0, &streamed);
+        for (size_t cut = 0; cut <= text.size() + 1; cut += 3)
+            ASSERT_TRUE(read(*format, options, text, cut > text.size() ? std::string_view::npos : cut,
+                             &streamed) == whole)
+                << example.format << " cut at " << cut;
+        // One that breaks off is a call all the same, and no content.
+        if (whole.notes.size() != example.n_notes || whole.calls.size() != example.expected.calls.size())
+            continue;
+        EXPECT_EQ(whole.content, example.expected.content);
+        for (size_t i = 0; i < whole.calls.size(); i++) {
+            EXPECT_EQ(whole.calls[i].id, example.expected.calls[i].id);
+            EXPECT_EQ(whole.calls[i].name, example.expected.calls[i].name);
+            EXPECT_EQ(rewritten(whole.calls[i].arguments), rewritten(example.expected.calls[i].arguments));
+        }
+        const auto parser = OutputParser::make(*format, options);
+        parser->push(text);
+        parser->finish();
+        for (const Delta& delta : parser->take_deltas())
+            if (delta.kind == Delta::Kind::CallBegin) early.insert(format->name);
+    }
+    for (const char* name :
+         {"hermes", "plain", "mistral", "llama3", "granite", "phi4", "gpt-oss", "command-r"})
+        EXPECT_TRUE(early.count(name)) << name;
+    EXPECT_FALSE(early.count("glm"));
+}
+
+TEST(OutputParser, a_call_is_told_of_before_it_is_whole) {
+    const auto parser = OutputParser::make(*find_format("hermes"), {tools(), "", "", true});
+    const auto pushed = [&parser](std::string_view text) {
+        parser->push(text);
+        std::string out;
+        for (const Delta& delta : parser->take_deltas())
+            out += delta.kind == Delta::Kind::CallBegin       ? "begin;"
+                   : delta.kind == Delta::Kind::CallArguments ? delta.text + ";"
+                                                              : "?";
+        return out;
+    };
+    EXPECT_EQ(pushed("<tool_call>\n{\"name\": \"get_wea"), "");
+    EXPECT_EQ(pushed("ther\", \"arguments\": {"), "begin;{;");
+    EXPECT_EQ(pushed("\"location\": \"Pa}\\\"ris\", "), "\"location\": \"Pa}\\\"ris\", ;");
+    EXPECT_EQ(pushed("\"days\": [2"), "\"days\": [2;");
+    parser->finish();
+    const std::string arguments = R"({"location": "Pa}\"ris", "days": [2)";
+    EXPECT_TRUE(parser->answer().calls == std::vector<ToolCall>({{"", "get_weather", arguments}}));
+    EXPECT_EQ(parser->answer().notes.size(), 1u);
+    EXPECT_EQ(parser->answer().content, "");
+}
+
+TEST(OutputParser, calls_of_no_tool_do_not_begin_early) {
+    for (const char* text :
+         {R"(<tool_call>{"name": "unknown", "arguments": {)", R"(<tool_call>{"arguments": {"a": 1)",
+          R"(<tool_call>{"name": "get_weather", "arguments": "{)", "<tool_call>```json\n{",
+          R"(<tool_call>{"name": "get\u005fweather", "arguments": {)"}) {
+        const auto parser = OutputParser::make(*find_format("hermes"), {tools(), "", "", true});
+        parser->push(text);
+        EXPECT_TRUE(parser->take_deltas().empty()) << text;
+        parser->finish();
+        EXPECT_EQ(parser->answer().content, text);
+    }
 }
 
 TEST(OutputParser, format_of_a_template) {

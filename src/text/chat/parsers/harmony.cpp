@@ -21,16 +21,17 @@ constexpr std::string_view kFunctions = "functions.";
 
 class HarmonyParser final : public OutputParser {
   public:
-    explicit HarmonyParser(const ParserOptions& options) {
+    explicit HarmonyParser(ParserOptions options) : options_(std::move(options)) {
         scanner_.set_tags({kMarks.begin(), kMarks.end()});
-        const size_t turn = options.opening.rfind(kMarks[kStart]);
-        if (turn != std::string::npos) push(std::string_view(options.opening).substr(turn));
+        const size_t turn = options_.opening.rfind(kMarks[kStart]);
+        if (turn != std::string::npos) push(std::string_view(options_.opening).substr(turn));
         // Of the opening only the state counts.
         raw_.clear();
         body_.clear();
         answer_ = {};
         deltas_.clear();
         begins_message_ = true;
+        begun_ = false;
     }
 
     void push(std::string_view text) override {
@@ -61,6 +62,7 @@ class HarmonyParser final : public OutputParser {
             raw_ += c;
         } else if (purpose_ == Purpose::Call) {
             body_ += c;
+            if (options_.stream_calls) begun_ |= add_step(stream_.push(c), stream_, c);
         } else {
             add_body({&c, 1});
         }
@@ -147,6 +149,8 @@ class HarmonyParser final : public OutputParser {
         purpose_ = purpose;
         body_.clear();
         begins_message_ = true;
+        begun_ = false;
+        if (purpose == Purpose::Call) stream_.begin_arguments(function_name());
     }
 
     void add_body(std::string_view text) {
@@ -157,17 +161,25 @@ class HarmonyParser final : public OutputParser {
         add_text(kind, text);
     }
 
+    std::string_view function_name() const {
+        std::string_view name = recipient_;
+        if (name.starts_with(kFunctions)) name.remove_prefix(kFunctions.size());
+        return name;
+    }
+
     void end_body(const char* why) {
         mode_ = Mode::Between;
         if (purpose_ != Purpose::Call) return;
-        std::string_view name = recipient_;
-        const bool is_function = name.starts_with(kFunctions);
-        if (is_function) name.remove_prefix(kFunctions.size());
+        const std::string_view name = function_name();
         std::optional<std::string> arguments = trim(body_).empty() ? "{}" : arguments_json(body_);
         // The interpreter gets its code as it is.
         if (!arguments && name == "python") {
             const auto code = jinja::Value::dict_of({{"code", jinja::Value::text(body_)}});
             if (auto json = jinja::dump_json(code)) arguments = std::move(*json);
+        }
+        if (begun_) {
+            if (!arguments) note_broken(why);
+            return;
         }
         if (arguments && !name.empty()) {
             add_calls({{"", std::string(name), std::move(*arguments)}});
@@ -180,17 +192,20 @@ class HarmonyParser final : public OutputParser {
         add_body(raw_ + body_);
     }
 
+    const ParserOptions options_;
+    CallStream stream_{options_.tools};
     TagScanner scanner_;
     Mode mode_ = Mode::Between;
     Purpose purpose_ = Purpose::Content;
     std::string header_, raw_, recipient_, body_;  // raw_: the header as it was written
     bool begins_message_ = true;
+    bool begun_ = false;  // deltas tell of this call already
 };
 
 }  // namespace
 
 std::unique_ptr<OutputParser> make_harmony_parser(ParserOptions options) {
-    return std::make_unique<HarmonyParser>(options);
+    return std::make_unique<HarmonyParser>(std::move(options));
 }
 
 }  // namespace tessera::chat

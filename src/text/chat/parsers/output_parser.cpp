@@ -19,14 +19,6 @@ constexpr int kMaxTries = 8;
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-bool names_a_tool(const jinja::Value& tools, const std::string& name) {
-    if (!tools.is_sequence()) return false;
-    return std::any_of(tools.items().begin(), tools.items().end(), [&](const jinja::Value& tool) {
-        const jinja::Value* function = tool.find("function");
-        return function && text_member(*function, "name") == name;
-    });
-}
-
 class TaggedParser final : public OutputParser {
   public:
     TaggedParser(const Format& format, ParserOptions options)
@@ -96,6 +88,8 @@ class TaggedParser final : public OutputParser {
         call_ = &format_.calls[index];
         body_.clear();
         tries_ = 0;
+        n_begun_ = 0;
+        stream_.begin(call_->keeps_begin ? nullptr : call_->read);
         end_seen_ = call_->end.empty();
         std::vector<Tag> tags = {{call_->begin, Meaning::BeginCall, index}};
         if (!call_->end.empty()) {
@@ -109,14 +103,27 @@ class TaggedParser final : public OutputParser {
     void enter_bare_call() {
         mode_ = Mode::BareCall;
         body_.clear();
+        n_begun_ = 0;
+        stream_.begin(read_json_calls);
         std::vector<Tag> tags;
         for (const std::string_view text : format_.dropped) tags.push_back({text, Meaning::EndTurn, 0});
         look_for(std::move(tags));
     }
 
+    /// More of a call's inside.
+    void add_body(std::string_view text) {
+        body_ += text;
+        if (!options_.stream_calls) return;
+        for (const char c : text)
+            if (add_step(stream_.push(c), stream_, c)) {
+                n_begun_++;
+                spaces_.clear();
+            }
+    }
+
     void on_text(char c) {
         if (mode_ == Mode::Call || mode_ == Mode::BareCall) {
-            body_ += c;
+            add_body({&c, 1});
             return;
         }
         if (is_space(c)) {
@@ -125,7 +132,7 @@ class TaggedParser final : public OutputParser {
         }
         if (mode_ == Mode::Content && std::exchange(may_be_bare_, false) && (c == '{' || c == '[')) {
             enter_bare_call();
-            body_ += c;
+            add_body({&c, 1});
             return;
         }
         flush_spaces();
@@ -172,7 +179,7 @@ class TaggedParser final : public OutputParser {
         }
         if (is_end) {
             end_seen_ = true;
-            body_ += tag.text;
+            add_body(tag.text);
             if (++tries_ < kMaxTries) return;
             reject_call("it does not read as a call");
             enter_content(false);
@@ -180,7 +187,7 @@ class TaggedParser final : public OutputParser {
             reject_call("it does not read as a call");
             enter_call(tag.index);
         } else {
-            body_ += tag.text;
+            add_body(tag.text);
             if (++tries_ < kMaxTries) return;
             reject_call("it does not read as a call");
             enter_content(false);
@@ -201,13 +208,17 @@ class TaggedParser final : public OutputParser {
         }
         if (!calls) return false;
         spaces_.clear();
-        add_calls(std::move(*calls));
+        add_calls(std::move(*calls), std::exchange(n_begun_, 0));
         return true;
     }
 
     void reject_call(const char* why) {
         const bool bare = mode_ == Mode::BareCall;
         mode_ = Mode::Content;
+        if (std::exchange(n_begun_, 0) > 0) {
+            note_broken(why);
+            return;
+        }
         flush_spaces();
         if (!bare) {
             answer_.notes.push_back(strf("the text from '%s' on was taken for content: %s",
@@ -224,6 +235,8 @@ class TaggedParser final : public OutputParser {
     Mode mode_ = Mode::Content;
     const CallTags* call_ = nullptr;
     std::string body_, spaces_;
+    CallStream stream_{options_.tools};
+    size_t n_begun_ = 0;  // calls of this body that deltas have told of
     int tries_ = 0;
     bool end_seen_ = false, at_edge_ = false, may_be_bare_ = false;
 };
@@ -237,11 +250,32 @@ void OutputParser::add_text(Delta::Kind kind, std::string_view text) {
     deltas_.back().text += text;
 }
 
-void OutputParser::add_calls(std::vector<ToolCall> calls) {
-    for (ToolCall& call : calls) {
+void OutputParser::add_calls(std::vector<ToolCall> calls, size_t n_known) {
+    for (size_t i = n_known; i < calls.size(); i++) {
         deltas_.push_back({Delta::Kind::Call, {}, answer_.calls.size()});
-        answer_.calls.push_back(std::move(call));
+        answer_.calls.push_back(std::move(calls[i]));
     }
+}
+
+bool OutputParser::add_step(CallStream::Step step, const CallStream& stream, char c) {
+    if (step == CallStream::Step::Nothing) return false;
+    const bool begins = step == CallStream::Step::Begin;
+    if (begins) {
+        deltas_.push_back({Delta::Kind::CallBegin, {}, answer_.calls.size()});
+        answer_.calls.push_back({stream.id(), stream.name(), {}});
+    }
+    const size_t index = answer_.calls.size() - 1;
+    answer_.calls[index].arguments += c;
+    if (deltas_.empty() || deltas_.back().kind != Delta::Kind::CallArguments ||
+        deltas_.back().call_index != index)
+        deltas_.push_back({Delta::Kind::CallArguments, {}, index});
+    deltas_.back().text += c;
+    return begins;
+}
+
+void OutputParser::note_broken(const char* why) {
+    answer_.notes.push_back(
+        strf("the call of '%s' is not whole: %s", printable(answer_.calls.back().name).c_str(), why));
 }
 
 std::unique_ptr<OutputParser> OutputParser::make(const Format& format, ParserOptions options) {

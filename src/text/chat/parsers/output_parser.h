@@ -6,16 +6,20 @@
 #include <utility>
 #include <vector>
 
+#include "src/text/chat/parsers/call_stream.h"
 #include "src/text/chat/parsers/formats.h"
 
 namespace tessera::chat {
 
 /// What a piece of the stream added. Pieces of the same kind in a row may come apart anywhere.
 struct Delta {
-    enum class Kind { Content, Reasoning, Call };
+    /// A call comes whole, or, with ParserOptions::stream_calls, as its beginning and any number of
+    /// arguments.
+    enum class Kind { Content, Reasoning, Call, CallBegin, CallArguments };
     Kind kind = Kind::Content;
-    std::string text;       ///< Content, Reasoning
-    size_t call_index = 0;  ///< Call: which of Answer::calls is complete now
+    std::string text;  ///< Content, Reasoning, CallArguments
+    size_t call_index =
+        0;  ///< of Answer::calls: Call, which is complete now; CallBegin, whose name and id are
 };
 
 struct ParserOptions {
@@ -25,6 +29,9 @@ struct ParserOptions {
     std::string opening;
     /// ChatTemplate::turn_end(): where the answer ends, if the marker itself shows up.
     std::string turn_end;
+    /// Calls of these tools whose arguments are JSON are told of as they are written, and are calls from then
+    /// on: where one breaks off, its arguments are the text so far, and a note says so.
+    bool stream_calls = false;
 };
 
 /// Never fails: what cannot be read stays content, and a note says so. The same text gives the same answer
@@ -53,7 +60,11 @@ class OutputParser {
   protected:
     OutputParser() = default;
     void add_text(Delta::Kind kind, std::string_view text);
-    void add_calls(std::vector<ToolCall> calls);
+    /// But for the first n_known, of which deltas have told.
+    void add_calls(std::vector<ToolCall> calls, size_t n_known = 0);
+    /// What the stream saw in one more byte of a call. True where a call begins.
+    bool add_step(CallStream::Step step, const CallStream& stream, char c);
+    void note_broken(const char* why);
 
     Answer answer_;
     std::vector<Delta> deltas_;
