@@ -54,6 +54,7 @@ THIRD_PARTY = [
     (r"nlohmann/.*", "nlohmann-json", APPS, 99, True),
     (r"CLI/.*", "CLI11", ("examples/",), 99, True),
     (r"httplib\.h", "cpp-httplib", ("server/",), 3, False),
+    (r"openssl/.*", "OpenSSL", ("server/",), 1, False),
     (r"histedit\.h", "libedit", ("examples/",), 1, False),
     (r"gtest/.*|gmock/.*", "GoogleTest", ("tests/",), 999, True),
     (r"benchmark/.*", "Google Benchmark", ("benches/",), 999, True),

@@ -9,8 +9,6 @@ namespace tessera::server {
 
 namespace {
 
-constexpr int kClientGone = 499;  // as nginx logs it; nobody reads it
-
 struct Reply {
     Request& request;
     std::unique_ptr<Generation> generation;

@@ -76,12 +76,20 @@ bool Signal::raised() const {
     return ::poll(&p, 1, 0) > 0;
 }
 
-Connection::Connection(int fd, const HttpLimits& limits, const Signal& draining, const Signal& stopping)
+Connection::Connection(int fd, const HttpLimits& limits, const Signal& draining, const Signal& stopping,
+                       const TlsContext* tls)
     : fd_(fd), limits_(limits), draining_(draining), stopping_(stopping) {
     ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
+    try {
+        if (tls) tls_ = std::make_unique<TlsStream>(*tls, fd_);
+    } catch (...) {
+        ::close(fd_);  // there will be no destructor
+        throw;
+    }
 }
 
 Connection::~Connection() {
+    tls_.reset();
     // Closing over bytes that were not read resets the connection, and the client may lose the answer.
     ::shutdown(fd_, SHUT_WR);
     const auto deadline = in(refused_ || body_pending() ? 1.0 : 0.0);
@@ -96,18 +104,39 @@ Connection::~Connection() {
     ::close(fd_);
 }
 
+Io Connection::receive(char* out, size_t n, size_t& n_read) {
+    if (tls_) return tls_->read(out, n, n_read);
+    ssize_t got;
+    do got = ::recv(fd_, out, n, 0);
+    while (got < 0 && errno == EINTR);
+    n_read = got > 0 ? static_cast<size_t>(got) : 0;
+    return got > 0 ? Io::Done : got < 0 && errno == EAGAIN ? Io::WantRead : Io::Closed;
+}
+
+Io Connection::send(const char* data, size_t n, size_t& n_sent) {
+    if (tls_) return tls_->write(data, n, n_sent);
+    ssize_t sent;
+    do sent = ::send(fd_, data, n, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    n_sent = sent > 0 ? static_cast<size_t>(sent) : 0;
+    return sent > 0 ? Io::Done : sent < 0 && errno == EAGAIN ? Io::WantWrite : Io::Closed;
+}
+
 bool Connection::fill(const Signal& signal) {
     for (;;) {
-        pollfd p[2] = {{fd_, POLLIN, 0}, {signal.fd(), POLLIN, 0}};
+        char buffer[16 << 10];
+        size_t got = 0;
+        const Io io = receive(buffer, sizeof buffer, got);
+        if (io == Io::Closed) return false;
+        if (io == Io::Done) {
+            in_.append(buffer, got);
+            return true;
+        }
+        const short wanted = io == Io::WantWrite ? POLLOUT : POLLIN;
+        pollfd p[2] = {{fd_, wanted, 0}, {signal.fd(), POLLIN, 0}};
         const int n = ::poll(p, 2, until(deadline_));
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0 || !p[0].revents) return false;
-        char buffer[16 << 10];
-        const ssize_t got = ::recv(fd_, buffer, sizeof buffer, 0);
-        if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (got <= 0) return false;
-        in_.append(buffer, static_cast<size_t>(got));
-        return true;
     }
 }
 
@@ -268,7 +297,7 @@ void Connection::refuse(int status, const std::string& message) {
 }
 
 bool Connection::readable() const {
-    if (taken_ < in_.size()) return true;
+    if (taken_ < in_.size() || (tls_ && tls_->pending())) return true;
     pollfd p{fd_, POLLIN, 0};
     return ::poll(&p, 1, 0) > 0;
 }
@@ -293,16 +322,17 @@ ssize_t Connection::write(const char* data, size_t n) {
     size_t done = 0;
     auto deadline = in(limits_.write_s);
     while (done < n && !broken_) {
-        const ssize_t sent = ::send(fd_, data + done, n - done, MSG_NOSIGNAL);
-        if (sent > 0) {
-            done += static_cast<size_t>(sent);
+        size_t sent = 0;
+        const Io io = send(data + done, n - done, sent);
+        if (io == Io::Done) {
+            done += sent;
             deadline = in(limits_.write_s);
             continue;
         }
-        if (errno == EINTR) continue;
-        pollfd p[2] = {{fd_, POLLOUT, 0}, {stopping_.fd(), POLLIN, 0}};
+        const short wanted = io == Io::WantRead ? POLLIN : POLLOUT;
+        pollfd p[2] = {{fd_, wanted, 0}, {stopping_.fd(), POLLIN, 0}};
         // When the server stops, what the socket takes at once is all that is written.
-        if (errno != EAGAIN || ::poll(p, 2, until(deadline)) <= 0 || !(p[0].revents & POLLOUT))
+        if (io == Io::Closed || ::poll(p, 2, until(deadline)) <= 0 || !(p[0].revents & wanted))
             broken_ = true;
     }
     return broken_ ? -1 : static_cast<ssize_t>(n);

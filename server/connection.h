@@ -5,6 +5,7 @@
 #include <string>
 
 #include "server/http.h"
+#include "server/tls.h"
 
 namespace tessera::server {
 
@@ -31,9 +32,10 @@ class Signal {
 /// One thread.
 class Connection : public Peer {
   public:
-    /// Owns the socket from here on. The signals outlive it: draining ends the wait for a next request,
-    /// stopping all.
-    Connection(int fd, const HttpLimits& limits, const Signal& draining, const Signal& stopping);
+    /// Owns the socket from here on. The rest outlives it: draining ends the wait for a next request,
+    /// stopping all. Plain without `tls`.
+    Connection(int fd, const HttpLimits& limits, const Signal& draining, const Signal& stopping,
+               const TlsContext* tls = nullptr);
     ~Connection() override;
 
     enum class Head { Ok, Closed, Bad };
@@ -67,10 +69,14 @@ class Connection : public Peer {
     bool check_request_line(const std::string& line);
     bool check_header(const std::string& line, std::string& kept);
     bool check_framing();
+    /// Some bytes, without waiting.
+    Io receive(char* out, size_t n, size_t& n_read);
+    Io send(const char* data, size_t n, size_t& n_sent);
     /// Waits until some bytes are in; false at the deadline, the end, or the signal.
     bool fill(const Signal& signal);
 
     int fd_;
+    std::unique_ptr<TlsStream> tls_;
     const HttpLimits& limits_;
     const Signal &draining_, &stopping_;
     std::string in_;  ///< come, and not read yet

@@ -17,6 +17,8 @@ constexpr Field kTemplateRows[] = {
     {"parallel_tool_calls", kFlag, 0, 0, "Several calls in one answer; default true."},
     {"chat_template_kwargs", kObject, 0, 0, "Further variables of the template, such as enable_thinking."},
     {"enable_thinking", kFlag, 0, 0, "The template's switch for reasoning."},
+    {"reasoning_effort", kText, 0, 0,
+     "For the template: none, minimal, low, medium, high; none switches reasoning off."},
     {"add_generation_prompt", kFlag, 0, 0, "Open the assistant's turn; default true."},
     {"continue_final_message", kFlag, 0, 0,
      "Go on with the last message; default: if it is the assistant's and text."}};
@@ -28,6 +30,15 @@ bool continues(const Json& messages) {
     return last.value("role", Json()) == "assistant" && has_text && !last.contains("tool_calls");
 }
 
+std::string read_effort(const Fields& fields) {
+    const std::string effort = fields.text("reasoning_effort");
+    for (const char* known : {"", "none", "minimal", "low", "medium", "high"})
+        if (effort == known) return effort;
+    throw HttpError(
+        400, "reasoning_effort: expected none, minimal, low, medium or high, found '" + shown(effort) + "'",
+        "reasoning_effort");
+}
+
 }  // namespace
 
 const FieldTable kTemplateFields = kTemplateRows;
@@ -36,14 +47,18 @@ Dialogue::Dialogue(const Service& service, const Fields& fields) : service_(serv
     read_choice(fields);
     const std::string messages = dump(fields.value("messages"));
     const std::string tools = choice_ == Choice::None ? "" : dump(fields.value("tools"));
-    const std::string kwargs =
-        fields.has("chat_template_kwargs") ? dump(fields.value("chat_template_kwargs")) : "";
+    const std::string effort = read_effort(fields);
+    Json variables = fields.value("chat_template_kwargs");
+    if (!effort.empty() && !variables.contains("reasoning_effort")) variables["reasoning_effort"] = effort;
+    const std::string kwargs = variables.is_null() ? "" : dump(variables);
     tsr_dialogue dialogue{};
     dialogue.messages = messages.c_str();
     if (!tools.empty()) dialogue.tools = tools.c_str();
     if (!kwargs.empty()) dialogue.kwargs = kwargs.c_str();
     if (fields.has("enable_thinking"))
         dialogue.enable_thinking = fields.flag("enable_thinking") ? TSR_YES : TSR_NO;
+    else if (effort == "none" && !variables.contains("enable_thinking"))
+        dialogue.enable_thinking = TSR_NO;
     const bool goes_on = fields.flag("continue_final_message", continues(fields.value("messages")));
     dialogue.continue_last = goes_on ? TSR_YES : TSR_NO;
     if (!goes_on)

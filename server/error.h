@@ -7,6 +7,9 @@
 
 namespace tessera::server {
 
+/// A status that nobody reads, since the client has gone; as nginx logs it.
+constexpr int kClientGone = 499;
+
 /// An answer with a status of 400 or more, in OpenAI's form. The message must not repeat what a prompt says.
 class HttpError : public std::runtime_error {
   public:

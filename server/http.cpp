@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -218,7 +219,7 @@ struct HttpServer::Impl : httplib::Server {
 
     /// All requests of a connection, on a thread of its own.
     void serve(int fd) {
-        Connection connection(fd, limits, draining, stopping);
+        Connection connection(fd, limits, draining, stopping, tls.get());
         Stream stream(connection);
         for (int i = 0; i < kRequestsPerConnection; i++) {
             const auto head = connection.read_head();
@@ -275,6 +276,11 @@ struct HttpServer::Impl : httplib::Server {
         try {
             if (n_connections > limits.connections) throw std::runtime_error("too many");
             std::thread([this, fd, leave] {
+                // Writing to a client that has gone is an error like others; OpenSSL cannot ask for that.
+                sigset_t pipe;
+                ::sigemptyset(&pipe);
+                ::sigaddset(&pipe, SIGPIPE);
+                ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
                 try {
                     serve(fd);
                 } catch (const std::exception&) {
@@ -288,7 +294,8 @@ struct HttpServer::Impl : httplib::Server {
                 "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: "
                 "application/json\r\nContent-Length: " +
                 std::to_string(body.size()) + "\r\n\r\n" + body;
-            (void)::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+            // Over TLS nothing can be said so early.
+            if (!tls) (void)::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
             ::close(fd);
             leave();
         }
@@ -297,6 +304,7 @@ struct HttpServer::Impl : httplib::Server {
     HttpHandlers handlers;
     const HttpLimits limits;
     Signal draining, stopping;
+    std::unique_ptr<TlsContext> tls;
     std::atomic<int> n_stops{0};
     std::string unix_path;
     std::mutex mutex;
@@ -316,6 +324,10 @@ int HttpServer::bind(const std::string& host, int port) {
     return bound;
 }
 
+void HttpServer::use_tls(const std::string& certificate, const std::string& key) {
+    impl_->tls = std::make_unique<TlsContext>(certificate, key);
+}
+
 void HttpServer::run(double grace_s) {
     impl_->accept_all();
     std::unique_lock lock(impl_->mutex);
@@ -326,6 +338,8 @@ void HttpServer::run(double grace_s) {
     impl_->stopping.raise();
     impl_->none_left.wait(lock, [this] { return impl_->n_connections == 0; });
 }
+
+void HttpServer::serve(int fd) { impl_->serve(fd); }
 
 void HttpServer::stop() {
     if (impl_->n_stops++ > 0) impl_->stopping.raise();

@@ -80,9 +80,14 @@ class HttpServer {
     /// Binds to a host and port (0: any that is free), or to the path of a unix socket if `host` has a '/'.
     /// Throws std::runtime_error with what the system said. Returns the port.
     int bind(const std::string& host, int port);
+    /// From here on connections are TLS. Throws std::runtime_error where the files are not what they should
+    /// be.
+    void use_tls(const std::string& certificate, const std::string& key);
     /// Answers until stop(), then waits for the requests under way, at most `grace_s`; then wakes them with
     /// Woken::Stopping and waits for their end.
     void run(double grace_s);
+    /// All requests of one connection that is open already, on this thread; the socket is closed at the end.
+    void serve(int fd);
     /// From any thread, and from signal handlers. A second call ends the grace.
     void stop();
 

@@ -1,5 +1,6 @@
 // What the server says of itself: health, models, properties, slots, metrics, and its own description.
 #include "server/error.h"
+#include "server/prompts.h"
 #include "server/routes.h"
 #include "server/service.h"
 
@@ -21,6 +22,10 @@ Json model_row(const Service& service) {
               {"n_ctx_train", info.n_ctx_train},
               {"n_embd", info.n_embd},
               {"n_params", info.n_params}}}};
+}
+
+Json special_token(const Service& service, int32_t id) {
+    return id < 0 ? Json() : Json(token_text(service, id));
 }
 
 }  // namespace
@@ -68,6 +73,8 @@ Response get_props(Service& service, Request&) {
                             {"supports_tool_calls", chat.tool_calls != 0},
                             {"supports_thinking", chat.thinking != 0},
                             {"enforced_tool_calls", chat.enforced_calls}}},
+                          {"bos_token", special_token(service, service.info.bos)},
+                          {"eos_token", special_token(service, service.info.eos)},
                           {"isa", service.info.isa},
                           {"modalities", {{"vision", false}, {"audio", false}}}});
 }

@@ -42,6 +42,12 @@ std::span<const Route> routes() {
          "Texts that go on from prompts.",
          {kGenerationFields, kCompletionFields},
          true},
+        {"POST", "/completions", post_completions, "The same.", {kGenerationFields, kCompletionFields}, true},
+        {"POST",
+         "/v1/chat/completions/input_tokens",
+         post_input_tokens,
+         "How many tokens a dialogue is.",
+         {kTemplateFields}},
         {"POST",
          "/completion",
          post_native_completion,
@@ -55,6 +61,7 @@ std::span<const Route> routes() {
          {kGenerationFields, kNativeFields, kInfillFields},
          true},
         {"POST", "/v1/embeddings", post_embeddings, "Texts to vectors.", {kEmbeddingFields}},
+        {"POST", "/embeddings", post_embeddings, "The same.", {kEmbeddingFields}},
     };
     return kRoutes;
 }

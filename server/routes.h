@@ -44,6 +44,7 @@ Response get_openapi(Service&, Request&);
 Response post_tokenize(Service&, Request&);
 Response post_detokenize(Service&, Request&);
 Response post_apply_template(Service&, Request&);
+Response post_input_tokens(Service&, Request&);
 Response post_embeddings(Service&, Request&);
 Response post_completions(Service&, Request&);
 Response post_chat_completions(Service&, Request&);

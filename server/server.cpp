@@ -61,6 +61,7 @@ struct Server::Impl {
                     done(request, status, seconds);
                 }},
                config.limits) {
+        if (!config.tls_certificate.empty()) http.use_tls(config.tls_certificate, config.tls_key);
         port = http.bind(config.host, config.port);
     }
 
@@ -176,8 +177,9 @@ Server::~Server() = default;
 
 std::string Server::address() const {
     const std::string& host = impl_->config.host;
-    if (host.find('/') != std::string::npos) return host;
-    return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
+    if (host.find('/') != std::string::npos) return "unix:" + host;
+    const std::string scheme = impl_->config.tls_certificate.empty() ? "http://" : "https://";
+    return scheme + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
            std::to_string(impl_->port);
 }
 

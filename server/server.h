@@ -21,6 +21,7 @@ struct Config {
     int port = 8080;
     std::vector<std::string> keys;          ///< any of them lets in; none: everybody
     std::vector<std::string> cors_origins;  ///< that browsers may call from
+    std::string tls_certificate, tls_key;   ///< files in PEM; empty: plain HTTP
     HttpLimits limits;
     double grace_s = 30;  ///< for requests under way, when it is to stop
     /// One line of JSON for each request, without its text; from any thread. May be empty.
@@ -33,7 +34,7 @@ class Server {
     explicit Server(Config config);
     ~Server();
 
-    /// "127.0.0.1:8080", or the path of the unix socket.
+    /// "http://127.0.0.1:8080", "https://..." or "unix:" and the path of the socket.
     std::string address() const;
     /// Answers until stop().
     void run();

@@ -25,11 +25,12 @@ struct Service {
     int64_t created;                       ///< seconds since 1970
     Metrics metrics;
 
-    /// The embedding of a text, of length 1. One at a time.
-    std::vector<float> embed(const std::vector<int32_t>& tokens, tsr_pooling pooling);
+    /// The embedding of a text, of length 1. One at a time; others wait. Throws HttpError where the client
+    /// goes or the server stops meanwhile, with the computation ended.
+    std::vector<float> embed(const std::vector<int32_t>& tokens, tsr_pooling pooling, Peer& peer);
 
   private:
-    std::mutex embed_mutex_;
+    std::timed_mutex embed_mutex_;
     std::optional<tessera_api::Session> embed_session_;
 };
 

@@ -93,6 +93,13 @@ Response post_apply_template(Service& service, Request& request) {
     return json_response({{"prompt", std::string(info.text, info.n_text)}, {"n_tokens", info.n_tokens}});
 }
 
+Response post_input_tokens(Service& service, Request& request) {
+    const Fields fields(parse_json(request.body), {kTemplateFields});
+    const Dialogue dialogue(service, fields);
+    return json_response(
+        {{"object", "response.input_tokens"}, {"input_tokens", dialogue.prompt().info().n_tokens}});
+}
+
 Response post_embeddings(Service& service, Request& request) {
     const Fields fields(parse_json(request.body), {kEmbeddingFields});
     const std::string format = fields.text("encoding_format", "float");
@@ -108,12 +115,8 @@ Response post_embeddings(Service& service, Request& request) {
     const auto inputs = read_prompts(service, fields.value("input"), "input");
     Json data = Json::array();
     size_t n_tokens = 0;
-    const Signal never;
     for (size_t i = 0; i < inputs.size(); i++) {
-        if (const Woken woken = request.peer->wait(never.fd(), 0);
-            woken == Woken::Gone || woken == Woken::Stopping)
-            throw HttpError(503, "the server is stopping, or the client has gone");
-        const auto values = service.embed(inputs[i], pooling);
+        const auto values = service.embed(inputs[i], pooling, *request.peer);
         n_tokens += inputs[i].size();
         data.push_back({{"object", "embedding"},
                         {"index", i},

@@ -28,7 +28,7 @@ struct ServeArgs {
     int64_t n_threads = 0, port = 8080, n_parallel = 8, n_queue = 256, n_connections = 256;
     int64_t body_mib = 32, grace_s = 30, read_s = 60;
     bool precise = false, force = false;
-    std::string host = "127.0.0.1", alias, key_file, chat_template;
+    std::string host = "127.0.0.1", alias, key_file, chat_template, tls_cert, tls_key;
     std::vector<std::string> origins;
 };
 
@@ -66,6 +66,11 @@ Result<server::Config> configure(const ServeArgs& args) {
             TSR_TRY(out.chat_template, console::read_all(args.chat_template));
         }
     }
+    if (args.tls_cert.empty() != args.tls_key.empty())
+        return fail(ErrorCode::InvalidArgument, "%s: expected --tls-cert and --tls-key together",
+                    args.tls_cert.empty() ? "--tls-key" : "--tls-cert");
+    out.tls_certificate = args.tls_cert;
+    out.tls_key = args.tls_key;
     out.model_name = args.alias;
     out.model.n_threads = out.engine.n_threads = static_cast<int32_t>(args.n_threads);
     out.model.precise = args.precise;
@@ -108,8 +113,7 @@ Result<void> serve(const ServeArgs& args) {
         struct sigaction earlier = {};
         ::sigaction(SIGINT, nullptr, &earlier);
         if (earlier.sa_handler != SIG_IGN) ::sigaction(SIGINT, &action, nullptr);
-        const bool is_path = args.host.find('/') != std::string::npos;
-        TSR_TRY_VOID(console::print((is_path ? "unix:" : "http://") + server.address() + "\n"));
+        TSR_TRY_VOID(console::print(server.address() + "\n"));
         server.run();
         running = nullptr;
     } catch (const std::exception& error) {
@@ -140,6 +144,9 @@ Action declare(Options& options) {
             return {};
         },
         "Pages of this origin may ask from a browser. May be given several times; default: none.");
+    options.text("--tls-cert", "FILE", args->tls_cert,
+                 "Serve HTTPS with this certificate in PEM, followed by those of its authorities, if any.");
+    options.text("--tls-key", "FILE", args->tls_key, "The certificate's private key in PEM.");
     options.group("Requests");
     options.integer("--parallel", args->n_parallel, 1, 256, "Completions computed together.");
     options.integer("--queue", args->n_queue, 1, 1 << 20, "Completions that may wait; more are told 429.");

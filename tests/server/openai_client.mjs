@@ -99,6 +99,11 @@ test("the calls of a stream", async () => {
   const choice = { type: "function", function: { name: "lookup" } };
   const body = { model, messages, tools, tool_choice: choice, parallel_tool_calls: false, max_tokens: 600, seed: 3 };
   const whole = (await client.chat.completions.create(body)).choices[0].message.tool_calls;
+  const pieces = (await collect(await client.chat.completions.create({ ...body, stream: true })))
+    .flatMap((c) => c.choices[0].delta.tool_calls ?? []);
+  assert.equal(pieces[0].function.name, "lookup");
+  assert.ok(pieces[0].id && pieces.length > 4, JSON.stringify(pieces));
+  assert.ok(pieces.slice(1).every((p) => p.index === 0 && !p.id && p.function.arguments.length > 0));
   // The client's own helper puts the pieces together.
   const answer = await client.chat.completions.stream(body).finalChatCompletion();
   const calls = answer.choices[0].message.tool_calls;

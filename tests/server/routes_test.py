@@ -2,6 +2,7 @@
 import base64
 import json
 import struct
+import tempfile
 
 from server_case import ServerCase, main
 
@@ -21,6 +22,7 @@ class Information(ServerCase):
         self.assertEqual(self.get("/v1/models").json()["data"][0]["id"], "tessera-tiny")
         props = self.get("/props").json()
         self.assertEqual(props["total_slots"], 8)
+        self.assertTrue(props["eos_token"])
         self.assertIn("temperature", props["default_generation_settings"]["params"])
         self.assertEqual(len(self.get("/slots").json()), 8)
 
@@ -119,6 +121,12 @@ class Completions(ServerCase):
             self.assertIn(self.fine("/v1/completions", prompt="A", seed=1, **more).json()["choices"][0]["text"], ("yes", "no"))
         bad = {"type": "object", "properties": {"a": {"type": 5}}, "required": ["a"]}
         self.refused(400, "/v1/completions", "json_schema", says="/properties/a", prompt="x", json_schema=bad)
+        unenforced = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}, "required": ["a"]}
+        nothing = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 5, "maximum": 4}}, "required": ["a"]}
+        for schema in (unenforced, nothing, {"properties": {"a": {"nullable": True}}}):
+            self.refused(400, "/v1/completions", "json_schema", says="/properties/a", prompt="x", json_schema=schema)
+            self.refused(400, "/v1/chat/completions", "response_format.json_schema.schema", says="/properties/a", messages=HI,
+                         response_format={"type": "json_schema", "json_schema": {"schema": schema}})
         self.refused(400, "/v1/completions", "grammar", says="line 1", prompt="x", grammar="root = ?")
         self.refused(400, "/v1/completions", "regex", prompt="x", regex="(")
 
@@ -175,6 +183,15 @@ class Chat(ServerCase):
         self.assertEqual(shown, whole["logprobs"]["content"])
         self.assertEqual(events[-1]["choices"][0]["finish_reason"], "length")
 
+    def test_effort_and_input_tokens(self):
+        def count(**more):
+            return self.fine(self.path + "/input_tokens", messages=HI, **more).json()["input_tokens"]
+
+        prompt = self.fine("/apply-template", messages=HI).json()
+        self.assertEqual(count(), prompt["n_tokens"])
+        self.assertEqual(count(reasoning_effort="low"), count())  # this template does not know it
+        self.refused(400, self.path, "reasoning_effort", says="found 'much'", messages=HI, reasoning_effort="much")
+
     def test_cached_tokens(self):
         messages = [{"role": "user", "content": "Word " * 60}]
         self.fine(self.path, messages=messages, max_tokens=1)
@@ -200,9 +217,28 @@ class Chat(ServerCase):
             self.assertEqual(list(json.loads(call["function"]["arguments"])), ["name"])
             events = self.fine(self.path, **body, tool_choice="required", stream=True).events()[:-1]
             deltas = [d for e in events for d in e["choices"][0]["delta"].get("tool_calls", [])]
-            self.assertEqual([d["function"] for d in deltas], [call["function"]])
+            # The name first, with an id, and the arguments as they are written.
+            self.assertEqual((deltas[0]["function"], deltas[0]["type"]), ({"name": "lookup", "arguments": ""}, "function"))
+            self.assertTrue(deltas[0]["id"].startswith("call_"))
+            self.assertTrue(all(set(d) == {"index", "function"} and d["index"] == 0 for d in deltas[1:]), deltas)
+            self.assertGreater(len(deltas), 4)
+            self.assertEqual("".join(d["function"]["arguments"] for d in deltas), call["function"]["arguments"])
         self.refused(400, self.path, "tool_choice", messages=HI, tool_choice="required")
+        tools[0]["function"]["parameters"] = {"properties": {"a": {"uniqueItems": True}}}
+        self.refused(400, self.path, "tools", says=['"lookup"', "/properties/a"], messages=HI, tools=tools)
+        tools[0]["function"]["parameters"] = SCHEMA
         self.refused(400, self.path, "tool_choice", messages=HI, tools=tools, tool_choice="perhaps")
+
+    def test_a_call_that_breaks_off(self):
+        long = {"type": "object", "properties": {"name": {"type": "string", "minLength": 900}}, "required": ["name"]}
+        tools = [{"type": "function", "function": {"name": "lookup", "parameters": long}}]
+        body = {"messages": HI, "tools": tools, "tool_choice": "required", "max_tokens": 120, "seed": 1}
+        choice = self.fine(self.path, **body).json()["choices"][0]
+        call = choice["message"]["tool_calls"][0]["function"]
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"], call["name"]), ("length", None, "lookup"))
+        events = self.fine(self.path, **body, stream=True).events()[:-1]
+        deltas = [d["function"] for e in events for d in e["choices"][0]["delta"].get("tool_calls", [])]
+        self.assertEqual("".join(d["arguments"] for d in deltas), call["arguments"])
 
     def test_wrong_fields(self):
         self.refused(400, self.path, "messages", says="found nothing")
@@ -210,6 +246,57 @@ class Chat(ServerCase):
         self.refused(400, self.path, "top_logprobs", messages=HI, top_logprobs=2)
         self.refused(400, self.path, "response_format.type", messages=HI, response_format={"type": "xml"})
         self.refused(400, self.path, "messages", says="the context is of", messages=[{"role": "user", "content": "a " * 9000}])
+
+
+THINKS = """{% if reasoning_effort %}Effort: {{ reasoning_effort }}. {% endif %}{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+<think>
+{% endif %}"""
+
+
+class Reasoning(ServerCase):
+    path = "/v1/chat/completions"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.template = tempfile.NamedTemporaryFile("w", suffix=".jinja")
+        cls.template.write(THINKS)
+        cls.template.flush()
+        cls.options = ("-c", 512, "--chat-template", cls.template.name)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.template.close()
+
+    def test_budget(self):
+        body = {"messages": HI, "max_tokens": 60, "seed": 1, "ignore_eos": True, "logprobs": True}
+        free = self.fine(self.path, **body).json()["choices"][0]
+        self.assertEqual(free["message"]["content"], "")
+        for name in ("reasoning_budget", "thinking_budget_tokens"):
+            for budget in (0, 5, 20):
+                choice = self.fine(self.path, **body, **{name: budget}).json()["choices"][0]
+                tokens = [row["token"].strip() for row in choice["logprobs"]["content"]]
+                thought = choice["message"].get("reasoning_content", "")
+                self.assertEqual("".join(tokens[:budget]), "".join(thought.split()))
+                self.assertTrue("".join(tokens[budget:]).startswith("</think>"), tokens)
+                self.assertTrue(choice["message"]["content"])
+                self.assertTrue(free["message"]["reasoning_content"].startswith(thought.strip()))
+        unlimited = self.fine(self.path, **body, reasoning_budget=-1).json()["choices"][0]
+        self.assertEqual(unlimited["message"], free["message"])
+
+    def test_effort(self):
+        for more in ({"reasoning_effort": "high"}, {"chat_template_kwargs": {"reasoning_effort": "high"}, "reasoning_effort": "low"}):
+            self.assertIn("Effort: high.", self.fine("/apply-template", messages=HI, **more).json()["prompt"])
+
+    def test_budget_and_a_form(self):
+        form = {"type": "json_schema", "json_schema": {"name": "p", "schema": SCHEMA}}
+        answer = self.fine(self.path, messages=HI, max_tokens=200, seed=1, reasoning_budget=10, response_format=form).json()
+        message = answer["choices"][0]["message"]
+        self.assertTrue(message["reasoning_content"])
+        self.assertEqual(list(json.loads(message["content"])), ["name"])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -30,15 +31,18 @@ class Answer:
 class Running:
     """A server, for as long as the `with` lasts."""
 
-    def __init__(self, program, *options, env=None):
+    def __init__(self, program, *options, env=None, model=MODEL):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
-        self.process = subprocess.Popen([program, "serve", MODEL, "--port", "0", *map(str, options)],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        self.log = tempfile.TemporaryFile()  # a pipe that nobody reads would hold the server up
+        self.process = subprocess.Popen([program, "serve", model, "--port", "0", *map(str, options)],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
                                         env=clean | (env or {}))
         line = self.process.stdout.readline().decode().strip()
         if not line:
-            raise RuntimeError(self.process.communicate()[1].decode())
-        self.port = int(line.rsplit(":", 1)[1]) if line.startswith("http://") else 0
+            self.process.communicate()
+            with self.log:
+                raise RuntimeError(self.read_log())
+        self.port = int(line.rsplit(":", 1)[1]) if line.startswith("http") else 0
 
     def __enter__(self):
         return self
@@ -47,12 +51,17 @@ class Running:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+        self.log.close()
+
+    def read_log(self):
+        self.log.seek(0)
+        return self.log.read().decode()
 
     def stop(self, timeout=60):
         """(exit status, log) after SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
-        log = self.process.communicate(timeout=timeout)[1].decode()
-        return self.process.returncode, log
+        self.process.communicate(timeout=timeout)
+        return self.process.returncode, self.read_log()
 
     def ask(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -73,6 +82,13 @@ class Running:
 
     def connect(self, timeout=10):
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+
+
+def raw(path, body, *headers):
+    """A POST as bytes."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(data)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 
 def read_all(connection):

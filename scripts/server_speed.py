@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""What HTTP costs: the same requests to the engine by `tessera bench` and to `tessera serve` by clients, turn by turn.
+
+Usage: server_speed.py PROGRAM MODEL [-p TOKENS] [-n TOKENS] [--concurrency N] [--requests N] [--rounds N]
+Prints for each round tokens per second over all clients, and the median time to the first token; then the ratios of the
+medians over the rounds, server to bench.
+"""
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+
+def bench(args):
+    done = subprocess.run([args.program, "bench", args.model, "-p", str(args.p), "-n", str(args.n), "--concurrency",
+                           str(args.concurrency), "--requests", str(args.requests), "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    row = json.loads(done.stdout.splitlines()[-1])
+    return row["tokens_per_s"], row["first_token_ms"]["p50"]
+
+
+async def ask(port, tokens, n):
+    """Milliseconds to the first token; the number of tokens that came."""
+    body = json.dumps({"prompt": tokens, "max_tokens": n, "ignore_eos": True, "stream": True}).encode()
+    start = time.monotonic()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /completion HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    first, n_came = None, 0
+    async for line in reader:
+        if line.startswith(b"data: ") and b'"stop":false' in line:
+            first = first or 1000 * (time.monotonic() - start)
+            n_came += 1
+    writer.close()
+    if n_came != n:
+        sys.exit(f"expected {n} tokens, found {n_came}")
+    return first
+
+
+async def clients(port, args, n_vocab):
+    rng = random.Random(time.time_ns())  # nothing may be known from another round
+    prompts = [[rng.randrange(3, n_vocab) for _ in range(args.p)] for _ in range(args.requests)]
+    first = []
+
+    async def client():
+        while prompts:
+            first.append(await ask(port, prompts.pop(), args.n))
+
+    start = time.monotonic()
+    await asyncio.gather(*(client() for _ in range(args.concurrency)))
+    return args.requests * args.n / (time.monotonic() - start), statistics.median(first)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("model")
+    for name, default in (("-p", 32), ("-n", 32), ("--concurrency", 1), ("--requests", 2), ("--rounds", 1)):
+        parser.add_argument(name, type=int, default=default)
+    args = parser.parse_args()
+    server = subprocess.Popen([args.program, "serve", args.model, "--port", "0", "-c", str(args.p + args.n), "--parallel",
+                               str(args.concurrency)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    rows = {"bench": [], "server": []}
+    try:
+        port = int(server.stdout.readline().decode().rsplit(":", 1)[1])
+        for _ in range(args.rounds):
+            rows["bench"].append(bench(args))
+            rows["server"].append(asyncio.run(clients(port, args, 1000)))
+    finally:
+        server.terminate()
+        server.wait()
+    for name, found in rows.items():
+        for speed, first in found:
+            print(f"{name:7} {speed:8.2f} tokens/s, first token after {first:8.1f} ms")
+    for i, what in enumerate(("tokens/s", "time to the first token")):
+        ratio = statistics.median(r[i] for r in rows["server"]) / statistics.median(r[i] for r in rows["bench"])
+        print(f"{what}: {ratio:.3f}")
+
+
+if __name__ == "__main__":
+    main()
