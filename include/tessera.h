@@ -58,8 +58,8 @@ TSR_API const char* tsr_version(void);
 TSR_API int tsr_abi_version(void);
 
 /* Whether the library at hand can do this: "chat", "convert", "embeddings", "grammar", "infill", "plan",
- * "reasoning_budget", "tools". 0 for a name that it does not know. A library of an earlier version ignores option fields that
- * came later, so who can do without asks first. */
+ * "reasoning_budget", "tools". 0 for a name that it does not know. A library of an earlier version ignores
+ * option fields that came later, so who can do without asks first. */
 TSR_API int tsr_has_feature(const char* name);
 
 typedef enum tsr_list {

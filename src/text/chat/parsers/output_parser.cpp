@@ -251,6 +251,10 @@ void OutputParser::add_text(Delta::Kind kind, std::string_view text) {
 }
 
 void OutputParser::add_calls(std::vector<ToolCall> calls, size_t n_known) {
+    // An id may come behind the arguments.
+    const size_t first = answer_.calls.size() - n_known;
+    for (size_t i = 0; i < std::min(n_known, calls.size()); i++)
+        answer_.calls[first + i].id = std::move(calls[i].id);
     for (size_t i = n_known; i < calls.size(); i++) {
         deltas_.push_back({Delta::Kind::Call, {}, answer_.calls.size()});
         answer_.calls.push_back(std::move(calls[i]));
