@@ -15,24 +15,28 @@ if [[ $(uname -m) == x86_64 ]]; then
     test_packages+=(g++-aarch64-linux-gnu qemu-user googletest)
 fi
 
+# A browser for the test of the chat page, which skips without one: about 100 MB, and not every distribution has it.
+optional_packages=(chromium-headless-shell)
+
 die() {
     printf 'setup: %s\n' "$@" >&2
     exit 1
 }
 
 packages=("${run_packages[@]}" "${test_packages[@]}")
+optional=("${optional_packages[@]}")
 list=0
 for argument in "$@"; do
     case $argument in
-        --run) packages=("${run_packages[@]}") ;;
-        --test) packages=("${run_packages[@]}" "${test_packages[@]}") ;;
+        --run) packages=("${run_packages[@]}") optional=() ;;
+        --test) packages=("${run_packages[@]}" "${test_packages[@]}") optional=("${optional_packages[@]}") ;;
         --list) list=1 ;;
         -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) die "unknown argument '$argument': expected --run, --test or --list" ;;
     esac
 done
 if ((list)); then
-    printf '%s\n' "${packages[@]}"
+    printf '%s\n' "${packages[@]}" "${optional[@]}"
     exit 0
 fi
 
@@ -43,10 +47,20 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 fi
 
 missing=()
-installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
+installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${packages[@]}" "${optional[@]}" 2>/dev/null || true)
+is_installed() { [[ $'\n'$installed$'\n' == *$'\n'"$1 installed"$'\n'* ]]; }
+is_offered() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[!\(]* ]]; }
+add_optional() {
+    for package in "${optional[@]}"; do
+        if ! is_installed "$package" && is_offered "$package"; then missing+=("$package"); fi
+    done
+}
 for package in "${packages[@]}"; do
-    [[ $'\n'$installed$'\n' == *$'\n'"$package installed"$'\n'* ]] || missing+=("$package")
+    is_installed "$package" || missing+=("$package")
 done
+# Before the lists of packages are fetched, it may be unknown what is offered.
+n_needed=${#missing[@]}
+((n_needed)) || add_optional
 ((${#missing[@]})) || exit 0
 
 as_root=()
@@ -64,7 +78,10 @@ apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
         -o Acquire::Retries=3 "$@" </dev/null >>"$log" 2>&1
 }
-if ! apt update || ! apt install -y --no-install-recommends "${missing[@]}"; then
+fetched=1
+apt update || fetched=0
+((!n_needed)) || add_optional
+if ((!fetched)) || ! apt install -y --no-install-recommends "${missing[@]}"; then
     tail -n 30 "$log" >&2
     die "apt-get could not install: ${missing[*]}" \
         "The lines above are the end of its output; the package names are those of Debian 12."

@@ -2,12 +2,27 @@
 // here, its function's line in routes.h, and that function.
 #include "server/routes.h"
 
+#include "server/page.h"
 #include "server/service.h"
 
 namespace tessera::server {
 
+namespace {
+
+/// Behind the rows that are given, those of the page's files, which need no key: without one, the page asks
+/// for it.
+std::vector<Route> with_page(std::vector<Route> rows) {
+    for (const PageFile& file : page_files()) {
+        const bool is_index = std::string_view(file.path) == "/";
+        rows.push_back({"GET", file.path, get_page, is_index ? "The chat page." : nullptr, {}, false, true});
+    }
+    return rows;
+}
+
+}  // namespace
+
 std::span<const Route> routes() {
-    static const Route kRoutes[] = {
+    static const std::vector<Route> kRoutes = with_page({
         {"GET", "/health", get_health, "Whether the server answers.", {}, false, true},
         {"GET", "/v1/health", get_health, "The same.", {}, false, true},
         {"GET", "/v1/models", get_models, "The model, as a list of one."},
@@ -62,7 +77,7 @@ std::span<const Route> routes() {
          true},
         {"POST", "/v1/embeddings", post_embeddings, "Texts to vectors.", {kEmbeddingFields}},
         {"POST", "/embeddings", post_embeddings, "The same.", {kEmbeddingFields}},
-    };
+    });
     return kRoutes;
 }
 
@@ -102,6 +117,7 @@ Json openapi(const Service& service) {
     const Json error = {{"$ref", "#/components/responses/Error"}};
     Json paths = Json::object();
     for (const Route& route : routes()) {
+        if (!route.summary) continue;
         Json operation = {{"summary", route.summary},
                           {"responses", {{"200", {{"description", "The answer."}}}, {"default", error}}}};
         if (Json parameters = path_parameters(route.path); !parameters.empty())

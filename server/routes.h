@@ -15,7 +15,7 @@ struct Route {
     const char* method;
     const char* path;  ///< one that ends with {NAME} takes any text there
     Response (*handle)(Service&, Request&);
-    const char* summary;
+    const char* summary;                  ///< null: not in /openapi.json
     std::vector<FieldTable> fields = {};  ///< of the body
     bool samples = false;                 ///< the body may have sampling parameters too
     bool is_public = false;               ///< no key is asked for
@@ -34,6 +34,7 @@ Json openapi(const Service& service);
 extern const FieldTable kGenerationFields, kCompletionFields, kChatFields, kNativeFields, kInfillFields,
     kTokenizeFields, kDetokenizeFields, kTemplateFields, kEmbeddingFields;
 
+Response get_page(Service&, Request&);
 Response get_health(Service&, Request&);
 Response get_models(Service&, Request&);
 Response get_model(Service&, Request&);

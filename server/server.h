@@ -20,6 +20,7 @@ struct Config {
     std::string host = "127.0.0.1";
     int port = 8080;
     std::vector<std::string> keys;          ///< any of them lets in; none: everybody
+    bool page = true;                       ///< the chat page at /
     std::vector<std::string> cors_origins;  ///< that browsers may call from
     std::string tls_certificate, tls_key;   ///< files in PEM; empty: plain HTTP
     HttpLimits limits;

@@ -27,7 +27,7 @@ struct ServeArgs {
     SessionFlags session;
     int64_t n_threads = 0, port = 8080, n_parallel = 8, n_queue = 256, n_connections = 256;
     int64_t body_mib = 32, grace_s = 30, read_s = 60;
-    bool precise = false, force = false;
+    bool precise = false, force = false, no_page = false;
     std::string host = "127.0.0.1", alias, key_file, chat_template, tls_cert, tls_key;
     std::vector<std::string> origins;
 };
@@ -80,6 +80,7 @@ Result<server::Config> configure(const ServeArgs& args) {
     out.engine.max_queue = args.n_queue;
     out.host = args.host;
     out.port = static_cast<int>(args.port);
+    out.page = !args.no_page;
     out.cors_origins = args.origins;
     out.limits.connections = static_cast<int>(args.n_connections);
     out.limits.body_bytes = static_cast<size_t>(args.body_mib) << 20;
@@ -147,6 +148,7 @@ Action declare(Options& options) {
     options.text("--tls-cert", "FILE", args->tls_cert,
                  "Serve HTTPS with this certificate in PEM, followed by those of its authorities, if any.");
     options.text("--tls-key", "FILE", args->tls_key, "The certificate's private key in PEM.");
+    options.flag("--no-page", args->no_page, "Serve no chat page at /.");
     options.group("Requests");
     options.integer("--parallel", args->n_parallel, 1, 256, "Completions computed together.");
     options.integer("--queue", args->n_queue, 1, 1 << 20, "Completions that may wait; more are told 429.");
@@ -182,7 +184,7 @@ const Command kServe = {
         "each request\n"
         "without its text, goes to standard error.",
     .examples =
-        "  tessera serve model.gguf                                  http://127.0.0.1:8080\n"
+        "  tessera serve model.gguf                                  http://127.0.0.1:8080, a chat page\n"
         "  tessera serve model.gguf --port 0 --parallel 16 -c 8192\n"
         "  tessera serve model.gguf --host 0.0.0.0 --api-key-file keys.txt\n"
         "  tessera serve model.gguf --host ./tessera.sock            a unix socket\n",
