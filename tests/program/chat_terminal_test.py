@@ -23,16 +23,25 @@ class Terminal(ProgramCase):
                                                    TERM="xterm-256color"),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS, **options).stdout.decode()
 
-    def chat(self, *options):
-        """A chat in a terminal of 70 by 24, at its first prompt; its exit status is shown in the end."""
+    def terminal(self, command):
+        """A terminal of 70 by 24 in which a shell runs the command."""
         # A server of its own, since one that was told to go may not be gone yet.
         self.n_servers += 1
-        # What Ctrl-C sends to the shell, too, must not end it.
-        words = [self.program, "chat", *map(str, options or (MODEL, *OPTIONS))]
-        command = "trap : INT; " + " ".join(f"'{word}'" for word in words) + "; echo \"left with $?\"; read x"
         self.tmux("new-session", "-d", "-x", 70, "-y", 24, command)
         self.addCleanup(self.tmux, "kill-server", check=False)
-        self.until(lambda screen: screen.rstrip().endswith("\n>"))
+
+    def command(self, *options):
+        return " ".join(f"'{word}'" for word in (self.program, "chat", *(options or (MODEL, *OPTIONS))))
+
+    def chat(self, *options, term=None):
+        """A chat in a terminal, at its first prompt; its exit status is shown in the end."""
+        given = f"TERM={term} " if term else ""
+        # What Ctrl-C sends to the shell, too, must not end it.
+        self.terminal(f"trap : INT; {given}{self.command(*options)}; echo \"left with $?\"; read x")
+        self.prompted()
+
+    def prompted(self):
+        return self.until(lambda screen: screen.rstrip().endswith("\n>"))
 
     def screen(self, *options):
         return self.tmux("capture-pane", "-p", "-J", *options)
@@ -70,6 +79,19 @@ class Terminal(ProgramCase):
         self.press("Enter")
         self.sees("cut at 12 tokens")
         self.assertEqual(self.saved()[0]["content"], "界 café \N{GRINNING FACE}")
+
+    def test_keys_of_another_terminal(self):
+        # tmux sends its own Home and End, whatever the program was told of the terminal.
+        self.chat(term="xterm-256color")
+        self.type("bc e")
+        self.press("Home")
+        self.type("a")
+        self.press("End")
+        self.type("f")
+        self.press("C-Left")
+        self.type("d")
+        self.press("Home", "Delete")
+        self.sees("> bc def")
 
     def test_a_paste_is_one_message(self):
         self.chat()
@@ -119,6 +141,70 @@ class Terminal(ProgramCase):
         self.until(lambda screen: screen.count("once more leaves") == 2)
         self.press("C-c")
         self.sees("left with 0")
+
+    def test_stopped_and_gone_on_with(self):
+        self.terminal("PS1='shell> ' bash --noprofile --norc -i")
+        self.sees("shell>")
+        self.type("exec 2>&1; " + self.command(MODEL, "--temp", 0, "--ctx", 100000, "--logit-bias", "2-inf,4-inf"))
+        self.press("Enter")
+        self.prompted()
+
+        def stop_and_go():
+            self.press("C-z")
+            self.until(lambda screen: screen.rstrip().endswith("shell>"))
+            self.type("clear; stty -a | tr ' ' '\\n' | grep -x -e icanon -e echo -e isig | sort | xargs echo modes")
+            self.press("Enter")
+            self.sees("modes echo icanon isig")
+            self.type("fg")
+            self.press("Enter")
+
+        self.type("What is")
+        stop_and_go()
+        self.sees("> What is")
+        self.type(" it?")
+        self.press("Enter")
+        self.until(lambda screen: len(screen.split("> What is it?", 1)[-1].strip()) > 40)
+        stop_and_go()
+        self.until(lambda screen: len(screen.split("fg\n", 1)[-1].strip()) > 200)
+        self.press("C-c")
+        self.sees("Stopped.")
+        self.assertEqual(self.saved()[0]["content"], "What is it?")
+
+    def test_dumb_terminal(self):
+        self.chat(term="dumb")
+        self.type("One")
+        self.press("Enter")
+        self.sees("cut at 12 tokens")
+        self.type("not this")
+        self.press("C-c")
+        self.until(lambda screen: "\nCtrl-C once more leaves" in screen)
+        self.assertNotIn("\x1b", self.screen("-e"))
+        self.assertEqual([m["content"] for m in self.saved()[::2]], ["One"])
+        self.press("C-d")
+        self.until(lambda screen: "\nleft with 0" in screen)
+
+    def test_reasoning_is_dim(self):
+        template = self.folder / "reasons.jinja"
+        template.write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+                            "{% if add_generation_prompt %}assistant: <think>\n\n{% endif %}")
+        self.chat(MODEL, *OPTIONS, "--chat-template", template)
+        self.type("One")
+        self.press("Enter")
+        self.sees("cut at 12 tokens")
+        answer = self.screen("-e").split("One", 1)[1].split("The answer was cut")[0]
+        self.assertIn("\x1b[2m", answer)
+
+    def test_a_full_context_is_told(self):
+        self.chat(MODEL, "--temp", 0, "--ctx", 64, "--logit-bias", "2-inf,4-inf")
+        self.type("One")
+        self.press("Enter")
+        self.sees("The context of 64 positions is full")
+        self.type("And then?")
+        self.press("Enter")
+        self.sees("error: the context is full")
+        self.type("/undo")
+        self.press("Enter")
+        self.sees("Back to before: One")
 
     def test_edit_begins_with_the_old_text(self):
         self.chat()

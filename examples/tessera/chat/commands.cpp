@@ -51,6 +51,10 @@ Result<int64_t> count_argument(std::string_view args, const char* command, int64
                 wide(most), printable(args).c_str());
 }
 
+std::string counted(size_t n, const char* one, const char* many) {
+    return strf("%zu %s", n, n == 1 ? one : many);
+}
+
 size_t n_turns(const Conversation& conversation, int last) { return conversation.line_to(last).size() / 2; }
 
 Result<void> help(Repl& repl, std::string_view) {
@@ -116,7 +120,8 @@ Result<void> edit(Repl& repl, std::string_view args) {
 
 std::string branch_line(const Conversation& conversation, size_t number, int end) {
     const std::vector<int> line = conversation.line_to(end);
-    return strf("%c %2zu  %zu turns  %s\n", end == conversation.here() ? '*' : ' ', number, line.size() / 2,
+    return strf("%c %2zu  %s  %s\n", end == conversation.here() ? '*' : ' ', number,
+                counted(line.size() / 2, "turn", "turns").c_str(),
                 beginning(conversation.message(line[line.size() - 2]).content).c_str());
 }
 
@@ -190,8 +195,10 @@ Result<std::string> show_conversation(const Repl& repl) {
 Result<std::string> show_model(const Repl& repl) {
     const tsr_model_info info = repl.talker.model().info();
     return strf(
-        "name        %s\narchitecture %s\nweights     %s, %lld parameters\ncomputed by %s\nlayers      %lld\n"
-        "vocabulary  %d tokens\ncontext     %lld positions, trained for %lld\nanswers     in the form %s\n",
+        "name         %s\narchitecture %s\nweights      %s, %lld parameters\ncomputed by  %s\nlayers       "
+        "%lld\n"
+        "vocabulary   %d tokens\ncontext      %lld positions, trained for %lld\nanswers      in the form "
+        "%s\n",
         printable(repl.talker.model().metadata("general.name")).c_str(), printable(info.architecture).c_str(),
         info.type, wide(info.n_params), info.isa, wide(info.n_layer), info.n_vocab, wide(repl.talker.n_ctx()),
         wide(info.n_ctx_train), repl.talker.chat_info().format);
@@ -239,8 +246,8 @@ Result<void> show(Repl& repl, std::string_view args) {
 }
 
 std::string figures_line(const char* label, const Figures& figures) {
-    return strf("%-12s %lld tokens written, %.1f tokens/s; %lld read, %lld of them known, %.1f tokens/s\n",
-                label, wide(figures.n_generated), figures.decode_rate(), wide(figures.n_prompt),
+    return strf("%-12s %lld tokens, %.1f tokens/s; prompt %lld, %lld known, %.1f tokens/s\n", label,
+                wide(figures.n_generated), figures.decode_rate(), wide(figures.n_prompt),
                 wide(figures.n_cached), figures.prompt_rate());
 }
 
@@ -290,20 +297,20 @@ Result<void> file(Repl& repl, std::string_view args) {
 constexpr ChatCommand kCommands[] = {
     {"/help", "", "this list", help},
     {"/exit", "", "leave; so does Ctrl-D", leave},
-    {"/clear", "", "begin a new conversation with the same system prompt and settings", clear},
+    {"/clear", "", "begin a new conversation with the same settings", clear},
     {"/undo", "[N]", "take back the last turn, or N of them", undo},
     {"/retry", "", "answer the last message again", retry},
     {"/edit", "[TEXT]", "say something else instead of the last message", edit},
     {"/branch", "N", "go to a branch", branch},
-    {"/branches", "", "list the branches, which /undo, /retry and /edit leave behind", branches},
-    {"/save", "[FILE]", "save the conversation with all branches and settings", save},
+    {"/branches", "", "list what /undo, /retry and /edit leave behind", branches},
+    {"/save", "[FILE]", "save all branches and the settings", save},
     {"/load", "FILE", "go on with a saved conversation", load},
     {"/system", "[TEXT|-]", "show or change the system prompt; - removes it", system_prompt},
-    {"/set", "[NAME VALUE]", "list the settings, or change one; VALUE default takes it back", set},
-    {"/show", "[WHAT]", "the conversation, model, settings, template or prompt", show},
+    {"/set", "[NAME VALUE]", "list the settings, or change one; default resets it", set},
+    {"/show", "[WHAT]", "conversation, model, settings, template or prompt", show},
     {"/stats", "", "figures of the last answer and of all", stats},
-    {"/tokens", "[TEXT]", "length of the conversation in tokens, or the tokens of a text", tokens},
-    {"/file", "FILE|-", "send a text file along with the next message; - takes files back", file},
+    {"/tokens", "[TEXT]", "length of the conversation, or the tokens of a text", tokens},
+    {"/file", "FILE|-", "send a text file along; - takes files back", file},
 };
 
 }  // namespace
@@ -340,9 +347,10 @@ Result<void> load_conversation(Repl& repl, std::string_view given) {
     repl.settings = settings;
     repl.path = path;
     repl.files.clear();
-    return repl.screen.note(strf("Loaded %s: %zu turns, %zu tokens, %zu branches.", quoted_path(path).c_str(),
-                                 n_turns(repl.conversation, repl.conversation.here()), n_tokens,
-                                 repl.conversation.ends().size()));
+    return repl.screen.note("Loaded " + quoted_path(path) + ": " +
+                            counted(n_turns(repl.conversation, repl.conversation.here()), "turn", "turns") +
+                            ", " + counted(n_tokens, "token", "tokens") + ", " +
+                            counted(repl.conversation.ends().size(), "branch", "branches") + ".");
 }
 
 }  // namespace tessera::repl

@@ -20,7 +20,24 @@ namespace {
 
 constexpr const char* kPasteBegins = "\033[200~";
 constexpr const char* kPasteEnds = "\033[201~";
+constexpr const char* kPastesMarked = "\033[?2004h";
+constexpr const char* kPastesPlain = "\033[?2004l";
 constexpr std::wstring_view kWidePasteEnds = L"\033[201~";
+
+/// What terminals send for keys of editing. libedit binds the one that the terminal's description has, which
+/// is often another terminal's, as in tmux and screen.
+struct Key {
+    const char* sent;
+    const char* command;
+};
+constexpr Key kKeys[] = {
+    {"\033[H", "ed-move-to-beg"},  {"\033OH", "ed-move-to-beg"},  {"\033[1~", "ed-move-to-beg"},
+    {"\033[7~", "ed-move-to-beg"}, {"\033[F", "ed-move-to-end"},  {"\033OF", "ed-move-to-end"},
+    {"\033[4~", "ed-move-to-end"}, {"\033[8~", "ed-move-to-end"}, {"\033[3~", "ed-delete-next-char"},
+    {"\033[1;5C", "em-next-word"}, {"\033[1;5D", "ed-prev-word"}, {"\033[1;3C", "em-next-word"},
+    {"\033[1;3D", "ed-prev-word"}, {"^R", "em-inc-search-prev"},  {"^C", "tessera-interrupt"},
+    {"^Z", "tessera-suspend"},     {"^I", "tessera-complete"},    {kPasteBegins, "tessera-paste"},
+};
 
 /// libedit's functions report by a negative number, without a reason.
 class Editor : public LineReader {
@@ -82,11 +99,7 @@ Result<void> Editor::open() {
     ::el_set(el_, EL_ADDFN, "tessera-suspend", "stop the program", on_suspend);
     ::el_set(el_, EL_ADDFN, "tessera-paste", "insert a pasted text", on_paste);
     ::el_set(el_, EL_ADDFN, "tessera-complete", "complete a command", on_complete);
-    ::el_set(el_, EL_BIND, "^C", "tessera-interrupt", nullptr);
-    ::el_set(el_, EL_BIND, "^Z", "tessera-suspend", nullptr);
-    ::el_set(el_, EL_BIND, "^I", "tessera-complete", nullptr);
-    ::el_set(el_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
-    ::el_set(el_, EL_BIND, kPasteBegins, "tessera-paste", nullptr);
+    for (const Key& key : kKeys) ::el_set(el_, EL_BIND, key.sent, key.command, nullptr);
     ::el_source(el_, nullptr);
     TSR_TRY(const std::vector<std::string> earlier, file_.load());
     for (const std::string& text : earlier) add(text);
@@ -100,7 +113,11 @@ unsigned char Editor::on_interrupt(EditLine* el, wint_t) {
 
 /// libedit's handler gives the terminal back meanwhile.
 unsigned char Editor::on_suspend(EditLine*, wint_t) {
+    std::fputs(kPastesPlain, stdout);
+    std::fflush(stdout);
     ::raise(SIGTSTP);
+    std::fputs(kPastesMarked, stdout);
+    std::fflush(stdout);
     return CC_REDISPLAY;
 }
 
@@ -146,11 +163,11 @@ Result<Input> Editor::read(const std::string& prompt, const std::string& prefill
     interrupted_ = false;
     const std::string pasted = kPasteBegins + prefill + kPasteEnds;
     if (!prefill.empty()) ::el_push(el_, pasted.c_str());
-    std::fputs("\033[?2004h", stdout);
+    std::fputs(kPastesMarked, stdout);
     std::fflush(stdout);
     int n = 0;
     const char* line = ::el_gets(el_, &n);
-    std::fputs("\033[?2004l", stdout);
+    std::fputs(kPastesPlain, stdout);
     if (interrupted_ || !line || n <= 0) std::fputs("\n", stdout);
     std::fflush(stdout);
     if (interrupted_) return Input{Input::Kind::Interrupt, ""};

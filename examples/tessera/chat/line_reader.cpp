@@ -24,12 +24,7 @@ class PlainReader : public LineReader {
     explicit PlainReader(bool shows_prompt) : shows_prompt_(shows_prompt) {}
 
     Result<Input> read(const std::string& prompt, const std::string&) override {
-        if (shows_prompt_) {
-            const bool to_stdout = console::is_terminal(STDOUT_FILENO);
-            TSR_TRY_VOID(console::write_all(to_stdout ? STDOUT_FILENO : STDERR_FILENO,
-                                            std::as_bytes(std::span(prompt)),
-                                            to_stdout ? "standard output" : "standard error"));
-        }
+        if (shows_prompt_) TSR_TRY_VOID(show(prompt));
         // At a terminal Ctrl-C takes the line back; a pipe's reader it ends, as ever.
         std::optional<console::InterruptGuard> guard;
         if (console::is_terminal(STDIN_FILENO)) guard.emplace();
@@ -43,12 +38,16 @@ class PlainReader : public LineReader {
             if (n < 0 && errno == EINTR) {
                 if (!guard || !console::InterruptGuard::interrupted()) continue;
                 pending_.clear();
+                TSR_TRY_VOID(end_line());
                 return Input{Input::Kind::Interrupt, ""};
             }
             if (n < 0)
                 return fail(ErrorCode::Io, "cannot read standard input: %s",
                             std::generic_category().message(errno).c_str());
-            if (n == 0 && pending_.empty()) return Input{Input::Kind::End, ""};
+            if (n == 0 && pending_.empty()) {
+                TSR_TRY_VOID(end_line());
+                return Input{Input::Kind::End, ""};
+            }
             if (n == 0) return take(pending_.size(), pending_.size());
             pending_.append(buffer, static_cast<size_t>(n));
         }
@@ -58,6 +57,14 @@ class PlainReader : public LineReader {
     bool edits() const override { return false; }
 
   private:
+    static Result<void> show(const std::string& text) {
+        const bool to_stdout = console::is_terminal(STDOUT_FILENO);
+        return console::write_all(to_stdout ? STDOUT_FILENO : STDERR_FILENO, std::as_bytes(std::span(text)),
+                                  to_stdout ? "standard output" : "standard error");
+    }
+    /// What comes next is not to stand behind the prompt, which no line feed of the user's has ended.
+    Result<void> end_line() { return shows_prompt_ ? show("\n") : Result<void>(); }
+
     /// The first `n` bytes without the carriage return of other systems; what follows `next` is kept.
     Result<Input> take(size_t n, size_t next) {
         std::string line = pending_.substr(0, n);
