@@ -35,6 +35,7 @@ const view = new View({
         keep(shown);
         draw();
     },
+    leave: focusInput,
 });
 
 // What is shown.
@@ -73,7 +74,7 @@ function drawList() {
         if (runs.has(conversation.id)) button.className = "live";
         button.addEventListener("click", () => {
             show(conversation.id);
-            $("input").focus();
+            focusInput();
         });
         item.append(button);
         return item;
@@ -126,7 +127,7 @@ function show(id) {
 function begin() {
     notice("");
     open(new Conversation(shown?.system, shown?.settings));
-    $("input").focus();
+    focusInput();
 }
 
 function removeShown() {
@@ -138,7 +139,7 @@ function removeShown() {
     if (next) open(next);
     else begin();
     offerUndo("The conversation is deleted.", before);
-    $("input").focus();
+    focusInput();
 }
 
 function exportShown() {
@@ -275,6 +276,7 @@ async function connect() {
 
 // Controls.
 
+const isTouched = () => matchMedia("(pointer: coarse)").matches;
 const isNarrow = () => matchMedia("(max-width: 760px)").matches;
 
 function closeSide() {
@@ -282,6 +284,11 @@ function closeSide() {
     document.body.classList.remove("side-open");
     $("menu").setAttribute("aria-expanded", "false");
     if (hadFocus && isNarrow()) $("menu").focus();
+}
+
+/** Not on a phone, where it would bring up the keyboard. */
+function focusInput() {
+    if (!isTouched()) $("input").focus();
 }
 
 function growInput() {
@@ -301,7 +308,7 @@ function submit() {
 function onKeyInMessage(event) {
     if (event.isComposing) return;
     // On a touch keyboard there is no Shift to hold.
-    if (event.key === "Enter" && !event.shiftKey && !matchMedia("(pointer: coarse)").matches) {
+    if (event.key === "Enter" && !event.shiftKey && !isTouched()) {
         event.preventDefault();
         submit();
     } else if (event.key === "ArrowUp" && !$("input").value && view.editLast()) {
@@ -324,7 +331,7 @@ function wire() {
     $("input").addEventListener("input", growInput);
     $("stop").addEventListener("click", () => {
         runs.get(shown.id)?.controller.abort();
-        $("input").focus();
+        focusInput();
     });
     document.addEventListener("keydown", onKey);
     $("new").addEventListener("click", begin);
@@ -346,7 +353,7 @@ function wire() {
         if (shown.messages.length > 0) keep(shown, false);
         draw();
     });
-    $("title").addEventListener("keydown", (event) => event.key === "Enter" && $("input").focus());
+    $("title").addEventListener("keydown", (event) => event.key === "Enter" && $("title").blur());
     $("tune").disabled = true;
     $("tune").addEventListener("click", () => settings.open(shown.system, shown.settings, (system, changed) => {
         Object.assign(shown, { system, settings: changed });
@@ -354,7 +361,8 @@ function wire() {
         draw();
     }));
     store.onOtherTab((id) => {
-        if (id === shown.id && !runs.has(id)) shown = store.load(id) ?? shown;
+        if (id !== shown.id || runs.has(id)) return drawList();
+        shown = store.load(id) ?? shown;
         draw();
     });
     // What came so far is kept when the page goes.

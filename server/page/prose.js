@@ -58,7 +58,7 @@ export function blocks(text) {
         } else if (line.trim()) {
             const ends = (other) => !other.trim() || OTHERS.some((form) => form.test(other));
             while (at < lines.length && !ends(lines[at])) at++;
-            take("paragraph", { text: lines.slice(begin, at).join("\n") });
+            take("paragraph", { text: lines.slice(begin, at).join("\n").replace(/^ {1,3}(?=\S)/, "") });
         }
     }
     return out;

@@ -57,8 +57,8 @@ function cutText(message, nCtx) {
 }
 
 /**
- * `actions`: {edit(index, text), retry(index), goOn(index), remove(index), goThrough(index)}; `nCtx`: of the model,
- * once it is known.
+ * `actions`: {edit(index, text), retry(index), goOn(index), remove(index), goThrough(index), leave()}, the last when the
+ * control that had the focus is gone. `nCtx`: of the model, once it is known.
  */
 export class View {
     constructor(actions) {
@@ -111,7 +111,9 @@ export class View {
         if (run) this.update(run);
         this.follow();
         // A keyboard stays where it was, or goes to the message.
-        if (hadFocus) (document.querySelector(`[data-place="${hadFocus.place}"]:enabled`) ?? $("input")).focus();
+        const again = hadFocus && document.querySelector(`[data-place="${hadFocus.place}"]:enabled`);
+        if (again) again.focus();
+        else if (hadFocus) this.actions.leave();
     }
 
     /** Brings the answer that is being written up to date. */

@@ -167,6 +167,16 @@ onPage("code has a block of its own, and a button that copies it", async (page, 
   assert.ok((await last(page, "assistant").textContent()).includes("`open ** and * stay"));
 });
 
+onPage("no text takes long to draw", async (page) => {
+  const n = 20000;
+  for (const part of ["**a ", "*a", "`a``b", "`", "- ", "|a", "> ", "#", "~~~ `\n", "_*_ "]) {
+    await page.unroute(ROUTE);
+    await answerWith(page, part.repeat(n) + `\nend of ${part.length}`);
+    await exchange(page, `${part} ?`);  // which waits for 20 s at most
+    await page.getByRole("button", { name: "New conversation" }).click();
+  }
+});
+
 onPage("no text becomes an element", async (page) => {
   const attack = "<img src=x onerror=\"window.hit=1\"><script>window.hit=2</script>" +
     "<a href=\"javascript:window.hit=3\">x</a>";

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from server_case import Running
+from server_case import MODEL, Running
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
@@ -33,6 +33,10 @@ def main():
             environment |= {"BROWSER": browser, "SHOTS": str(work.resolve())}
             done = subprocess.run([node, "--test", str(HERE / "page_test.mjs")], cwd=work, env=os.environ | environment)
             logs = [server.stop() for server in servers.values()]
+    # What the page exports, the chat reads.
+    chat = subprocess.run([program, "chat", MODEL, "--load", work / "Mine.json"], input=b"/show\n", capture_output=True)
+    if chat.stdout != b"> The second\nKept.\n\n":
+        sys.exit(f"the chat does not read what the page exports: {chat}")
     failures = [line for _, log in logs for line in log.splitlines() if '"level":"error"' in line]
     print(*failures, sep="\n")
     sys.exit(1 if done.returncode or failures or any(status for status, _ in logs) else 0)
