@@ -197,8 +197,9 @@ async function answer(parent, index = -1) {
         // For screen readers: the whole at once, instead of each piece.
         if (conversation === shown) $("spoken").textContent = message.content;
     } catch (error) {
-        finish(run, null);
+        const isEmpty = !finish(run, null);
         if (error.name !== "AbortError") fail(conversation, error);
+        else if (isEmpty && conversation === shown) notice("Stopped before the first word.");
     }
     if (conversation.id === shown.id) draw();
     else drawList();
@@ -214,10 +215,13 @@ function take(run, delta) {
     });
 }
 
-/** The answer as far as it came becomes a message; `ended`: what the server said at the end, or null. Once. */
+/**
+ * The answer as far as it came becomes a message; `ended`: what the server said at the end, or null. Returns whether
+ * anything came. Once.
+ */
 function finish(run, ended) {
     const { conversation, message } = run;
-    if (runs.get(conversation.id) !== run) return;
+    if (runs.get(conversation.id) !== run) return true;
     cancelAnimationFrame(run.frame);
     runs.delete(conversation.id);
     const isEmpty = !message.content && !message.reasoning;
@@ -228,9 +232,9 @@ function finish(run, ended) {
             rate: ended.timings?.predicted_per_second ?? 0 };
     if (run.index >= 0) conversation.messages[run.index] = message;
     else if (!isEmpty || ended) conversation.add(message, run.parent);
-    else if (!ended && conversation === shown) notice("Stopped before the first word.");
     // One that was deleted meanwhile stays deleted.
     if (store.load(conversation.id)) keep(conversation);
+    return !isEmpty;
 }
 
 function fail(conversation, error) {

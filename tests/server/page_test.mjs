@@ -20,7 +20,7 @@ after(() => browser?.close());
 
 /** Runs `body` with a page of a fresh browser profile, on which nothing may go wrong unnoticed. */
 function onPage(name, body, options = {}) {
-  test(name, { timeout: 60000 }, async () => {
+  test(name, { timeout: 300000 }, async () => {
     const context = await browser.newContext({ viewport: { width: 1180, height: 800 }, ...options });
     const page = await context.newPage();
     const wrong = [];
@@ -29,7 +29,7 @@ function onPage(name, body, options = {}) {
       // Chromium reports each refused request, which some tests are about.
       if (line.type() === "error" && !line.text().startsWith("Failed to load resource")) wrong.push(line.text());
     });
-    page.setDefaultTimeout(20000);
+    page.setDefaultTimeout(60000);
     await page.goto(options.url ?? url);
     if (options.url !== URL_KEYS) await page.locator("#tune:enabled").waitFor();
     await body(page, context);
@@ -172,7 +172,7 @@ onPage("no text takes long to draw", async (page) => {
   for (const part of ["**a ", "*a", "`a``b", "`", "- ", "|a", "> ", "#", "~~~ `\n", "_*_ "]) {
     await page.unroute(ROUTE);
     await answerWith(page, part.repeat(n) + `\nend of ${part.length}`);
-    await exchange(page, `${part} ?`);  // which waits for 20 s at most
+    await exchange(page, `${part} ?`);  // which waits for a minute at most
     await page.getByRole("button", { name: "New conversation" }).click();
   }
 });
@@ -286,6 +286,7 @@ onPage("errors are told in words", async (page) => {
   await page.route(ROUTE, (route) => route.abort());
   await page.getByRole("button", { name: "Try again" }).click();
   await page.getByRole("alert").getByText("does not answer").waitFor();
+  assert.equal(await page.locator("#notice").textContent(), "");
   await page.unroute(ROUTE);
   await page.route(ROUTE, (route) =>
     route.fulfill({ status: 200, contentType: "text/event-stream", body: delta({ content: "So far" }) }));
@@ -382,6 +383,11 @@ def count(mosaic):
 
 /** A conversation that shows the parts, and pictures of it. */
 async function pictures(page, name) {
+  await answerWith(page, "Yes.");
+  await page.locator("#input").fill("A title that is longer than the list of conversations is wide");
+  await page.locator("#send").click();
+  await idle(page);
+  await page.locator("#new").evaluate((button) => button.click());  // which a phone does not show
   for (const [question, answer] of TALK) {
     await page.unroute(ROUTE);
     await answerWith(page, answer, { reasoning: "The user asks about mosaics. I should be brief." });
@@ -393,6 +399,8 @@ async function pictures(page, name) {
   await page.screenshot({ path: `${SHOTS}/${name}.png` });
   const fits = await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
   assert.ok(fits, "the page is too wide");
+  const right = (selector) => page.locator(selector).last().evaluate((element) => element.getBoundingClientRect().right);
+  assert.ok(await right("#list button") <= await right("#side"), "the list is too wide");
 }
 
 for (const colorScheme of ["light", "dark"]) {
