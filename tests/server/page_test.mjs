@@ -268,6 +268,42 @@ onPage("conversations are kept, renamed, exported and imported", async (page, co
   await page.waitForFunction(() => document.querySelectorAll("#list button").length === 2);
 });
 
+onPage("a file that is no conversation is refused by name", async (page) => {
+  const good = {
+    format: "tessera-chat", version: 1, started: "2026-08-22T10:20:30", system: "s", settings: { seed: "1" },
+    messages: [{ parent: -1, role: "user", content: "a" },
+      { parent: 0, role: "assistant", content: "b", reasoning_content: "r", cut: "length" }], here: 1 };
+  const [question, answer] = good.messages;
+  const changes = [[{ format: "x" }, "format"], [{ version: 2 }, "version"], [{ started: 5 }, "started"],
+    [{ system: [] }, "system"], [{ settings: { seed: 1 } }, "settings"], [{ settings: [] }, "settings"],
+    [{ messages: {} }, "messages"], [{ here: 2 }, "here"], [{ here: -2 }, "here"], [{ here: "1" }, "here"],
+    [{ messages: [answer] }, "messages[0].parent"], [{ messages: [{ ...question, parent: 0 }] }, "messages[0].parent"],
+    [{ messages: [{ ...question, role: "assistant" }] }, "messages[0].role"],
+    [{ messages: [question, { ...answer, content: null }] }, "messages[1].content"],
+    [{ messages: [question, { ...answer, cut: "x" }] }, "messages[1].cut"],
+    [{ messages: [question, { ...answer, reasoning_content: 1 }] }, "messages[1].reasoning_content"],
+    [{ messages: [null] }, "messages[0]"]];
+  const texts = changes.map(([change]) => JSON.stringify({ ...good, ...change }));
+  const whole = JSON.stringify(good);
+  for (let n = 0; n < whole.length; n++) texts.push(whole.slice(0, n));
+  texts.push("[".repeat(1e6), "null", "[]", "5");
+  const said = await page.evaluate(async ([all, fine]) => {
+    const { Conversation } = await import("./page/conversation.js");
+    const refusal = (text) => {
+      try {
+        return Conversation.parse(text) && "";
+      } catch (error) {
+        return error.constructor === Error ? error.message : `a bug: ${error}`;
+      }
+    };
+    // The good one comes out as it went in.
+    return { refusals: all.map(refusal), again: Conversation.parse(fine).toFile() };
+  }, [texts, whole]);
+  assert.equal(JSON.stringify(JSON.parse(said.again)), whole);
+  said.refusals.forEach((text, i) => assert.match(text, /^it is not JSON$|: expected /, texts[i].slice(0, 200)));
+  changes.forEach(([, place], i) => assert.ok(said.refusals[i].startsWith(place), said.refusals[i]));
+});
+
 onPage("what came is kept when the page is left in the middle", async (page) => {
   await say(page, "A long story");
   await page.locator(".live .text").waitFor();
@@ -399,7 +435,7 @@ async function pictures(page, name) {
   await page.screenshot({ path: `${SHOTS}/${name}.png` });
   const fits = await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
   assert.ok(fits, "the page is too wide");
-  const right = (selector) => page.locator(selector).last().evaluate((element) => element.getBoundingClientRect().right);
+  const right = (selector) => page.locator(selector).last().evaluate((at) => at.getBoundingClientRect().right);
   assert.ok(await right("#list button") <= await right("#side"), "the list is too wide");
 }
 

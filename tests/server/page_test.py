@@ -1,5 +1,6 @@
 """The chat page in a headless Chromium, driven by playwright-core from npm. Usage: page_test.py PROGRAM WORK_DIR;
-leaves screenshots in WORK_DIR. Exits with 77, which is a skip, where Chromium, node, npm or the registry are missing."""
+leaves screenshots in WORK_DIR. Exits with 77, which is a skip, where Chromium, node, npm or the registry are
+missing."""
 import os
 import pathlib
 import shutil
