@@ -7,22 +7,8 @@
 
 namespace tessera::server {
 
-namespace {
-
-/// Behind the rows that are given, those of the page's files, which need no key: without one, the page asks
-/// for it.
-std::vector<Route> with_page(std::vector<Route> rows) {
-    for (const PageFile& file : page_files()) {
-        const bool is_index = std::string_view(file.path) == "/";
-        rows.push_back({"GET", file.path, get_page, is_index ? "The chat page." : nullptr, {}, false, true});
-    }
-    return rows;
-}
-
-}  // namespace
-
-std::span<const Route> routes() {
-    static const std::vector<Route> kRoutes = with_page({
+static std::span<const Route> table() {
+    static const Route kRoutes[] = {
         {"GET", "/health", get_health, "Whether the server answers.", {}, false, true},
         {"GET", "/v1/health", get_health, "The same.", {}, false, true},
         {"GET", "/v1/models", get_models, "The model, as a list of one."},
@@ -77,11 +63,21 @@ std::span<const Route> routes() {
          true},
         {"POST", "/v1/embeddings", post_embeddings, "Texts to vectors.", {kEmbeddingFields}},
         {"POST", "/embeddings", post_embeddings, "The same.", {kEmbeddingFields}},
-    });
+    };
     return kRoutes;
 }
 
 namespace {
+
+/// The table, and behind it the page's files. They need no key: without one, the page asks for it.
+std::vector<Route> all_routes() {
+    std::vector<Route> rows(table().begin(), table().end());
+    for (const PageFile& file : page_files()) {
+        const bool is_index = std::string_view(file.path) == "/";
+        rows.push_back({"GET", file.path, get_page, is_index ? "The chat page." : nullptr, {}, false, true});
+    }
+    return rows;
+}
 
 bool fits(std::string_view pattern, std::string_view path) {
     const size_t brace = pattern.find('{');
@@ -100,6 +96,11 @@ Json path_parameters(std::string_view pattern) {
 }
 
 }  // namespace
+
+std::span<const Route> routes() {
+    static const std::vector<Route> kRoutes = all_routes();
+    return kRoutes;
+}
 
 const Route* find_route(std::string_view method, std::string_view path, bool& method_fits) {
     const std::string_view wanted = method == "HEAD" ? "GET" : method;
