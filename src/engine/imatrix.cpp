@@ -4,18 +4,15 @@
 #include "src/engine/imatrix.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
-#include <variant>
 
-#include "common/strings.h"
-#include "src/model/arch_spec.h"
+#include "src/model/tensor_names.h"
 
 namespace tessera::engine {
 
 class ImatrixCollector::Observer final : public Backend {
   public:
-    Observer(CpuBackend& inner, const Model& model) : inner_(inner) { name_weights(model); }
+    Observer(CpuBackend& inner, const Model& model) : inner_(inner), names_(tensor_names(model)) {}
 
     /// What was summed since the last call. The error names the first matrix on the way that got what is no
     /// number.
@@ -75,32 +72,13 @@ class ImatrixCollector::Observer final : public Backend {
     }
 
   private:
-    /// A bound weight knows its data only; which tensor that is, the architecture's table says. Of a fused
-    /// tensor the first part stands for all, which share one input.
-    void name_weights(const Model& model) {
-        const auto name = [&](const Weight& w, const std::string& tensor) {
-            if (w && model.file().find_tensor(tensor)) names_.try_emplace(w.data, tensor);
-        };
-        for (size_t i = 0; i < model.weights().layers.size(); ++i) {
-            const LayerWeights& layer = model.weights().layers[i];
-            const auto name_member = [&](const LayerMember& at, std::string_view tensor) {
-                if (auto* weight = std::get_if<Weight LayerWeights::*>(&at))
-                    name(layer.*(*weight), strf("blk.%zu.%s", i, std::string(tensor).c_str()));
-            };
-            for (const FusedTensor& fused : model.arch().fused_tensors)
-                name_member(fused.parts[0].at, fused.name);
-            for (const std::span<const LayerTensor> group : model.arch().layer_tensors)
-                for (const LayerTensor& row : group) name_member(row.at, row.name);
-        }
-        name(model.weights().output, "output.weight");
-        name(model.weights().output, "token_embd.weight");
-    }
-
+    /// Of a fused tensor the first part stands for all, which share one input.
     convert::Imatrix::Entry* entry_of(const Weight& w, int64_t n_in) {
-        const auto name = w ? names_.find(w.data) : names_.end();
-        if (name == names_.end() || inner_.pool().aborted()) return nullptr;
-        convert::Imatrix::Entry& entry = sums_.entries[name->second];
-        if (entry.sums.empty()) order_.push_back(name->second);
+        if (!w || inner_.pool().aborted()) return nullptr;
+        const TensorRows& tensor = names_.at(w.data);
+        if (tensor.row0 > 0) return nullptr;
+        convert::Imatrix::Entry& entry = sums_.entries[tensor.name];
+        if (entry.sums.empty()) order_.push_back(tensor.name);
         const auto n_matrices = static_cast<size_t>(std::max<int64_t>(1, w.n_expert));
         entry.n_in = n_in;
         entry.sums.resize(n_matrices * static_cast<size_t>(n_in));
@@ -144,7 +122,7 @@ class ImatrixCollector::Observer final : public Backend {
     static constexpr int64_t kUnitCols = 256;
 
     CpuBackend& inner_;
-    std::unordered_map<const std::byte*, std::string> names_;
+    const TensorNames names_;
     convert::Imatrix sums_;
     std::vector<std::string> order_;  // of its entries, as they were first seen
 };
