@@ -2,7 +2,6 @@
 // before, so that the mean probability of the text comes out at it (MrJackSpade and ddh0, "adaptive-p",
 // 2025). Assumes that filters in front dropped the unlikely tokens: among those left all are near or far.
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "src/sample/sampler.h"
@@ -26,23 +25,19 @@ constexpr ParamInfo kParams[] = {
      .help = "Weight of the past in that average, a token: higher is steadier."},
 };
 
-// The shape of the preference: logit 5 on target, falling first with the square of the distance, counted in
-// widths of 0.3, then linearly.
+// The shape of the preference (passes.h).
 constexpr float kPeak = 5, kSharpness = 10, kWidth = 0.3f;
 
 class AdaptiveP final : public Sampler {
   public:
     AdaptiveP(double target, double decay, int32_t n_vocab)
-        : target_(target), decay_(decay), original_(static_cast<size_t>(n_vocab)) {
+        : target_(target), decay_(decay), original_(LogitRow::padded(static_cast<size_t>(n_vocab))) {
         reset();
     }
 
     void apply(Candidates& candidates, Context&) override {
         const auto target = static_cast<float>(std::clamp(2 * target_ - sum_ / weight_, 0.0, 1.0));
-        candidates.replace(original_, [target](float p) {
-            const float distance = std::abs(p - target) * (1 / kWidth);
-            return kPeak - kSharpness * distance * distance / (1 + distance);
-        });
+        candidates.prefer(original_, {target, 1 / kWidth, kPeak, kSharpness});
     }
 
     void drawn(const Context& context) override { id_ = context.all_masked ? -1 : context.id; }
@@ -65,8 +60,9 @@ class AdaptiveP final : public Sampler {
   private:
     double target_, decay_;
     double sum_ = 0, weight_ = 0;  // of the probabilities drawn, the past decaying
-    std::vector<float> original_;  // [n_vocab] probabilities before they were changed, of the candidates
-    int32_t id_ = -1;              // drawn and not yet accepted
+    std::vector<float>
+        original_;     // [padded n_vocab] probabilities before they were changed, of the candidates
+    int32_t id_ = -1;  // drawn and not yet accepted
 };
 
 Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {

@@ -147,8 +147,26 @@ void Candidates::temper(double temperature) {
         weighed_ = false;
         return;
     }
-    const double inverse = 1 / temperature;
-    for (Candidate& c : entries()) c.logit = tempered(c.logit, max, max, inverse);
+    const auto inverse = static_cast<float>(1 / temperature);
+    for (Candidate& c : entries()) c.logit = tempered(c.logit, max, inverse);
+    logits_changed();
+}
+
+void Candidates::prefer(std::span<float> p_of, const Preference& preference) {
+    const float max = max_logit();
+    if (max == kBanned) return;
+    if (!listed_ && std::isfinite(max)) {
+        row_.prefer(max, p_of, preference);
+    } else {
+        const auto inverse = static_cast<float>(1 / static_cast<double>(weigh()));
+        for (Candidate& c : entries()) {
+            const float weight =
+                std::isfinite(max) ? scaled_exp(c.logit - max) : static_cast<float>(weight_of(c.logit, max));
+            const float p = p_of[static_cast<size_t>(c.id)] = weight * inverse;
+            if (c.logit != kBanned) c.logit = preferred(p, preference);
+        }
+    }
+    origin_ = 0;
     logits_changed();
 }
 

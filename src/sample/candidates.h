@@ -1,6 +1,5 @@
 #pragma once
 // The tokens still in the running, with their logits: what every sampler edits.
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -73,10 +72,9 @@ class Candidates {
     /// matter. edit() still sees the quotient.
     void temper(double temperature);
 
-    /// new_logit(p), in float, for all that are not banned, where p is the probability of each; writes it to
-    /// p_of[id], n_vocab of them. Nothing where all are banned.
-    template <class NewLogit>
-    void replace(std::span<float> p_of, NewLogit new_logit);
+    /// preferred(p) for all that are not banned, where p is the probability of each; writes it to p_of[id],
+    /// LogitRow::padded(n_vocab) of them. Nothing where all are banned.
+    void prefer(std::span<float> p_of, const Preference& preference);
 
     /// Makes the weights of all candidates valid, and returns their sum; the probability of one is weight /
     /// sum, within 4e-6 of itself and n * 2^-40 of the exact softmax.
@@ -155,26 +153,6 @@ void Candidates::edit(std::span<const int32_t> ids, NewLogit new_logit) {
         }
         for (size_t i = 0; i < size_; i++) positions_[static_cast<size_t>(entries_[i].id)] = 0;
     }
-    logits_changed();
-}
-
-template <class NewLogit>
-void Candidates::replace(std::span<float> p_of, NewLogit new_logit) {
-    const float max = max_logit();
-    if (max == -std::numeric_limits<float>::infinity()) return;
-    const auto total = static_cast<double>(weigh());
-    if (!listed_ && std::isfinite(max)) {
-        row_.replace(max, total, p_of, new_logit);
-    } else {
-        const auto inverse = static_cast<float>(1 / total);
-        for (Candidate& c : entries()) {
-            const float weight =
-                std::isfinite(max) ? scaled_exp(c.logit - max) : static_cast<float>(weight_of(c.logit, max));
-            const float p = p_of[static_cast<size_t>(c.id)] = weight * inverse;
-            if (c.logit != -std::numeric_limits<float>::infinity()) c.logit = new_logit(p);
-        }
-    }
-    origin_ = 0;
     logits_changed();
 }
 

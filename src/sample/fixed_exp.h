@@ -5,12 +5,15 @@
 // run time), so a polynomial of our own is used: plain IEEE operations in the default rounding mode, hence
 // the same bits everywhere. The weight is an integer, so that sums of weights do not depend on the order of
 // the summands. No libm call, no branch, and float as far as it goes: a row of 262144 logits is weighed for
-// every token, four at a time on the oldest x86-64.
-#include <bit>
-#include <cmath>
-#include <cstdint>
+// every token, side by side in vectors (passes.h). Included by units of an instruction set: C headers alone,
+// and every function inlined, so that no copy for a newer processor can be the one that the linker keeps.
+#include <stdint.h>
 
 namespace tessera::sample {
+
+#define TSR_SAMPLE_INLINE [[gnu::always_inline]] static inline
+
+inline constexpr float kBannedLogit = -__builtin_huge_valf();
 
 /// The weight of exp(0). 2^24 - 1 candidates of this weight still sum without overflow.
 inline constexpr uint64_t kWeightOne = uint64_t{1} << 40;
@@ -20,7 +23,7 @@ inline constexpr double kRoundToWhole = 0x1.8p52;
 
 /// kWeightOne * exp(x) for x <= 0; below -30, where that is less than a tenth, as for -30. The relative error
 /// is below 4e-7 for -4 <= x, below 2e-6 for all x, and 0 for 0.
-inline float scaled_exp(float x) {
+TSR_SAMPLE_INLINE float scaled_exp(float x) {
     constexpr float kLog2E = 1.44269504f;
     constexpr float kRoundFloatToWhole = 0x1.8p23f;
     const float t = (x > -30.0f ? x : -30.0f) * kLog2E;
@@ -34,35 +37,40 @@ inline float scaled_exp(float x) {
     y = y * f + 0x1.62e42ap-1f * 0x1p40f;
     y = y * f + 0x1p40f;
     // Times 2^k: the shift drops all other bits of `shifted`, and k is added to the exponent.
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(y) + (std::bit_cast<uint32_t>(shifted) << 23));
+    return __builtin_bit_cast(
+        float, __builtin_bit_cast(uint32_t, y) + (__builtin_bit_cast(uint32_t, shifted) << 23));
 }
 
 /// The whole number next to x, below 2^51, in the low bits of a sum: what is above them is the same for all
 /// and can be taken off a sum of many at once.
-inline uint64_t shifted_bits(float x) {
-    return std::bit_cast<uint64_t>(static_cast<double>(x) + kRoundToWhole);
+TSR_SAMPLE_INLINE uint64_t shifted_bits(float x) {
+    return __builtin_bit_cast(uint64_t, static_cast<double>(x) + kRoundToWhole);
 }
-inline uint64_t whole_part(float x) { return shifted_bits(x) - std::bit_cast<uint64_t>(kRoundToWhole); }
+TSR_SAMPLE_INLINE uint64_t whole_part(float x) {
+    return shifted_bits(x) - __builtin_bit_cast(uint64_t, kRoundToWhole);
+}
 
 /// exp(logit - max) in units of 1/kWeightOne, rounded to whole; scaled_exp() has the error. max is finite,
 /// logit <= max is finite or -inf.
-inline uint64_t fixed_weight(float logit, float max) { return whole_part(scaled_exp(logit - max)); }
+TSR_SAMPLE_INLINE uint64_t fixed_weight(float logit, float max) {
+    return whole_part(scaled_exp(logit - max));
+}
 
 /// The weight times (max - logit), in units of the weight, not yet rounded. Below half of kWeightOne, for
 /// x exp(-x) < 0.37.
-inline float scaled_moment(float logit, float max) {
+TSR_SAMPLE_INLINE float scaled_moment(float logit, float max) {
     const float below = logit - max;
     return scaled_exp(below) * (below > -30.0f ? -below : 0.0f);  // below that the weight is 0
 }
 
 /// False where fixed_weight() is 0 for this logit and all below it: exp(-28.5) is less than half a unit.
-inline bool weighs(float logit, float max) {
+TSR_SAMPLE_INLINE bool weighs(float logit, float max) {
     return static_cast<double>(max) - static_cast<double>(logit) < 28.5;
 }
 
 /// The weight for any best logit: where that is infinite, all that equal it share alike.
-inline uint64_t weight_of(float logit, float max) {
-    if (std::isinf(max)) return logit == max ? kWeightOne : 0;
+TSR_SAMPLE_INLINE uint64_t weight_of(float logit, float max) {
+    if (max == -kBannedLogit || max == kBannedLogit) return logit == max ? kWeightOne : 0;
     return fixed_weight(logit, max);
 }
 

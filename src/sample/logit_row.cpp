@@ -1,6 +1,6 @@
-// The passes over a whole vocabulary. Their inner loops have a fixed length and no branches, so that the
-// compiler turns them into vector code. Assumes no NaN after assign(). Next: candidates.cpp, which decides
-// when a row becomes a list.
+// The row as a whole: its copy, its best, its weights. The wide loops are passes.h's, compiled once per
+// instruction set; here is what surrounds them. Assumes no NaN after assign(). Next: candidates.cpp, which
+// decides when a row becomes a list.
 #include "src/sample/logit_row.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <functional>
 #include <limits>
 
-#include "src/sample/fixed_exp.h"
+#include "common/expected.h"
 
 namespace tessera::sample {
 
@@ -18,51 +18,6 @@ namespace {
 
 constexpr size_t kBlock = LogitRow::kBlock;
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
-
-float best_of(const float* x) {
-    constexpr size_t kLanes = 16;
-    float lanes[kLanes];
-    for (size_t j = 0; j < kLanes; j++) lanes[j] = x[j];
-    for (size_t i = kLanes; i < kBlock; i += kLanes) {
-        for (size_t j = 0; j < kLanes; j++) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
-    }
-    for (size_t width = kLanes / 2; width > 0; width /= 2) {
-        for (size_t j = 0; j < width; j++) {
-            lanes[j] = lanes[j + width] > lanes[j] ? lanes[j + width] : lanes[j];
-        }
-    }
-    return lanes[0];
-}
-
-/// Copies a block; returns how many NaNs it had.
-size_t copy_block(const float* from, float* to) {
-    int32_t n_nan = 0;
-    for (size_t i = 0; i < kBlock; i++) {
-        const bool nan = from[i] != from[i];
-        n_nan += nan ? 1 : 0;
-        to[i] = nan ? kBanned : from[i];
-    }
-    return static_cast<size_t>(n_nan);
-}
-
-/// A sum over a block, rounded to whole each. The terms are computed first, in a loop of floats alone, since
-/// a loop of floats and integers of 64 bits does not become vector code.
-template <class Term>
-uint64_t sum_of_block(const float* x, Term term) {
-    float terms[kBlock];
-    for (size_t i = 0; i < kBlock; i++) terms[i] = term(x[i]);
-    uint64_t sum = 0;
-    for (size_t i = 0; i < kBlock; i++) sum += shifted_bits(terms[i]);
-    return sum - kBlock * std::bit_cast<uint64_t>(kRoundToWhole);
-}
-
-uint64_t block_weight(const float* x, float max) {
-    return sum_of_block(x, [max](float logit) { return scaled_exp(logit - max); });
-}
-
-uint64_t block_moment(const float* x, float max) {
-    return sum_of_block(x, [max](float logit) { return scaled_moment(logit, max); });
-}
 
 }  // namespace
 
@@ -79,26 +34,28 @@ size_t LogitRow::assign(std::span<const float> logits, std::span<const uint64_t>
     reserve(logits.size());
     n_ = logits.size();
     n_blocks_ = (n_ + kBlock - 1) / kBlock;
-    size_t n_nan = 0;
-    for (size_t b = 0; b < n_blocks_; b++) {
-        float* const x = &logits_[b * kBlock];
-        const size_t n = std::min(kBlock, n_ - b * kBlock);
-        if (n == kBlock) {
-            n_nan += copy_block(&logits[b * kBlock], x);
-        } else {
-            float rest[kBlock];
-            std::fill(std::copy_n(&logits[b * kBlock], n, rest), rest + kBlock, kBanned);
-            n_nan += copy_block(rest, x);
-        }
-        if (!allowed.empty() && allowed[b] != ~uint64_t{0}) {
-            for (size_t i = 0; i < n; i++) x[i] = allowed[b] >> i & 1 ? x[i] : kBanned;
-        }
-        best_[b] = best_of(x);
+    const size_t n_whole = n_ / kBlock;
+    int64_t n_nan = row_passes().copy(logits.data(), logits_.data(), best_.data(), n_whole);
+    if (n_whole < n_blocks_) {
+        float rest[kBlock];
+        std::fill(std::copy(logits.begin() + static_cast<ptrdiff_t>(n_whole * kBlock), logits.end(), rest),
+                  rest + kBlock, kBanned);
+        n_nan += row_passes().copy(rest, &logits_[n_whole * kBlock], &best_[n_whole], 1);
     }
-    return n_nan;
+    if (!allowed.empty()) mask(allowed);
+    return static_cast<size_t>(n_nan);
 }
 
-void LogitRow::find_best(size_t block) { best_[block] = best_of(&logits_[block * kBlock]); }
+void LogitRow::mask(std::span<const uint64_t> allowed) {
+    for (size_t b = 0; b < n_blocks_; b++) {
+        if (allowed[b] == ~uint64_t{0}) continue;
+        float* const x = &logits_[b * kBlock];
+        for (size_t i = 0; i < kBlock; i++) x[i] = allowed[b] >> i & 1 ? x[i] : kBanned;
+        find_best(b);
+    }
+}
+
+void LogitRow::find_best(size_t block) { row_passes().find_best(&logits_[block * kBlock], &best_[block], 1); }
 
 void LogitRow::set(size_t id, float logit) {
     float& best = best_[id / kBlock];
@@ -156,38 +113,37 @@ float LogitRow::best(size_t k, size_t& n_equal) const {
 }
 
 void LogitRow::temper(float max, double temperature) {
-    const double top = max, inverse = 1 / temperature;
-    for (size_t i = 0; i < n_blocks_ * kBlock; i++) logits_[i] = tempered(logits_[i], max, top, inverse);
-    for (size_t b = 0; b < n_blocks_; b++) best_[b] = tempered(best_[b], max, top, inverse);
+    const auto inverse = static_cast<float>(1 / temperature);
+    row_passes().temper(logits_.data(), n_blocks_ * kBlock, max, inverse);
+    row_passes().temper(best_.data(), n_blocks_, max, inverse);
+}
+
+void LogitRow::prefer(float max, std::span<float> p_of, const Preference& preference) {
+    TSR_CHECK(p_of.size() >= n_blocks_ * kBlock);
+    const auto total = static_cast<double>(row_passes().weights(logits_.data(), n_blocks_, max, p_of.data()));
+    row_passes().prefer(logits_.data(), p_of.data(), best_.data(), n_blocks_, static_cast<float>(1 / total),
+                        &preference);
 }
 
 uint64_t LogitRow::weigh(float max) {
+    if (!std::isinf(max))
+        return row_passes().weigh(logits_.data(), best_.data(), n_blocks_, max, masses_.data());
     uint64_t sum = 0;
-    for (size_t b = 0; b < n_blocks_; b++) {
-        masses_[b] = 0;
-        if (std::isinf(max)) {
-            const size_t end = std::min(n_, (b + 1) * kBlock);
-            for (size_t id = b * kBlock; id < end; id++) masses_[b] += weight_of(logits_[id], max);
-        } else if (weighs(best_[b], max)) {
-            masses_[b] = block_weight(&logits_[b * kBlock], max);
-        }
-        sum += masses_[b];
-    }
+    for (size_t b = 0; b < n_blocks_; b++) sum += masses_[b] = block_of_infinite(b, max);
+    return sum;
+}
+
+uint64_t LogitRow::block_of_infinite(size_t block, float max) const {
+    uint64_t sum = 0;
+    const size_t end = std::min(n_, (block + 1) * kBlock);
+    for (size_t id = block * kBlock; id < end; id++) sum += weight_of(logits_[id], max);
     return sum;
 }
 
 Mass LogitRow::mass(float max) const {
+    if (!std::isinf(max)) return row_passes().mass(logits_.data(), best_.data(), n_blocks_, max);
     Mass mass;
-    for (size_t b = 0; b < n_blocks_; b++) {
-        if (std::isinf(max)) {
-            const size_t end = std::min(n_, (b + 1) * kBlock);
-            for (size_t id = b * kBlock; id < end; id++) mass.weight += weight_of(logits_[id], max);
-        } else if (weighs(best_[b], max)) {
-            const float* const x = &logits_[b * kBlock];
-            mass.weight += block_weight(x, max);
-            mass.moment += block_moment(x, max);
-        }
-    }
+    for (size_t b = 0; b < n_blocks_; b++) mass.weight += block_of_infinite(b, max);
     return mass;
 }
 

@@ -4,19 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
-#include "src/sample/fixed_exp.h"
+#include "src/sample/passes.h"
 
 namespace tessera::sample {
-
-/// Weights summed (fixed_exp.h), and each weight times its distance from the best logit, likewise.
-struct Mass {
-    uint64_t weight = 0;
-    uint64_t moment = 0;
-};
 
 /// Mean and deviation of the finite logits, of which there are n.
 struct Spread {
@@ -40,17 +33,13 @@ class LaneSum {
     std::array<double, kLanes> lanes_{};
 };
 
-/// A logit after division by a temperature: how far it then lies from the best one, `max`, which becomes 0.
-/// `top` is max, `inverse` of the temperature. Rises with the logit.
-inline float tempered(float logit, float max, double top, double inverse) {
-    const auto scaled = static_cast<float>((static_cast<double>(logit) - top) * inverse);
-    return logit == max ? 0.0f : scaled;
-}
-
 /// Not thread-safe. Memory is taken by reserve() alone.
 class LogitRow {
   public:
-    static constexpr size_t kBlock = 64;
+    static constexpr size_t kBlock = kRowBlock;
+
+    /// n_vocab rounded up to whole blocks.
+    static size_t padded(size_t n_vocab) { return (n_vocab + kBlock - 1) / kBlock * kBlock; }
 
     void reserve(size_t n_vocab);
 
@@ -74,23 +63,9 @@ class LogitRow {
     /// (logit - max) / temperature for all, 0 for those that equal `max`, which is max() and not -inf.
     void temper(float max, double temperature);
 
-    /// Every logit that is not -inf becomes new_logit(p), and p_of[id] that p: its probability, for `max`,
-    /// which is finite, and the sum of weights `total`. p_of is [size()].
-    template <class NewLogit>
-    void replace(float max, double total, std::span<float> p_of, NewLogit new_logit) {
-        const auto inverse = static_cast<float>(1 / total);
-        const auto replace_one = [&](float logit, float& p) {
-            p = scaled_exp(logit - max) * inverse;
-            const float fresh = new_logit(p);
-            return logit == -std::numeric_limits<float>::infinity() ? logit : fresh;
-        };
-        const size_t n_whole = n_ / kBlock * kBlock;
-        for (size_t b = 0; b < n_whole; b += kBlock) {
-            for (size_t i = b; i < b + kBlock; i++) logits_[i] = replace_one(logits_[i], p_of[i]);
-        }
-        for (size_t i = n_whole; i < n_; i++) logits_[i] = replace_one(logits_[i], p_of[i]);
-        for (size_t b = 0; b < n_blocks_; b++) find_best(b);
-    }
+    /// Every logit that is not -inf becomes preferred(p), and p_of[id] that p: its probability, for `max`,
+    /// which is finite. p_of is [padded(size())].
+    void prefer(float max, std::span<float> p_of, const Preference& preference);
 
     /// The sum of all weights; remembers those of the blocks, for pick().
     uint64_t weigh(float max);
@@ -111,7 +86,9 @@ class LogitRow {
     }
 
   private:
+    void mask(std::span<const uint64_t> allowed);
     void find_best(size_t block);
+    uint64_t block_of_infinite(size_t block, float max) const;
 
     std::vector<float> logits_;     // [n_blocks * kBlock], -inf behind the last token
     std::vector<float> best_;       // [n_blocks]

@@ -197,10 +197,12 @@ TEST(FixedExp, RowsAndListsWeighTheSame) {
         const Mass a = row.mass(), b = list.mass();
         EXPECT_EQ(a.weight, b.weight);
         EXPECT_EQ(a.moment, b.moment);
-        std::vector<float> p_row(5000), p_list(5000);
-        const auto preferred = [](float p) { return 1 - std::abs(p - 0.25f); };
-        row.replace(p_row, preferred);
-        list.replace(p_list, preferred);
+        std::vector<float> p_row(LogitRow::padded(5000)), p_list(p_row.size());
+        const Preference preference = {0.25f, 3, 5, 10};
+        row.prefer(p_row, preference);
+        list.prefer(p_list, preference);
+        p_row.resize(5000);
+        p_list.resize(5000);
         row.temper(0.7);
         list.temper(0.7);
         EXPECT_EQ(row.weigh(), list.weigh());
