@@ -267,7 +267,7 @@ typedef struct tsr_chat_info {
     int32_t tool_results; /* prints what they returned */
     int32_t parts;        /* takes content as a list of parts */
     int32_t thinking;     /* reasoning can be switched off and on */
-    /* tsr_grammar_create_tools can hold calls to their form: 0 never, 1 where they are required, 2 always */
+    /* tsr_grammar_create_tools can hold calls to their form: 0 never, 2 always */
     int32_t enforced_calls;
 } tsr_chat_info;
 TSR_API tsr_status tsr_chat_get_info(const tsr_chat* chat, tsr_chat_info* info, tsr_error* error);

@@ -13,6 +13,7 @@ struct ConstraintFlags {
     bool json_object = false, compact = false;
 
     void declare(Options& options);
+    bool is_given() const { return !grammar.empty() || !regex.empty() || !schema.empty() || json_object; }
     /// Errors: more than one of them.
     Result<void> check() const;
     /// Null when none was given. Errors say in which option, and where in it.

@@ -6,7 +6,7 @@
 #include "common/strings.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
-#include "src/text/chat/model_template.h"
+#include "src/engine/answer_form.h"
 #include "src/text/jinja/json.h"
 
 namespace tessera {
@@ -39,28 +39,42 @@ void DialogueFlags::declare(Options& options) {
     options.flag("--chat", chat, "The text is what the user says; the model's chat template goes around it.");
     options.text("--system", "TEXT", system, "A system message in front.");
     options.text("--tools", "FILE", tools_file, "Tools the model may call, a JSON list in OpenAI's form.");
+    options.text(
+        "--tool-choice", "HOW", tool_choice,
+        "auto: text or calls, held to the tools' schemas; required: a call; none: no call; or the name of "
+        "the tool to call.");
     options.text("--chat-template", "FILE|NAME", chat_template, "Another template than the model's.");
     options.flag("--no-think", no_think, "Asks a model that reasons first to answer at once.");
 }
 
 Result<void> DialogueFlags::check() const {
+    if (!tool_choice.empty() && tools_file.empty())
+        return fail(ErrorCode::InvalidArgument, "--tool-choice belongs to --tools");
     if (chat || (system.empty() && tools_file.empty() && chat_template.empty() && !no_think)) return {};
     return fail(ErrorCode::InvalidArgument,
                 "--system, --tools, --chat-template and --no-think belong to --chat");
 }
 
-/// The model's own, or the one that was named: that has to work, where the model's gives way to ChatML.
-Result<chat::ChatTemplate> DialogueFlags::load_template(const gguf::File& file,
-                                                        const text::Vocab& vocab) const {
-    if (chat_template.empty()) return chat::load_model_template(file, vocab, !tools_file.empty());
-    TSR_TRY(const std::string source, named_template(chat_template));
-    auto loaded = chat::ChatTemplate::load_strictly(source, chat::special_texts(vocab));
-    if (!loaded) return fail_in(printable(chat_template, 400), std::move(loaded.error()));
-    return loaded;
+Result<std::shared_ptr<const grammar::Grammar>> DialogueFlags::calls(const engine::ChatPrompt& prompt) const {
+    engine::ToolCallOptions options{.parallel = true};
+    if (tool_choice == "none") {
+        options.none = true;
+    } else if (!tool_choice.empty() && tool_choice != "auto") {
+        options.required = true;
+        if (tool_choice != "required") options.function = tool_choice;
+    }
+    const auto create = [&]() -> Result<std::shared_ptr<const grammar::Grammar>> {
+        TSR_TRY(const grammar::ToolGrammar tools, engine::tool_calls_of(prompt, options));
+        return grammar::Grammar::from_tools(tools);
+    };
+    auto grammar = create();
+    if (!grammar)
+        return fail_in(tool_choice.empty() ? "--tools" : "--tool-choice", std::move(grammar.error()));
+    return grammar;
 }
 
 Result<ChatTurn> DialogueFlags::turn(const std::string& said, const gguf::File& file,
-                                     const text::Vocab& vocab) const {
+                                     std::shared_ptr<const text::Tokenizer> tokenizer) const {
     Json messages = Json::array();
     if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
     messages.push_back({{"role", "user"}, {"content", said}});
@@ -70,13 +84,23 @@ Result<ChatTurn> DialogueFlags::turn(const std::string& said, const gguf::File& 
         TSR_TRY(dialogue.tools, read_tools(tools_file));
     }
     if (no_think) dialogue.enable_thinking = false;
-    TSR_TRY(const chat::ChatTemplate chosen, load_template(file, vocab));
+    std::string source;
+    if (!chat_template.empty()) {
+        TSR_TRY(source, named_template(chat_template));
+        if (source.empty())
+            return fail(ErrorCode::InvalidArgument, "--chat-template '%s': expected a template, found nothing",
+                        printable(chat_template, 400).c_str());
+    }
+    auto model = engine::Chat::create(file, std::move(tokenizer), {.template_text = source});
+    if (!model && chat_template.empty()) return tl::unexpected<Error>(model.error());
+    if (!model) return fail_in(printable(chat_template, 400), std::move(model.error()));
     ChatTurn turn;
-    TSR_TRY(turn.prompt, chosen.render(dialogue));
-    for (const std::string& note : turn.prompt.notes) log::warn("chat template: %s", note.c_str());
-    turn.parser = chat::OutputParser::make(
-        chat::choose_format(chosen.source(), chosen.abilities().tools),
-        {.tools = dialogue.tools, .opening = turn.prompt.opening, .turn_end = chosen.turn_end()});
+    TSR_TRY(turn.prompt, (*model)->render(dialogue));
+    for (const std::string& note : turn.prompt.prompt.notes) log::warn("chat template: %s", note.c_str());
+    turn.parser = chat::OutputParser::make(*turn.prompt.format, turn.prompt.parser_options());
+    if (!tools_file.empty()) {
+        TSR_TRY(turn.calls, calls(turn.prompt));
+    }
     return turn;
 }
 

@@ -6,9 +6,8 @@
 
 #include "examples/tessera/options.h"
 #include "ggml-like/gguf/file.h"
-#include "src/text/chat/parsers/output_parser.h"
-#include "src/text/chat/template.h"
-#include "src/text/vocab.h"
+#include "src/engine/chat.h"
+#include "src/grammar/grammar.h"
 
 namespace tessera {
 
@@ -21,21 +20,23 @@ Result<jinja::Value> read_tools(const std::string& path);
 
 /// What goes to the model, and what reads that which comes back.
 struct ChatTurn {
-    chat::Prompt prompt;
+    engine::ChatPrompt prompt;
     std::unique_ptr<chat::OutputParser> parser;
+    std::shared_ptr<const grammar::Grammar> calls;  ///< holds calls of tools to their form; null: none given
 };
 
 struct DialogueFlags {
     bool chat = false, no_think = false;
-    std::string system, tools_file, chat_template;
+    std::string system, tools_file, tool_choice, chat_template;
 
     void declare(Options& options);
     Result<void> check() const;
-    /// The turn in which the user says `said`.
-    Result<ChatTurn> turn(const std::string& said, const gguf::File& file, const text::Vocab& vocab) const;
+    /// The turn in which the user says `said`. Without tool_choice the calls are `auto`.
+    Result<ChatTurn> turn(const std::string& said, const gguf::File& file,
+                          std::shared_ptr<const text::Tokenizer> tokenizer) const;
 
   private:
-    Result<chat::ChatTemplate> load_template(const gguf::File& file, const text::Vocab& vocab) const;
+    Result<std::shared_ptr<const grammar::Grammar>> calls(const engine::ChatPrompt& prompt) const;
 };
 
 }  // namespace tessera

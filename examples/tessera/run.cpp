@@ -133,9 +133,9 @@ Result<void> Run::read_prompt(const gguf::File& file) {
         if (prompt_.ends_with('\n')) prompt_.pop_back();
     }
     if (args_.chat.chat) {
-        TSR_TRY(ChatTurn turn, args_.chat.turn(prompt_, file, tokenizer_->vocab()));
-        TSR_TRY(prompt_ids_, tokenizer_->encode(turn.prompt.text, {.add_special = !turn.prompt.has_bos,
-                                                                   .parse_special = true}));
+        TSR_TRY(ChatTurn turn, args_.chat.turn(prompt_, file, tokenizer_));
+        prompt_ids_ = std::move(turn.prompt.tokens);
+        if (!grammar_) grammar_ = std::move(turn.calls);
         answer_.emplace(std::move(turn.parser), args_.json);
     } else {
         TSR_TRY(prompt_ids_, tokenizer_->encode(prompt_, {.parse_special = args_.parse_special}));
@@ -305,6 +305,9 @@ Result<void> check(RunArgs& args) {
     if (n_prompts > 1)
         return fail(ErrorCode::InvalidArgument, "expected one of -p, -f and -, found %d of them", n_prompts);
     TSR_TRY_VOID(args.chat.check());
+    if (!args.chat.tool_choice.empty() && args.constraint.is_given())
+        return fail(ErrorCode::InvalidArgument,
+                    "expected --tool-choice or another form of the answer, found both");
     return args.constraint.check();
 }
 

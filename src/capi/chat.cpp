@@ -41,7 +41,7 @@ tsr_chat_info info_of(const tsr_chat& chat) {
     out.tool_results = tools.tool_results;
     out.parts = plain.parts;
     out.thinking = plain.thinking;
-    if (const chat::CallForm* form = inner.call_form()) out.enforced_calls = form->trigger.empty() ? 1 : 2;
+    out.enforced_calls = inner.call_form() ? 2 : 0;
     return out;
 }
 

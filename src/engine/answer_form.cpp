@@ -48,18 +48,34 @@ Result<std::vector<grammar::ToolSpec>> tool_specs(const chat::Value& tools, std:
                 printable(function).c_str());
 }
 
+namespace {
+
+grammar::ArgumentNotation notation_of(const chat::ArgumentForm& form) {
+    using Text = grammar::ArgumentNotation::Text;
+    grammar::ArgumentNotation out;
+    out.key_begin = form.key_begin;
+    out.key_end = form.key_end;
+    out.value_end = form.value_end;
+    out.separator = form.separator;
+    out.text_key_end = form.text_key_end;
+    out.text = form.text == chat::ArgumentForm::Text::Plain    ? Text::Plain
+               : form.text == chat::ArgumentForm::Text::Marked ? Text::Marked
+                                                               : Text::Json;
+    out.quote = form.quote;
+    out.not_in_text.assign(form.not_in_text.begin(), form.not_in_text.end());
+    out.strips_lines = form.strips_lines;
+    out.python_words = form.python_words;
+    return out;
+}
+
+}  // namespace
+
 Result<grammar::ToolGrammar> tool_calls_of(const ChatPrompt& prompt, const ToolCallOptions& options) {
-    const std::string format(prompt.format->name);
     const chat::CallForm* const form = prompt.call_form;
     if (!form)
         return fail(ErrorCode::Unsupported,
-                    "tool calls: expected a model that writes them as JSON, found the format '%s'",
-                    format.c_str());
-    if (form->trigger.empty() && !options.required)
-        return fail(ErrorCode::Unsupported,
-                    "tool calls: expected a mark that begins them, which the format '%s' has not: there they "
-                    "can be held to their form only where they are required",
-                    format.c_str());
+                    "tool calls: expected a model whose calls have a regular form, found the format '%s'",
+                    std::string(prompt.format->name).c_str());
     grammar::ToolGrammar out;
     TSR_TRY(out.tools, tool_specs(prompt.tools, options.function));
     if (!form->trigger.empty()) out.triggers.emplace_back(form->trigger);
@@ -68,9 +84,21 @@ Result<grammar::ToolGrammar> tool_calls_of(const ChatPrompt& prompt, const ToolC
     out.name_key = form->name_key;
     out.arguments_key = form->arguments_key;
     out.list_separator = form->list_separator;
+    out.is_list = form->is_list;
+    out.name_end = form->name_end;
+    out.call_begin = form->call_begin;
+    out.call_end = form->call_end;
+    if (form->arguments) out.arguments = notation_of(*form->arguments);
+    out.separator = form->separator;
+    out.last = form->last;
+    out.forbidden = form->forbidden;
     out.required = options.required;
     out.parallel = options.parallel;
+    out.none = options.none;
     out.reasoning = reasoning_of(prompt);
+    if (out.reasoning.end.empty() && !form->reasoning.end.empty())
+        out.reasoning = {std::string(form->reasoning.begin), std::string(form->reasoning.end),
+                         is_open(form->reasoning, prompt.prompt.opening)};
     return out;
 }
 

@@ -20,12 +20,12 @@ ReasoningLimit reasoning_limit_of(const ChatPrompt& prompt, int64_t max_tokens);
 struct ToolCallOptions {
     bool required = false;           ///< a call, with nothing but reasoning in front
     bool parallel = false;           ///< calls may follow the first
+    bool none = false;               ///< no call, though the prompt has tools; wins over the others
     std::string_view function = {};  ///< the only one that may be called; empty: any
 };
 
 /// Everything but the layout of the JSON. Errors: no tools, or none of that name (InvalidArgument); a format
-/// whose calls are no JSON that names the function, or that begin with no mark where they are not required
-/// (Unsupported).
+/// that has no row in src/text/chat/parsers/call_forms.cpp (Unsupported).
 Result<grammar::ToolGrammar> tool_calls_of(const ChatPrompt& prompt, const ToolCallOptions& options);
 
 /// The tools of a checked list (read_tools) as a grammar wants them. Errors as above.

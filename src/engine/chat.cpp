@@ -110,7 +110,8 @@ const chat::Format& Chat::format_of(const chat::ChatTemplate& chosen) const {
 const chat::CallForm* Chat::call_form_of(const chat::ChatTemplate& chosen) const {
     const std::vector<chat::CallForm>& forms = format_of(chosen).written;
     for (const chat::CallForm& form : forms)
-        if (chosen.source().find(form.trigger) != std::string::npos) return &form;
+        if (chosen.source().find(form.mark.empty() ? form.trigger : form.mark) != std::string::npos)
+            return &form;
     return forms.empty() ? nullptr : &forms.front();
 }
 

@@ -25,7 +25,7 @@ struct ChatPrompt {
     std::vector<int32_t> tokens;  ///< with the token that begins a text, once
     chat::Value tools = chat::Value::none();
     const chat::Format* format = nullptr;
-    const chat::CallForm* call_form = nullptr;  ///< how calls in JSON are written; null: they are none
+    const chat::CallForm* call_form = nullptr;  ///< how calls are written; null: in no regular form
     std::vector<chat::TagPair> reasoning;       ///< of the format's tags those that the template knows
     std::string turn_end;
 

@@ -1,6 +1,7 @@
 #pragma once
 // Grammars that an output can be held to, from the languages in which people write them.
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,17 +34,45 @@ struct ToolSpec {
     std::string parameters;  ///< JSON schema of its arguments; empty: any object
 };
 
-/// How calls are written around the JSON.
+/// How the arguments of a call are written where they are no JSON object: one after the other, in the order
+/// of the schema's properties, each a name and a value. Only properties that the schema lists are written.
+struct ArgumentNotation {
+    enum class Text {
+        Json,    ///< a JSON string
+        Plain,   ///< as it is, up to value_end; of properties whose schema says `"type": "string"` alone
+        Marked,  ///< as it is, between two `quote`s; then names inside values are bare, too
+    };
+    std::string key_begin, key_end, value_end;
+    std::string separator;     ///< between two arguments
+    std::string text_key_end;  ///< instead of key_end in front of a plain text; empty: the same
+    Text text = Text::Json;
+    std::string quote;
+    std::vector<std::string> not_in_text;  ///< what a plain or marked text cannot hold
+    bool strips_lines = false;             ///< a plain text neither begins nor ends with a line feed
+    bool python_words = false;             ///< True, False, None
+};
+
+/// How calls are written: around the JSON, or with the name outside.
 struct ToolGrammar {
     std::vector<ToolSpec> tools;
-    /// Texts that begin a call, e.g. "<tool_call>". With none the output is calls from its first byte.
+    /// Texts that begin a call, e.g. "<tool_call>". With none the output is calls from its first byte, or
+    /// text that begins with neither a bracket nor white space.
     std::vector<std::string> triggers;
     std::string before, after;  ///< around each call, `before` following the trigger
     std::string name_key = "name", arguments_key = "arguments";
     std::string separator = "\n";  ///< between a call and the next trigger
     std::string list_separator;    ///< not empty: further calls stand inside before and after, this between
-    bool parallel = false;         ///< further calls after the first
-    bool required = false;         ///< no text before the first trigger
+    bool is_list = false;          ///< they stand there with nothing between
+    /// Not empty: the name stands as it is between call_begin and this, then the arguments and call_end. Else
+    /// a call is a JSON object with name and arguments by their keys.
+    std::string name_end;
+    std::string call_begin, call_end;
+    std::optional<ArgumentNotation> arguments;  ///< none: a JSON object
+    std::string last;                           ///< may follow the last call
+    std::string forbidden;  ///< begins calls in a form that is not held to anything: never in free text
+    bool parallel = false;  ///< further calls after the first
+    bool required = false;  ///< no text before the first trigger
+    bool none = false;      ///< no call at all: text without triggers
     SchemaOptions json;
     Reasoning reasoning;
 };

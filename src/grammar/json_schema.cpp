@@ -10,6 +10,7 @@
 
 #include "common/strings.h"
 #include "src/grammar/analysis.h"
+#include "src/grammar/free_text.h"
 #include "src/grammar/goals.h"
 
 namespace tessera::grammar {
@@ -28,6 +29,8 @@ class Emitter {
         : goals_(schemas), options_(options), program_(program) {}
 
     Result<ExprId> run();
+    /// An object whose members are written in the notation.
+    Result<ExprId> run_arguments(const ArgumentNotation& notation);
 
   private:
     struct Rule {
@@ -42,6 +45,18 @@ class Emitter {
         if (reason_.empty()) reason_ = reason;
     }
     Result<void> emit_scalars(const Goal& goal, std::vector<ExprId>& ways);
+    Result<ExprId> emit_string(FormulaId string);
+    void add_space();
+    Result<void> work_off();
+
+    bool has_bare_names() const { return notation_ && notation_->text == ArgumentNotation::Text::Marked; }
+    /// What names a member: none begins another.
+    std::string key_literal(const std::string& name) const {
+        return has_bare_names() ? name + ":" : quote_json(name);
+    }
+    Result<ExprId> emit_arguments(const Branch& branch);
+    Result<void> check_name(const std::string& name);
+    bool is_plain_text(const std::string& name);
 
     Result<ExprId> emit_object(const Branch& branch, const Goal& goal);
     Result<bool> add_keys(const Branch& branch, Members& members);
@@ -68,6 +83,7 @@ class Emitter {
     std::deque<const Goal*> work_;
     std::string reason_;
     std::vector<const Goal*>* needed_ = nullptr;
+    const ArgumentNotation* notation_ = nullptr;  // null: JSON throughout
 };
 
 ExprId Emitter::rule_for(Goal goal) {
@@ -80,9 +96,11 @@ ExprId Emitter::rule_for(Goal goal) {
 }
 
 Result<void> Emitter::emit_scalars(const Goal& goal, std::vector<ExprId>& ways) {
-    constexpr std::pair<Domain, const char*> kWords[] = {
-        {Domain::Null, "null"}, {Domain::False, "false"}, {Domain::True, "true"}};
-    for (const auto& [domain, word] : kWords) {
+    const bool is_python = notation_ && notation_->python_words;
+    const std::pair<Domain, const char*> words[] = {{Domain::Null, is_python ? "None" : "null"},
+                                                    {Domain::False, is_python ? "False" : "false"},
+                                                    {Domain::True, is_python ? "True" : "true"}};
+    for (const auto& [domain, word] : words) {
         TSR_TRY(const FormulaId f, goals_.formula(goal, domain));
         if (f == Formulas::kTrue) ways.push_back(program_.bytes(word));
     }
@@ -92,11 +110,20 @@ Result<void> Emitter::emit_scalars(const Goal& goal, std::vector<ExprId>& ways) 
         blame("no number satisfies its bounds, steps and values together");
     ways.push_back(numbers);
     TSR_TRY(const FormulaId string, goals_.formula(goal, Domain::String));
-    TSR_TRY(const ExprId strings, goals_.schemas().strings.emit(string, program_));
+    TSR_TRY(const ExprId strings, emit_string(string));
     if (string != Formulas::kFalse && strings == program_.never())
         blame("no string satisfies its lengths, patterns and values together");
     ways.push_back(strings);
     return {};
+}
+
+Result<ExprId> Emitter::emit_string(FormulaId string) {
+    StringLanguage& strings = goals_.schemas().strings;
+    if (!notation_ || notation_->text != ArgumentNotation::Text::Marked)
+        return strings.emit(string, program_);
+    TSR_TRY(const ExprId text, strings.emit_plain(string, notation_->not_in_text, false, program_));
+    const ExprId quote = add_mark(notation_->quote, program_);
+    return program_.seq({quote, text, quote});
 }
 
 Result<void> Emitter::emit(const Goal& goal, Rule& rule) {
@@ -160,7 +187,9 @@ Result<bool> Emitter::add_keys(const Branch& branch, Members& members) {
         }
         const ExprId value = rule_for(goal);
         if (required) needed_->push_back(&rules_.find(goal)->first);
-        members.keys.push_back({quote_json(name), program_.seq({colon_, value}), required});
+        if (has_bare_names()) TSR_TRY_VOID(check_name(name));
+        members.keys.push_back(
+            {key_literal(name), has_bare_names() ? value : program_.seq({colon_, value}), required});
     }
     std::sort(members.keys.begin(), members.keys.end(),
               [](const Members::Key& a, const Members::Key& b) { return a.literal < b.literal; });
@@ -195,7 +224,8 @@ void Emitter::add_chains(const Branch& branch, Members& members) {
         if (!layer->ordered) continue;
         std::vector<uint32_t> chain;
         for (const auto& [name, literal] : layer->named) {
-            const auto known = index.find(quote_json(name));
+            const std::string key = key_literal(name);
+            const auto known = index.find(key);
             if (known != index.end()) chain.push_back(known->second);
         }
         if (chain.size() < 2 ||
@@ -213,6 +243,7 @@ void Emitter::add_chains(const Branch& branch, Members& members) {
 
 /// Names outside the list, by which patterns they match.
 Result<void> Emitter::add_open(const Branch& branch, Members& members) {
+    if (has_bare_names()) return {};  // bare names are listed ones
     StringLanguage& strings = goals_.schemas().strings;
     Formulas& formulas = goals_.schemas().formulas;
     std::vector<std::string> patterns;
@@ -343,6 +374,9 @@ Result<ExprId> Emitter::emit_unique(const Branch& branch, const Goal& goal) {
                     "any value",
                     goals_.places(goal).c_str());
     Members members;
+    if (has_bare_names())
+        return fail(ErrorCode::Unsupported, "at %s: uniqueItems cannot be enforced in this format of calls",
+                    goals_.places(goal).c_str());
     for (const std::string& value : *values) members.keys.push_back({value, program_.empty()});
     std::sort(members.keys.begin(), members.keys.end(),
               [](const Members::Key& a, const Members::Key& b) { return a.literal < b.literal; });
@@ -469,7 +503,7 @@ tl::unexpected<Error> Emitter::nothing_fits() {
                 rules_.at(*at).reason.c_str());
 }
 
-Result<ExprId> Emitter::run() {
+void Emitter::add_space() {
     if (options_.layout == JsonLayout::Free) {
         const ExprId blanks = program_.repeat(program_.chars({{'\t', '\t'}, {' ', ' '}}), 0, 20);
         const RuleId rule = program_.add_rule("space");
@@ -478,7 +512,18 @@ Result<ExprId> Emitter::run() {
         space_ = program_.rule(rule);
     }
     colon_ = program_.seq({program_.bytes(":"), space_});
+}
+
+Result<ExprId> Emitter::run() {
+    add_space();
     const ExprId root = rule_for(Goals::normalize({{goals_.schemas().root()}}));
+    TSR_TRY_VOID(work_off());
+    const std::vector<bool> productive = Analysis::productive_rules(program_);
+    if (!productive[program_.expr(root).index]) return nothing_fits();
+    return root;
+}
+
+Result<void> Emitter::work_off() {
     while (!work_.empty()) {
         if (rules_.size() > kMaxGoals)
             return fail(ErrorCode::Unsupported, "the schema combines into more than %zu different ones",
@@ -487,9 +532,107 @@ Result<ExprId> Emitter::run() {
         work_.pop_front();
         TSR_TRY_VOID(emit(goal, rules_.at(goal)));
     }
-    const std::vector<bool> productive = Analysis::productive_rules(program_);
-    if (!productive[program_.expr(root).index]) return nothing_fits();
-    return root;
+    return {};
+}
+
+// Arguments of calls in other notations than JSON.
+
+/// The schema of that property says `"type": "string"`, so that a reader who looks there takes any text as
+/// one.
+bool Emitter::is_plain_text(const std::string& name) {
+    const Schema& root = goals_.schemas()[goals_.schemas().root()];
+    for (const auto& [listed, id] : root.properties)
+        if (listed == name) return goals_.schemas()[id].types == kStringBit;
+    return false;
+}
+
+Result<void> Emitter::check_name(const std::string& name) {
+    const auto is_word = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+               c == '-' || c == '.';
+    };
+    if (!name.empty() && std::all_of(name.begin(), name.end(), is_word)) return {};
+    return fail(
+        ErrorCode::Unsupported,
+        "at /properties: expected names of letters, digits, '_', '-' and '.', as this format of calls "
+        "writes them without quotes, found '%s'",
+        printable(name).c_str());
+}
+
+Result<ExprId> Emitter::emit_arguments(const Branch& branch) {
+    struct Argument {
+        ExprId text;
+        bool required;
+    };
+    std::vector<Argument> arguments;
+    uint32_t n_required = 0;
+    TSR_TRY(const auto names, key_names(branch));
+    for (const std::string& name : names) {
+        const bool required = branch.required.count(name) > 0;
+        n_required += required;
+        TSR_TRY(const bool allowed, goals_.name_allowed(branch, name));
+        TSR_TRY(Goal goal, goals_.member_goal(branch, name));
+        if (!allowed || Goals::is_false(goal)) {
+            if (!required) continue;
+            blame("\"" + printable(name) + "\" is required and cannot occur");
+            return program_.never();
+        }
+        TSR_TRY_VOID(check_name(name));
+        const bool is_plain = notation_->text == ArgumentNotation::Text::Plain && is_plain_text(name);
+        ExprId value = program_.never();
+        if (is_plain) {
+            TSR_TRY(const FormulaId string, goals_.formula(goal, Domain::String));
+            TSR_TRY(value, goals_.schemas().strings.emit_plain(string, notation_->not_in_text,
+                                                               notation_->strips_lines, program_));
+        } else {
+            value = rule_for(std::move(goal));
+        }
+        const bool other_end = is_plain && !notation_->text_key_end.empty();
+        const ExprId text =
+            program_.seq({add_mark(notation_->key_begin, program_), program_.bytes(name),
+                          add_mark(other_end ? notation_->text_key_end : notation_->key_end, program_), value,
+                          add_mark(notation_->value_end, program_)});
+        arguments.push_back({text, required});
+    }
+    if (branch.min > n_required || branch.max < arguments.size())
+        return fail(ErrorCode::Unsupported,
+                    "at \"\": minProperties and maxProperties cannot be enforced in this format of calls");
+    // What may follow an argument, and what may be the first: from the last one on.
+    const auto rule_of = [&](ExprId body) {
+        const RuleId rule = program_.add_rule("arguments");
+        program_.set_body(rule, body);
+        return program_.rule(rule);
+    };
+    const ExprId separator = program_.bytes(notation_->separator);
+    ExprId first = program_.empty(), more = program_.empty();
+    for (size_t i = arguments.size(); i-- > 0;) {
+        const auto& [text, required] = arguments[i];
+        const ExprId here = program_.seq({text, more});
+        first = rule_of(program_.alt({here, required ? program_.never() : first}));
+        more = rule_of(program_.alt({program_.seq({separator, here}), required ? program_.never() : more}));
+    }
+    return first;
+}
+
+Result<ExprId> Emitter::run_arguments(const ArgumentNotation& notation) {
+    notation_ = &notation;
+    add_space();
+    std::vector<const Goal*> needed;
+    needed_ = &needed;
+    std::vector<ExprId> ways;
+    TSR_TRY(const auto objects,
+            goals_.branches(Goals::normalize({{goals_.schemas().root()}}), Domain::Object));
+    for (const Branch& branch : objects) {
+        TSR_TRY(const ExprId way, emit_arguments(branch));
+        ways.push_back(way);
+    }
+    const std::string reason = reason_.empty() ? "no arguments satisfy this schema" : reason_;
+    const RuleId root = program_.add_rule("arguments");
+    program_.set_body(root, program_.alt(std::move(ways)));
+    TSR_TRY_VOID(work_off());
+    if (!Analysis::productive_rules(program_)[root])
+        return fail(ErrorCode::InvalidArgument, "at \"\": %s", reason.c_str());
+    return program_.rule(root);
 }
 
 }  // namespace
@@ -497,6 +640,12 @@ Result<ExprId> Emitter::run() {
 Result<ExprId> add_json_schema(std::string_view schema, const SchemaOptions& options, Program& program) {
     TSR_TRY(const auto schemas, SchemaSet::parse(schema));
     return Emitter(*schemas, options, program).run();
+}
+
+Result<ExprId> add_arguments(std::string_view schema, const SchemaOptions& options,
+                             const ArgumentNotation& notation, Program& program) {
+    TSR_TRY(const auto schemas, SchemaSet::parse(schema));
+    return Emitter(*schemas, options, program).run_arguments(notation);
 }
 
 }  // namespace tessera::grammar

@@ -10,4 +10,9 @@ namespace tessera::grammar {
 /// JSON valid under the schema, as an expression of `program`. Errors as of Grammar::from_json_schema.
 Result<ExprId> add_json_schema(std::string_view schema, const SchemaOptions& options, Program& program);
 
+/// An object valid under the schema, its members written in the notation. Errors besides: what the notation
+/// cannot write (Unsupported).
+Result<ExprId> add_arguments(std::string_view schema, const SchemaOptions& options,
+                             const ArgumentNotation& notation, Program& program);
+
 }  // namespace tessera::grammar

@@ -280,10 +280,13 @@ Result<ExprId> NumberLanguage::emit(FormulaId f, Program& program) {
             program.alt({program.bytes("0"),
                          program.seq({program.chars({{'1', '9'}}), program.repeat(digit, 0, kUnbounded)})});
         const ExprId sign = program.chars({{'+', '+'}, {'-', '-'}});
+        // Below 300: readers keep such numbers, and refuse or mangle what no double holds.
+        const ExprId power = program.alt(
+            {program.repeat(digit, 1, 2), program.seq({program.chars({{'1', '2'}}), digit, digit})});
         return program.seq({program.optional(program.bytes("-")), integer,
                             program.optional(program.seq({program.bytes("."), digits})),
                             program.optional(program.seq(
-                                {program.chars({{'E', 'E'}, {'e', 'e'}}), program.optional(sign), digits}))});
+                                {program.chars({{'E', 'E'}, {'e', 'e'}}), program.optional(sign), power}))});
     }
     TSR_TRY(ByteDfa dfa, explore(f));
     return dfa.states.empty() ? program.never() : program.dfa(std::move(dfa));

@@ -1,7 +1,8 @@
 // Strings: patterns, lengths and sets of texts are automata over code points that run side by side; the
 // formula says which ends are good. The result is spelled out as bytes of JSON, one way for each character,
 // so that a key or an enum member has one spelling. Plain lengths are counted on the stack instead and keep
-// all escapes. Next: goals.cpp, which makes the formulas.
+// all escapes. Some formats of tool calls have texts as they are; those are spelled without escapes. Next:
+// goals.cpp, which makes the formulas.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -67,14 +68,15 @@ void drop_dead_ends(Dfa& dfa) {
         std::erase_if(state.edges, [&](const auto& edge) { return !live[static_cast<size_t>(edge.to)]; });
 }
 
-/// Code point edges as bytes of a JSON string.
-class JsonSpeller {
+/// Code point edges as bytes of a JSON string, or of the text itself.
+class Speller {
   public:
+    explicit Speller(bool is_json) : is_json_(is_json) {}
+
     Result<ByteDfa> run(const CharDfa& dfa) {
-        out_.states.resize(1);
         first_ = 2;
         out_.states.resize(2 + dfa.states.size());
-        out_.states[0].edges = {{'"', '"', first_}};
+        if (is_json_) out_.states[0].edges = {{'"', '"', first_}};
         out_.states[kEnd].accept = true;
         for (size_t i = 0; i < dfa.states.size(); i++) {
             spell(first_ + static_cast<uint32_t>(i), dfa.states[i]);
@@ -83,6 +85,7 @@ class JsonSpeller {
                             "the patterns, lengths and names of this string together need too "
                             "many states");
         }
+        if (!is_json_) out_.states[0].edges = out_.states[first_].edges;  // the empty text is the caller's
         trim(out_);
         return std::move(out_);
     }
@@ -155,13 +158,13 @@ class JsonSpeller {
             const uint32_t to = first_ + static_cast<uint32_t>(edge.to);
             uint32_t lo = edge.lo;
             while (lo <= edge.hi) {
-                if (needs_escape(lo)) {
+                if (is_json_ && needs_escape(lo)) {
                     escapes_.push_back({lo++, to});
                     continue;
                 }
                 uint32_t hi = edge.hi;
-                if (lo < '"') hi = std::min(hi, uint32_t{'"'} - 1);
-                if (lo > '"' && lo < '\\') hi = std::min(hi, uint32_t{'\\'} - 1);
+                if (is_json_ && lo < '"') hi = std::min(hi, uint32_t{'"'} - 1);
+                if (is_json_ && lo > '"' && lo < '\\') hi = std::min(hi, uint32_t{'\\'} - 1);
                 sequences.clear();
                 append_utf8(lo, hi, sequences);
                 for (const ByteSequence& sequence : sequences) pieces.push_back({sequence, to});
@@ -169,7 +172,8 @@ class JsonSpeller {
             }
         }
         auto edges = group(pieces, 0);
-        if (state.accept) edges.push_back({'"', '"', kEnd});
+        if (state.accept && is_json_) edges.push_back({'"', '"', kEnd});
+        out_.states[at].accept = state.accept && !is_json_;
         out_.states[at].edges = std::move(edges);
         for (const auto& [c, to] : escapes_) {
             const char* escape = short_escape(c);
@@ -178,6 +182,7 @@ class JsonSpeller {
         escapes_.clear();
     }
 
+    bool is_json_;
     ByteDfa out_;
     uint32_t first_ = 0;
     std::map<std::string, uint32_t> known_;
@@ -394,8 +399,54 @@ Result<ExprId> StringLanguage::emit(FormulaId f, Program& program) {
         TSR_TRY(dfa, product(f));
     }
     if (dfa.states.empty()) return program.never();
-    TSR_TRY(ByteDfa bytes, JsonSpeller().run(dfa));
+    TSR_TRY(ByteDfa bytes, Speller(true).run(dfa));
     return bytes.states.empty() ? program.never() : program.dfa(std::move(bytes));
+}
+
+Result<ExprId> StringLanguage::emit_plain(FormulaId f, const std::vector<std::string>& forbidden,
+                                          bool no_outer_lines, Program& program) {
+    if (f == Formulas::kFalse) return program.never();
+    constexpr uint32_t kCountedByStates = 500;
+    Bounds bounds;
+    if (f != Formulas::kTrue && only_length(f, bounds) &&
+        (bounds.min > kCountedByStates || (bounds.max != kUnbounded && bounds.max > kCountedByStates))) {
+        // Counted on the stack, with characters that no forbidden text begins with.
+        CharSet none = {{0, 8}, {0xB, 0x1F}, {0x7F, 0x7F}};
+        if (no_outer_lines) none.add('\n', '\n');
+        for (const std::string& text : forbidden) {
+            const auto first = static_cast<uint8_t>(text[0]);
+            none.add(first, first);
+        }
+        return program.repeat(program.chars(none.complement()), bounds.min, bounds.max);
+    }
+    std::vector<FormulaId> all = {f};
+    const auto exclude = [&](const std::string& regex) -> Result<void> {
+        TSR_TRY(const FormulaId found, pattern(regex));
+        all.push_back(formulas_->negate(found));
+        return {};
+    };
+    TSR_TRY_VOID(exclude("[\\x00-\\x08\\x0B-\\x1F\\x7F]"));
+    if (no_outer_lines) TSR_TRY_VOID(exclude("^\\n|\\n$"));
+    for (const std::string& text : forbidden) {
+        std::string regex;
+        for (const char c : text) {
+            if (std::string_view("^$.*+?()[]{}|\\").find(c) != std::string_view::npos) regex += '\\';
+            regex += c;
+        }
+        TSR_TRY_VOID(exclude(regex));
+    }
+    CharDfa dfa;
+    const FormulaId plain = formulas_->all(std::move(all));
+    if (const auto texts = enumerate(plain)) {
+        dfa = literal_dfa(*texts);
+    } else {
+        TSR_TRY(dfa, product(plain));
+    }
+    if (dfa.states.empty()) return program.never();
+    const bool may_be_empty = dfa.states[0].accept;
+    TSR_TRY(ByteDfa bytes, Speller(false).run(dfa));
+    const ExprId text = bytes.states.empty() ? program.never() : program.dfa(std::move(bytes));
+    return may_be_empty ? program.optional(text) : text;
 }
 
 }  // namespace tessera::grammar

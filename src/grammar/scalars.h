@@ -48,6 +48,10 @@ class StringLanguage {
     Result<ExprId> emit(FormulaId f, Program& program);
     /// Any JSON string, with every escape.
     ExprId any(Program& program);
+    /// The texts as they are, without those that hold one of `forbidden`, have control characters other than
+    /// tab and line feed, or, where `no_outer_lines`, begin or end with a line feed.
+    Result<ExprId> emit_plain(FormulaId f, const std::vector<std::string>& forbidden, bool no_outer_lines,
+                              Program& program);
 
   private:
     struct Atom {

@@ -1,6 +1,10 @@
-// Free text until a trigger (free_text.h), then calls: JSON between the marks of the model's format, which
-// may be control tokens. Next: grammar.cpp, json_schema.cpp.
+// Free text until a trigger (free_text.h), then calls between the marks of the model's format, which may be
+// control tokens: JSON that names the function, or the name outside and arguments in JSON or another
+// notation. Next: grammar.cpp, json_schema.cpp.
 #include "src/grammar/tools.h"
+
+#include <algorithm>
+#include <utility>
 
 #include "common/strings.h"
 #include "src/grammar/free_text.h"
@@ -13,28 +17,93 @@ namespace {
 
 constexpr size_t kMaxTriggers = 64, kMaxTriggerBytes = 1024;
 
+/// Names that the readers of all formats understand without quotes.
+Result<void> check_name(const std::string& name) {
+    constexpr size_t kMaxName = 256;
+    const auto is_word = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+               c == '-' || c == '.';
+    };
+    if (!name.empty() && name.size() <= kMaxName && std::all_of(name.begin(), name.end(), is_word)) return {};
+    return fail(
+        ErrorCode::InvalidArgument,
+        "tool \"%s\": expected a name of 1 to %zu letters, digits, '_', '-' and '.', as this format of "
+        "calls writes it without quotes",
+        printable(name).c_str(), kMaxName);
+}
+
+/// A call as a JSON object.
+ExprId json_call(const ToolGrammar& tools, const ToolSpec& tool, ExprId arguments, Program& program) {
+    const bool spaced = tools.json.layout == JsonLayout::Free;
+    const auto space = [&] { return spaced ? program.optional(program.bytes(" ")) : program.empty(); };
+    return program.seq({program.bytes("{"), program.bytes(quote_json(tools.name_key)), program.bytes(":"),
+                        space(), program.bytes(quote_json(tool.name)), program.bytes(","), space(),
+                        program.bytes(quote_json(tools.arguments_key)), program.bytes(":"), space(),
+                        arguments, program.bytes("}")});
+}
+
 /// What stands between a trigger and the next.
 Result<ExprId> one_call(const ToolGrammar& tools, Program& program) {
+    const bool is_named = !tools.name_end.empty();
     std::vector<ExprId> ways;
     for (const ToolSpec& tool : tools.tools) {
         std::string_view schema = tool.parameters;
         if (schema.empty()) schema = R"({"type": "object"})";
-        auto arguments = add_json_schema(schema, tools.json, program);
+        if (is_named) TSR_TRY_VOID(check_name(tool.name));
+        auto arguments = tools.arguments ? add_arguments(schema, tools.json, *tools.arguments, program)
+                                         : add_json_schema(schema, tools.json, program);
         if (!arguments)
             return fail_in(strf("tool \"%s\"", printable(tool.name).c_str()), std::move(arguments.error()));
-        const bool spaced = tools.json.layout == JsonLayout::Free;
-        const auto space = [&] { return spaced ? program.optional(program.bytes(" ")) : program.empty(); };
-        ways.push_back(
-            program.seq({program.bytes("{"), program.bytes(quote_json(tools.name_key)), program.bytes(":"),
-                         space(), program.bytes(quote_json(tool.name)), program.bytes(","), space(),
-                         program.bytes(quote_json(tools.arguments_key)), program.bytes(":"), space(),
-                         *arguments, program.bytes("}")}));
+        ways.push_back(is_named ? program.seq({program.bytes(tool.name), add_mark(tools.name_end, program),
+                                               *arguments, add_mark(tools.call_end, program)})
+                                : json_call(tools, tool, *arguments, program));
     }
-    const ExprId call = program.alt(std::move(ways));
-    const bool in_list = tools.parallel && !tools.list_separator.empty();
+    const ExprId call = program.seq({add_mark(tools.call_begin, program), program.alt(std::move(ways))});
+    const bool in_list = tools.parallel && (tools.is_list || !tools.list_separator.empty());
     const ExprId more =
         program.repeat(program.seq({program.bytes(tools.list_separator), call}), 0, in_list ? kUnbounded : 0);
     return program.seq({program.bytes(tools.before), call, more, add_mark(tools.after, program)});
+}
+
+/// Text in which no call begins.
+ExprId text_of_no_call(const ToolGrammar& tools, Program& program) {
+    std::vector<std::string> marks = tools.triggers;
+    if (!tools.forbidden.empty()) marks.push_back(tools.forbidden);
+    // A mark that is never written stands for none.
+    ByteDfa text =
+        text_without(text_until(marks.empty() ? std::vector<std::string>{std::string(1, '\0')} : marks));
+    if (tools.triggers.empty()) {
+        // A bracket would begin a call, and readers pass over white space in front of it.
+        ByteDfa::State& start = text.states[0];
+        const std::vector<ByteDfa::Edge> edges = std::exchange(start.edges, {});
+        for (const ByteDfa::Edge& edge : edges)
+            for (unsigned byte = edge.lo; byte <= edge.hi; byte++)
+                if (std::string_view("{[ \t\r\n\v\f").find(static_cast<char>(byte)) == std::string_view::npos)
+                    start.edges.push_back({static_cast<uint8_t>(byte), static_cast<uint8_t>(byte), edge.to});
+    }
+    return program.optional(program.dfa(std::move(text), true));
+}
+
+/// Text up to and including the first trigger.
+ExprId text_and_trigger(const ToolGrammar& tools, Program& program) {
+    if (tools.forbidden.empty()) return program.dfa(text_until(tools.triggers), true);
+    std::vector<std::string> marks = tools.triggers;
+    marks.push_back(tools.forbidden);
+    ByteDfa until = text_until(marks);
+    // Where the forbidden mark would be complete, no way leads on.
+    uint32_t at = 0;
+    for (const char c : tools.forbidden) {
+        const auto byte = static_cast<uint8_t>(c);
+        const auto& edges = until.states[at].edges;
+        const auto edge = std::find_if(edges.begin(), edges.end(),
+                                       [&](const ByteDfa::Edge& e) { return e.lo <= byte && byte <= e.hi; });
+        if (edge == edges.end()) return program.dfa(std::move(until), true);  // a trigger comes first
+        at = edge->to;
+    }
+    until.states[at].accept = false;
+    until.states[at].edges.clear();
+    trim(until);
+    return program.dfa(std::move(until), true);
 }
 
 }  // namespace
@@ -49,26 +118,25 @@ Result<void> build_tools(const ToolGrammar& tools, Program& program) {
             return fail(ErrorCode::InvalidArgument, "a trigger has 1 to %zu bytes, found %zu",
                         kMaxTriggerBytes, trigger.size());
     program.root = program.add_rule("output");
-    TSR_TRY(const ExprId call, one_call(tools, program));
-    const bool repeats = tools.parallel && tools.list_separator.empty();
-    if (tools.triggers.empty()) {
-        const ExprId more =
-            program.repeat(program.seq({program.bytes(tools.separator), call}), 0, repeats ? kUnbounded : 0);
-        program.set_body(program.root, program.seq({call, more}));
+    if (tools.none) {
+        program.set_body(program.root, text_of_no_call(tools, program));
         return {};
     }
+    TSR_TRY(const ExprId call, one_call(tools, program));
     std::vector<ExprId> triggers;
     for (const std::string& trigger : tools.triggers) triggers.push_back(add_mark(trigger, program));
-    const ExprId more =
-        program.repeat(program.seq({program.bytes(tools.separator), program.alt(triggers), call}), 0,
-                       repeats ? kUnbounded : 0);
+    const ExprId trigger = triggers.empty() ? program.empty() : program.alt(triggers);
+    const bool repeats = tools.parallel && tools.list_separator.empty() && !tools.is_list;
+    const ExprId more = program.repeat(program.seq({add_mark(tools.separator, program), trigger, call}), 0,
+                                       repeats ? kUnbounded : 0);
+    const ExprId last = program.optional(add_mark(tools.last, program));
     if (tools.required) {
-        program.set_body(program.root, program.seq({program.alt(triggers), call, more}));
+        program.set_body(program.root, program.seq({trigger, call, more, last}));
         return {};
     }
-    const ByteDfa until = text_until(tools.triggers);
-    program.set_body(program.root, program.alt({program.optional(program.dfa(text_without(until), true)),
-                                                program.seq({program.dfa(until, true), call, more})}));
+    const ExprId begin = tools.triggers.empty() ? program.empty() : text_and_trigger(tools, program);
+    program.set_body(program.root,
+                     program.alt({text_of_no_call(tools, program), program.seq({begin, call, more, last})}));
     return {};
 }
 

@@ -44,6 +44,21 @@ Result<std::shared_ptr<const grammar::Grammar>> compile(uint8_t kind, std::strin
             tools.tools = {{"tool", std::string(text.substr(half))}};
             tools.triggers = {std::string(text.substr(0, half))};
             tools.parallel = kind & 4;
+            if (kind & 8) {
+                using Text = grammar::ArgumentNotation::Text;
+                constexpr Text kTexts[] = {Text::Json, Text::Plain, Text::Marked};
+                tools.name_end = tools.call_end = "|";
+                tools.forbidden = "a<no";
+                tools.arguments = {.key_begin = "<k=",
+                                   .key_end = ">",
+                                   .value_end = "</k>",
+                                   .separator = ",",
+                                   .text_key_end = "",
+                                   .text = kTexts[(kind >> 4) % 3],
+                                   .quote = "<q>",
+                                   .not_in_text = {"</k>", "<q>"},
+                                   .strips_lines = (kind & 64) != 0};
+            }
             return Grammar::from_tools(tools);
         }
     }

@@ -48,6 +48,35 @@ class Chat(Case):
         out = self.fine(*self.CHAT, "--tools", self.file("t.json", TOOLS), "--grammar", says(call, "\n", call)).decode()
         self.assertEqual([json.loads(line) for line in out.splitlines()], [CALL, CALL])
 
+    def test_calls_are_held_to_the_tools(self):
+        """A model that never learnt to call calls all the same, and with arguments that fit."""
+        tools = self.file("tools.json", [
+            {"type": "function", "function": {"name": "weather", "parameters": {
+                "type": "object", "required": ["city", "days"], "additionalProperties": False, "properties": {
+                    "city": {"type": "string", "maxLength": 12},
+                    "days": {"type": "integer", "enum": [1, 2, 7]}}}}},
+            {"type": "function", "function": {"name": "stop", "parameters": {
+                "type": "object", "additionalProperties": False}}}])
+        run = (*self.CHAT, "--seed", 3, "--json", "--tools", tools, "--tool-choice")
+        elements = self.file("elements.jinja", "{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% endfor %}"
+                                               "{# calls: <function=name><parameter=key> #}")
+        for template in ("chatml", elements):
+            with self.subTest(template):
+                out = json.loads(self.fine(*run, "weather", "--chat-template", template))
+                self.assertEqual((out["content"], out["notes"]), ("", []), out["text"])
+                for call in out["tool_calls"]:
+                    self.assertEqual((call["name"], sorted(call["arguments"])), ("weather", ["city", "days"]))
+                    self.assertLessEqual(len(call["arguments"]["city"]), 12)
+                    self.assertIn(call["arguments"]["days"], (1, 2, 7))
+                self.assertTrue(out["tool_calls"], out["text"])
+        out = json.loads(self.fine(*run, "required"))
+        self.assertIn(out["tool_calls"][0]["name"], ("weather", "stop"))
+        out = json.loads(self.fine(*run, "none", "-n", 20))
+        self.assertEqual(out["tool_calls"], [])
+        self.refused(1, *run, "go", says=("--tool-choice", "one of the tools", "'go'"))
+        self.refused(2, *run, "auto", "--json-object", says="found both")
+        self.refused(2, *self.CHAT, "--tool-choice", "auto", says="--tool-choice belongs to --tools")
+
     def test_what_is_no_call_stays_text(self):
         done = self.run_program(*self.CHAT, "--grammar", says("Well. <tool_call>{oops"))
         self.assertEqual((done.returncode, done.stdout), (0, b"Well. <tool_call>{oops\n"))

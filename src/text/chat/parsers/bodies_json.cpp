@@ -163,21 +163,24 @@ std::optional<Calls> read_deepseek_calls(std::string_view body, const Value&) {
     std::string_view text = trim(body);
     while (!text.empty()) {
         if (text.starts_with(kBegin)) text.remove_prefix(kBegin.size());
-        const size_t end = text.find(kEnd);
-        std::string_view call = text.substr(0, end);
-        text = end == npos ? std::string_view() : trim(text.substr(end + kEnd.size()));
-        const size_t separator = call.find(kSeparator);
+        const size_t separator = text.find(kSeparator);
         if (separator == npos) return std::nullopt;
-        std::string_view name = trim(call.substr(0, separator));
-        std::string_view arguments = trim(call.substr(separator + kSeparator.size()));
+        std::string_view name = trim(text.substr(0, separator));
+        text = trim(text.substr(separator + kSeparator.size()));
         // The older form has the word "function" first, and the name on a line of its own behind the
         // separator.
-        if (const size_t line = arguments.find('\n'); name == "function" && line != npos) {
-            name = trim(arguments.substr(0, line));
-            arguments = arguments.substr(line + 1);
+        if (const size_t line = text.find('\n'); name == "function" && line != npos) {
+            name = trim(text.substr(0, line));
+            text = text.substr(line + 1);
         }
-        std::optional<std::string> json = arguments_json(arguments);
-        if (!is_name(name) || !json) return std::nullopt;
+        if (!is_name(name)) return std::nullopt;
+        // The end is looked for behind the object, as a text in it may spell the mark.
+        const size_t open = text.find('{');
+        const size_t length = open == npos ? npos : json_length(text.substr(open));
+        const size_t end = length == npos ? npos : text.find(kEnd, open + length);
+        std::optional<std::string> json = length == npos ? std::nullopt : arguments_json(text.substr(0, end));
+        if (!json) return std::nullopt;
+        text = end == npos ? std::string_view() : trim(text.substr(end + kEnd.size()));
         calls.push_back({"", std::string(name), std::move(*json)});
     }
     if (calls.empty()) return std::nullopt;

@@ -14,7 +14,7 @@ using Calls = std::vector<ToolCall>;
 
 constexpr auto npos = std::string_view::npos;
 
-// "string", "object", ...; empty where the schema does not say one type.
+// "string", "object", ...; "any" where the schema does not say one type, empty where there is no schema.
 std::string_view type_of(const Value& tools, std::string_view function, std::string_view parameter) {
     if (!tools.is_sequence()) return {};
     for (const Value& tool : tools.items()) {
@@ -23,7 +23,10 @@ std::string_view type_of(const Value& tools, std::string_view function, std::str
         const Value* parameters = inner->find("parameters");
         const Value* properties = parameters ? parameters->find("properties") : nullptr;
         const Value* property = properties ? properties->find(parameter) : nullptr;
-        return property ? text_member(*property, "type") : std::string_view();
+        if (!property) return {};
+        const Value* type = property->find("type");
+        if (type && type->is(Kind::List) && type->items().size() == 1) type = &type->items()[0];
+        return type && type->is_text() ? std::string_view(type->as_text()) : "any";
     }
     return {};
 }

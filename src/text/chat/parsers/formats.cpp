@@ -1,6 +1,6 @@
-// The table of formats. More specific marks come first: many templates hold "<tool_call>" besides what is
-// special to them. A new format is a row here, an example in the tests, and a function in bodies.h if none
-// there fits.
+// The table of formats: how answers are read; call_forms.cpp has how calls are written. More specific marks
+// come first: many templates hold "<tool_call>" besides what is special to them. A new format is a row here,
+// an example in the tests, and a function in bodies.h if none there fits.
 #include "src/text/chat/parsers/formats.h"
 
 #include <algorithm>
@@ -11,16 +11,13 @@ namespace {
 
 const TagPair kThink = {"<think>", "</think>"};
 
-const CallForm kHermesCall = {.trigger = "<tool_call>", .before = "\n", .after = "\n</tool_call>"};
-
-/// [call, call] between two marks.
-CallForm listed_calls(std::string_view trigger, std::string_view after, std::string_view name_key = "name",
-                      std::string_view arguments_key = "arguments") {
-    return {trigger, "[", after, ", ", name_key, arguments_key};
+std::vector<Format> with_calls(std::vector<Format> rows) {
+    for (Format& row : rows) row.written = call_forms(row.name);
+    return rows;
 }
 
 const std::vector<Format>& table() {
-    static const std::vector<Format> rows = {
+    static const std::vector<Format> rows = with_calls({
         {.name = "gpt-oss", .marks = {"<|channel|>analysis", "<|channel|>commentary"}, .is_harmony = true},
         {.name = "gemma",
          .marks = {"<|tool_call>call:"},
@@ -40,8 +37,7 @@ const std::vector<Format>& table() {
          .marks = {"<|START_ACTION|>"},
          .reasoning = {{"<|START_THINKING|>", "<|END_THINKING|>"}},
          .calls = {{"<|START_ACTION|>", "<|END_ACTION|>", read_json_calls}},
-         .dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"},
-         .written = {listed_calls("<|START_ACTION|>", "]<|END_ACTION|>", "tool_name", "parameters")}},
+         .dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"}},
         {.name = "command-r-plus",
          .marks = {"Action:```json", "Action: ```json", "Action:\\n```json", "Action:\n```json"},
          .calls = {{"Action: ```json", "```", read_json_calls},
@@ -50,8 +46,7 @@ const std::vector<Format>& table() {
         {.name = "mistral",
          .marks = {"[TOOL_CALLS]"},
          .reasoning = {{"[THINK]", "[/THINK]"}, kThink},
-         .calls = {{"[TOOL_CALLS]", "", read_named_calls}},
-         .written = {listed_calls("[TOOL_CALLS]", "]")}},
+         .calls = {{"[TOOL_CALLS]", "", read_named_calls}}},
         {.name = "lfm2",
          .marks = {"<|tool_call_start|>", "<|tool_list_start|>"},
          .reasoning = {kThink},
@@ -80,14 +75,12 @@ const std::vector<Format>& table() {
         {.name = "nemotron",
          .marks = {"<TOOLCALL>"},
          .reasoning = {kThink},
-         .calls = {{"<TOOLCALL>", "</TOOLCALL>", read_json_calls}},
-         .written = {listed_calls("<TOOLCALL>", "]</TOOLCALL>")}},
+         .calls = {{"<TOOLCALL>", "</TOOLCALL>", read_json_calls}}},
         {.name = "apriel",
          .marks = {"<tool_calls>["},
          .reasoning = {kThink},
          .calls = {{"<tool_calls>", "</tool_calls>", read_json_calls}},
-         .dropped = {"[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"},
-         .written = {listed_calls("<tool_calls>", "]</tool_calls>")}},
+         .dropped = {"[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"}},
         {.name = "apertus",
          .marks = {"<|tools_prefix|>"},
          .reasoning = {{"<|inner_prefix|>", "<|inner_suffix|>"}},
@@ -95,42 +88,33 @@ const std::vector<Format>& table() {
         {.name = "gigachat",
          .marks = {"<|function_call|>", "'function call'"},
          .calls = {{"<|function_call|>", "", read_json_calls},
-                   {"function call<|role_sep|>", "", read_json_calls}},
-         .written = {{"<|function_call|>", "", ""}}},
-        {.name = "firefunction",
-         .marks = {"functools["},
-         .calls = {{"functools", "", read_json_calls}},
-         .written = {listed_calls("functools", "]")}},
+                   {"function call<|role_sep|>", "", read_json_calls}}},
+        {.name = "firefunction", .marks = {"functools["}, .calls = {{"functools", "", read_json_calls}}},
         {.name = "phi4",
          .marks = {"<|/tool_call|>", "<|tool|>"},
          .reasoning = {kThink},
-         .calls = {{"<|tool_call|>", "<|/tool_call|>", read_json_calls}},
-         .written = {listed_calls("<|tool_call|>", "]<|/tool_call|>")}},
+         .calls = {{"<|tool_call|>", "<|/tool_call|>", read_json_calls}}},
         {.name = "granite",
          .marks = {"<|start_of_role|>"},
          .reasoning = {kThink},
          .calls = {{"<|tool_call|>", "", read_json_calls}, {"<tool_call>", "</tool_call>", read_json_calls}},
-         .dropped = {"<response>", "</response>"},
-         .written = {listed_calls("<|tool_call|>", "]"), kHermesCall}},
+         .dropped = {"<response>", "</response>"}},
         {.name = "hermes",
          .marks = {"<tool_call>"},
          .reasoning = {kThink},
-         .calls = {{"<tool_call>", "</tool_call>", read_json_calls}},
-         .written = {kHermesCall}},
+         .calls = {{"<tool_call>", "</tool_call>", read_json_calls}}},
         {.name = "llama3",
          .marks = {"<|python_tag|>", "<|start_header_id|>"},
          .reasoning = {kThink},
          .calls = {{"<|python_tag|>", "", read_python_tag}},
          .dropped = {"<|eom_id|>", "<|eot_id|>"},
-         .bare_json = true,
-         .written = {{"", "", "", "", "name", "parameters"}}},
+         .bare_json = true},
         // What tools become in the prompt of a template that knows none (adapt.cpp) asks for these tags.
         {.name = "plain",
          .marks = {""},
          .reasoning = {kThink, {"[THINK]", "[/THINK]"}},
-         .calls = {{"<tool_call>", "</tool_call>", read_json_calls}},
-         .written = {kHermesCall}},
-    };
+         .calls = {{"<tool_call>", "</tool_call>", read_json_calls}}},
+    });
     return rows;
 }
 

@@ -19,14 +19,45 @@ struct CallTags {
     bool keeps_begin = false;  ///< the opening tag is part of what `read` gets, the closing one too
 };
 
-/// How calls in JSON are written, for grammars that hold a model to it.
+/// How the arguments of a call are written where they are no JSON object: one after the other, each a name
+/// and a value. Values that are no text are JSON.
+struct ArgumentForm {
+    enum class Text {
+        Json,   ///< a JSON string
+        Plain,  ///< as it is, up to value_end: of arguments whose schema says `"type": "string"`
+        Marked  ///< as it is, between two `quote`s; then names inside values are bare, too
+    };
+    std::string_view key_begin = {}, key_end = {}, value_end = {};
+    std::string_view separator = {};     ///< between two arguments
+    std::string_view text_key_end = {};  ///< instead of key_end in front of a plain text
+    Text text = Text::Json;
+    std::string_view quote = {};
+    /// What ends a plain or marked text, and so cannot be in it.
+    std::vector<std::string_view> not_in_text = {};
+    bool strips_lines = false;  ///< the reader takes a line feed at either end of a plain text for layout
+    bool python_words = false;  ///< True, False, None
+};
+
+/// How calls are written, for grammars that hold a model to it.
 struct CallForm {
-    /// What begins a call; empty: the answer is the call. Of several forms the template's is the one whose
-    /// trigger it holds.
+    /// What begins a call; empty: the answer is the call.
     std::string_view trigger;
-    std::string_view before, after;        ///< around the JSON, `before` following the trigger
-    std::string_view list_separator = {};  ///< further calls stand inside before and after
+    std::string_view before, after;  ///< around the calls that one trigger begins, `before` following it
+    std::string_view list_separator = {};  ///< between calls inside before and after
     std::string_view name_key = "name", arguments_key = "arguments";
+    /// Of several forms the template's is the one whose mark it holds; empty: the trigger.
+    std::string_view mark = {};
+    /// Not empty: the name stands as it is between call_begin and this, then the arguments and call_end. Else
+    /// a call is a JSON object with name and arguments by their keys.
+    std::string_view name_end = {};
+    std::string_view call_begin = {}, call_end = {};
+    const ArgumentForm* arguments = nullptr;  ///< null: a JSON object
+    bool is_list = false;                     ///< further calls inside before and after, with no separator
+    std::string_view separator = "\n";        ///< between `after` and the next trigger
+    std::string_view last = {};               ///< may follow the last call
+    /// Begins calls that are not held to anything, and so is not let through.
+    std::string_view forbidden = {};
+    TagPair reasoning = {};  ///< where the format's row has none
 };
 
 struct Format {
@@ -39,8 +70,11 @@ struct Format {
     /// An answer that begins with a bracket is calls in JSON, if tools were given.
     bool bare_json = false;
     bool is_harmony = false;
-    std::vector<CallForm> written = {};  ///< none where calls are no JSON that names the function
+    std::vector<CallForm> written = {};  ///< the ways to write calls; the first where no mark tells
 };
+
+/// How the format of this name writes its calls (call_forms.cpp).
+std::vector<CallForm> call_forms(std::string_view format);
 
 /// In the order of choosing; the last one fits every template.
 std::span<const Format> formats();
