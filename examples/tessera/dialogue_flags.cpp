@@ -88,7 +88,8 @@ Result<ChatTurn> DialogueFlags::turn(const std::string& said, const gguf::File& 
     if (!chat_template.empty()) {
         TSR_TRY(source, named_template(chat_template));
         if (source.empty())
-            return fail(ErrorCode::InvalidArgument, "--chat-template '%s': expected a template, found nothing",
+            return fail(ErrorCode::InvalidArgument,
+                        "--chat-template '%s': expected a template, found nothing",
                         printable(chat_template, 400).c_str());
     }
     auto model = engine::Chat::create(file, std::move(tokenizer), {.template_text = source});
