@@ -130,12 +130,12 @@ class ChatAnswer : public Answer {
                 case TSR_PIECE_CALL:
                 case TSR_PIECE_CALL_BEGIN:
                     choice.ids.push_back(piece->call.id.empty() ? random_name("call_") : piece->call.id);
-                    delta["tool_calls"] = {call_row(piece->call, choice.ids.back())};
+                    delta["tool_calls"] = Json::array({call_row(piece->call, choice.ids.back())});
                     delta["tool_calls"][0]["index"] = piece->call_index;
                     break;
                 case TSR_PIECE_CALL_ARGUMENTS:
-                    delta["tool_calls"] = {
-                        {{"index", piece->call_index}, {"function", {{"arguments", piece->text}}}}};
+                    delta["tool_calls"] = Json::array(
+                        {{{"index", piece->call_index}, {"function", {{"arguments", piece->text}}}}});
                     break;
                 default:
                     delta[piece->kind == TSR_PIECE_REASONING ? "reasoning_content" : "content"] = piece->text;

@@ -39,7 +39,7 @@ Response json_response(const Json& body) {
 Response get_health(Service&, Request&) { return json_response({{"status", "ok"}}); }
 
 Response get_models(Service& service, Request&) {
-    return json_response({{"object", "list"}, {"data", {model_row(service)}}});
+    return json_response({{"object", "list"}, {"data", Json::array({model_row(service)})}});
 }
 
 Response get_model(Service& service, Request& request) {
