@@ -152,6 +152,14 @@ class Completions(ServerCase):
             self.assertEqual(answer.status, 400, body)
             self.assertIn(says, answer.json()["error"]["message"])
 
+    def test_every_truncated_body(self):
+        body = json.dumps({"prompt": ["\u00e9\U0001f600", [1, 2]], "max_tokens": 1, "stop": "a\n", "logit_bias": {"5": -1e3}},
+                          ensure_ascii=False).encode()
+        for n in range(len(body)):
+            answer = self.server.ask("POST", "/v1/completions", body[:n])
+            self.assertEqual((answer.status, "not valid JSON" in answer.json()["error"]["message"]), (400, True), body[:n])
+        self.assertEqual(self.server.ask("POST", "/v1/completions", body).status, 200)
+
     def test_native(self):
         body = {"prompt": "Once upon", "n_predict": 6, "seed": 2, "n_probs": 2}
         whole = self.fine("/completion", **body).json()
