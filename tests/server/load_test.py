@@ -108,6 +108,7 @@ class Load:
         rng = random.Random(number)
         while time.monotonic() < self.end:
             await self.stream(rng)
+        self.streamed_s = time.monotonic() - self.end + self.args.seconds
 
     async def slow_head(self):
         """A byte now and then; the server ends it, and that is that."""
@@ -209,7 +210,7 @@ def main():
               "cache in use at the end": used, "growth beyond 24 MiB": max(0, late - early - 24),
               "/health took longer than 5 s": max([0] + load.health) > 5}
     print(json.dumps({"streams": args.streams, "seconds": round(seconds, 1), "answers": load.statuses, "left": load.n_left,
-                      "tokens_per_s": round(load.n_tokens / seconds), "first_token_ms": percentiles(load.first),
+                      "tokens_per_s": round(load.n_tokens / load.streamed_s), "first_token_ms": percentiles(load.first),
                       "between_tokens_ms": percentiles(load.between), "health_ms": percentiles(load.health),
                       "mutated": load.n_mutated, "idle_after_s": round(idle, 2),
                       "memory_mib": [round(early, 1), round(late, 1)]}))
