@@ -2,7 +2,7 @@
 // row-major one does; its producer fills what is wanted.
 #include "src/forward/activations.h"
 
-#include <functional>
+#include "ggml-like/place.h"
 
 namespace tessera {
 
@@ -21,31 +21,18 @@ void mark(Act& act, std::initializer_list<const Weight*> consumers) {
 /// Every buffer from `memory`, which is an arena or counts what one would have to hold.
 template <class Memory>
 void place(Activations& a, Memory& memory) {
-    const int64_t expert_rows = a.max_tok * a.routes.n_used;
-    const auto place_rows = [&memory](Act& act, int64_t rows) {
-        const auto n = static_cast<size_t>(rows * act.dim);
-        if (act.wants_f32 || !act.is_copy) act.f32 = memory.template take<float>(n).data();
-        if (!act.wants_int8) return;
-        act.q = memory.template take<int8_t>(n).data();
-        act.d = memory.template take<float>(n / 32).data();
-        act.s = memory.template take<float>(n / 32).data();
-        act.sum16 = memory.template take<int16_t>(n / 16).data();
-    };
     for (Act* act :
          {&a.x, &a.h, &a.q, &a.attn, &a.ff, &a.k_rows, &a.part, &a.angles, &a.local_angles, &a.shared_ff})
-        place_rows(*act, a.max_tok);
-    for (Act* act : {&a.gathered, &a.expert_ff, &a.expert_out}) place_rows(*act, expert_rows);
-    for (Act* act : {&a.out, &a.logits}) place_rows(*act, a.max_out);
-    const auto n_routes = static_cast<size_t>(expert_rows);
-    a.routes.expert = memory.template take<int32_t>(n_routes).data();
-    a.routes.weight = memory.template take<float>(n_routes).data();
-    a.routes.slot = memory.template take<int32_t>(n_routes).data();
-    a.routes.token = memory.template take<int32_t>(n_routes).data();
-    a.routes.first = memory.template take<int32_t>(static_cast<size_t>(a.routes.n_expert + 1)).data();
+        place_act(*act, a.max_tok, memory);
+    for (Act* act : {&a.gathered, &a.expert_ff, &a.expert_out})
+        place_act(*act, a.max_tok * a.routes.n_used, memory);
+    for (Act* act : {&a.out, &a.logits}) place_act(*act, a.max_out, memory);
+    place_routes(a.routes, a.max_tok, memory);
 }
 
-/// What every buffer is for, without memory.
-Activations describe(const Model& model, int64_t max_tok, int64_t max_out) {
+}  // namespace
+
+Activations Activations::describe(const Model& model, int64_t max_tok, int64_t max_out) {
     const Hparams& h = model.hparams();
     Activations a;
     a.max_tok = max_tok;
@@ -81,10 +68,9 @@ Activations describe(const Model& model, int64_t max_tok, int64_t max_out) {
     mark(a.out, {&model.weights().output});
     a.routes.n_expert = h.moe.n_expert;
     a.routes.n_used = h.moe.n_used;
+    a.wanted.reserve(static_cast<size_t>(max_out));
     return a;
 }
-
-}  // namespace
 
 size_t Activations::bytes(const Model& model, int64_t max_tok, int64_t max_out) {
     Activations a = describe(model, max_tok, max_out);
@@ -97,7 +83,6 @@ Result<Activations> Activations::create(const Model& model, int64_t max_tok, int
     Activations a = describe(model, max_tok, max_out);
     TSR_TRY(a.arena, Arena::create(bytes(model, max_tok, max_out), "the activations"));
     place(a, a.arena);
-    a.wanted.reserve(static_cast<size_t>(max_out));
     return a;
 }
 

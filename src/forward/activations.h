@@ -31,6 +31,9 @@ struct Activations {
     /// max_tok: rows of the largest batch; max_out: rows whose logits may be wanted at once.
     static Result<Activations> create(const Model& model, int64_t max_tok, int64_t max_out);
 
+    /// What every buffer is for, without memory: enough for a backend that does not compute.
+    static Activations describe(const Model& model, int64_t max_tok, int64_t max_out);
+
     /// Bytes of memory that create() takes for the same.
     static size_t bytes(const Model& model, int64_t max_tok, int64_t max_out);
 

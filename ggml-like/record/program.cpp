@@ -1,0 +1,164 @@
+// What follows from a program's operations. Each question is a visitor over the fields that program.h lists;
+// text.cpp prints, recorder.cpp records, replay.cpp runs.
+#include "ggml-like/record/program.h"
+
+#include <algorithm>
+
+#include "common/arena.h"
+#include "common/arena_plan.h"
+#include "ggml-like/place.h"
+
+namespace tessera::record {
+
+namespace {
+
+/// A visitor of values alone.
+template <class Fn>
+struct ValueVisitor {
+    Fn fn;  // fn(id, is_written)
+
+    void operator()(const char*, const Read& role) const { visit(role.value, false); }
+    void operator()(const char*, const Write& role) const { visit(role.value, true); }
+    void operator()(const char*, const Scratch& role) const { visit(role.value, true); }
+    void operator()(const char*, const Update& role) const {
+        visit(role.before, false);
+        visit(role.after, true);
+    }
+    template <class... Other>
+    void operator()(const char*, const Other&...) const {}
+
+    void visit(ValueId id, bool is_written) const {
+        if (id) fn(id, is_written);
+    }
+};
+
+/// The layer of an operation's parameters.
+struct LayerVisitor {
+    const Program& program;
+    bool has_params = false;
+    int32_t layer = -1;
+
+    void operator()(const char*, WeightId id) { take(id); }
+    void operator()(const char*, VectorId id) { take(id); }
+    void operator()(const char*, RopeId) { has_params = true; }
+    template <class... Other>
+    void operator()(const char*, const Other&...) const {}
+
+    template <class ParamId>
+    void take(ParamId id) {
+        if (!id) return;
+        has_params = true;
+        layer = std::max(layer, program[id].tensor.layer);
+    }
+};
+
+void find_lifetimes(Program& program) {
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+        const auto at = static_cast<int32_t>(i);
+        program.ops[i].fields(ValueVisitor{[&](ValueId id, bool is_written) {
+            Value& value = program.values[static_cast<size_t>(id.at)];
+            if (is_written) value.first = at;
+            value.last = at;
+        }});
+    }
+    const auto end = static_cast<int32_t>(program.ops.size()) - 1;
+    if (program.output) program.values[static_cast<size_t>(program.output.at)].last = end;
+    for (Slot& slot : program.slots) slot.first = end;
+    for (const Value& value : program.values) {
+        Slot& slot = program.slots[static_cast<size_t>(value.slot.at)];
+        slot.first = std::min(slot.first, value.first);
+        slot.last = std::max(slot.last, value.last);
+    }
+}
+
+/// From the last operation back, so that a reader's layer is known before that of what it reads.
+void find_layers(Program& program) {
+    constexpr int32_t kUnread = -2;
+    std::vector<int32_t> of_readers(program.values.size(), kUnread);
+    for (size_t i = program.ops.size(); i-- > 0;) {
+        Op& op = program.ops[i];
+        LayerVisitor params{program};
+        op.fields(params);
+        op.layer = params.layer;
+        int32_t readers = kUnread;
+        op.fields(ValueVisitor{[&](ValueId id, bool is_written) {
+            const int32_t layer = of_readers[static_cast<size_t>(id.at)];
+            if (is_written && layer != kUnread) readers = readers == kUnread || readers == layer ? layer : -1;
+        }});
+        if (!params.has_params && readers != kUnread) op.layer = readers;
+        op.fields(ValueVisitor{[&](ValueId id, bool is_written) {
+            int32_t& layer = of_readers[static_cast<size_t>(id.at)];
+            if (!is_written) layer = layer == kUnread || layer == op.layer ? op.layer : -1;
+        }});
+    }
+}
+
+void plan_memory(Program& program) {
+    std::vector<Lifetime> lifetimes;
+    for (Slot& slot : program.slots) {
+        ArenaSize size;
+        if (slot.is_routes()) {
+            MoeRoutes routes = slot.routes();
+            place_routes(routes, slot.rows, size);
+        } else {
+            Act act = slot.act();
+            place_act(act, slot.rows, size);
+        }
+        slot.n_bytes = size.bytes();
+        lifetimes.push_back({slot.n_bytes, slot.first, slot.last});
+    }
+    const ArenaPlan plan = plan_arena(lifetimes);
+    for (size_t i = 0; i < program.slots.size(); ++i) program.slots[i].offset = plan.offsets[i];
+    program.arena_bytes = plan.n_bytes;
+    program.least_bytes = plan.least;
+}
+
+}  // namespace
+
+Act Slot::act() const {
+    return {.name = name.c_str(),
+            .dim = dim,
+            .wants_f32 = wants_f32,
+            .wants_int8 = wants_int8,
+            .is_copy = is_copy};
+}
+
+MoeRoutes Slot::routes() const { return {.n_expert = n_expert, .n_used = dim}; }
+
+void complete(Program& program) {
+    find_lifetimes(program);
+    find_layers(program);
+    plan_memory(program);
+}
+
+const char* name_of(Rows rows) { return rows == Rows::All ? "all" : "last"; }
+
+const char* name_of(RopeKind kind) {
+    switch (kind) {
+        case RopeKind::None:
+            return "none";
+        case RopeKind::Norm:
+            return "norm";
+        case RopeKind::Neox:
+            return "neox";
+    }
+    return "";
+}
+
+const char* name_of(Activation activation) {
+    switch (activation) {
+        case Activation::Silu:
+            return "silu";
+        case Activation::Gelu:
+            return "gelu";
+        case Activation::ClampedSilu:
+            return "clamped_silu";
+    }
+    return "";
+}
+
+const char* name_of(RouterKind kind) {
+    return kind == RouterKind::ShareOfAll ? "share_of_all" : "softmax_of_chosen";
+}
+
+}  // namespace tessera::record

@@ -1,0 +1,394 @@
+#pragma once
+// A forward pass as data: the verbs of backend.h as a flat list of operations on numbered values, for a fixed
+// number of tokens of one sequence. RecordBackend makes it of the one forward(), Replay runs it, and what
+// compiles ahead of time reads it. Token ids, their number and the positions before them are all that a run
+// brings. Holds no activations; its views of parameters are valid while the Model lives.
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ggml-like/backend.h"
+#include "ggml-like/tensor_names.h"
+
+namespace tessera::record {
+
+/// A row of one of Program's tables; negative: absent.
+template <class Row>
+struct Id {
+    int32_t at = -1;
+    explicit operator bool() const { return at >= 0; }
+    bool operator==(const Id&) const = default;
+};
+
+/// Memory of a value, and of those that continue it in place.
+struct Slot {
+    std::string name;  // of the buffer in the forward pass
+    int64_t rows = 0, dim = 0;
+    bool wants_f32 = false, wants_int8 = false, is_copy = false;  // as in Act
+    int64_t n_expert = 0;         // > 0: these are routes, and dim is the experts that a token takes
+    int32_t first = 0, last = 0;  // operations from and up to which it is needed
+    size_t n_bytes = 0;
+    size_t offset = 0;  // in the arena; slots that are needed at once do not overlap
+
+    bool is_routes() const { return n_expert > 0; }
+    /// The activation of this form, without memory; its name is a view of this one's.
+    Act act() const;
+    MoeRoutes routes() const;
+};
+
+/// What an operation computed, [rows, dim of the slot]. Every value is written once.
+struct Value {
+    Id<Slot> slot;
+    int64_t rows = 0;
+    int32_t first = 0, last = 0;  // the operation that writes it, and the last one that reads it
+};
+
+/// A parameter that an operation refers to. Of a matrix `view` has type and shape, too.
+template <class View>
+struct Param {
+    TensorRows tensor;
+    View view;
+};
+
+/// Rotary angles as numbers (RopeSpec).
+struct Rope {
+    RopeKind kind = RopeKind::None;
+    std::vector<double> freq;  // [n_rot / 2] radians per position
+    float magnitude = 1;
+};
+
+/// Keys and values of one layer: where they lie in a page, and of which plane's pages.
+struct Cache {
+    KvLayer where;
+    int32_t plane = 0;
+};
+
+using ValueId = Id<Value>;
+using WeightId = Id<Param<Weight>>;
+using VectorId = Id<Param<Vector>>;
+using RopeId = Id<Rope>;
+using CacheId = Id<Cache>;
+
+/// What an operation does with a value.
+struct Read {
+    ValueId value;
+};
+struct Write {
+    ValueId value;
+};
+/// `after` is `before` changed in place: both have one slot.
+struct Update {
+    ValueId before, after;
+};
+/// Written, and of no meaning afterwards.
+struct Scratch {
+    ValueId value;
+};
+
+/// Which tokens of a run: all, or the last one that is no padding.
+enum class Rows : uint8_t { All, Last };
+
+// The operations, a struct for each verb. fields() hands each field with its name to a visitor that takes
+// Read, Write, Update, Scratch, ids, Rows, the enumerations of backend.h, and numbers with the value that
+// changes nothing. Whatever goes through all fields (lifetimes, layers, printing) is such a visitor.
+
+struct EmbedOp {
+    static constexpr const char* kName = "embed";
+    WeightId table;
+    float scale = 1;
+    Write x;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("x", x);
+        v("table", table);
+        v("scale", scale, 1.0f);
+    }
+};
+
+struct RopeAnglesOp {
+    static constexpr const char* kName = "rope_angles";
+    RopeId rope;
+    Write angles;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("angles", angles);
+        v("rope", rope);
+    }
+};
+
+struct NormOp {
+    static constexpr const char* kName = "norm";
+    Read x;
+    VectorId w;
+    float eps = 0;
+    Write y;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("y", y);
+        v("x", x);
+        v("w", w);
+        v("eps", eps, 0.0f);
+    }
+};
+
+struct AddNormOp {
+    static constexpr const char* kName = "add_norm";
+    Read part;  // used up
+    VectorId w;
+    float eps = 0;
+    Update x;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("x", x);
+        v("part", part);
+        v("w", w);
+        v("eps", eps, 0.0f);
+    }
+};
+
+struct CopyOp {
+    static constexpr const char* kName = "copy";
+    Read x;
+    Write y;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("y", y);
+        v("x", x);
+    }
+};
+
+/// One product of the verb, which may have several.
+struct LinearOp {
+    static constexpr const char* kName = "linear";
+    Read x;
+    WeightId w;
+    VectorId bias;
+    float scale = 1, softcap = 0;
+    std::variant<Write, Update> y;  // Update: added to
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        std::visit([&v](const auto& role) { v("y", role); }, y);
+        v("x", x);
+        v("w", w);
+        v("bias", bias);
+        v("scale", scale, 1.0f);
+        v("softcap", softcap, 0.0f);
+    }
+};
+
+/// Appends keys and values of the tokens to a cache.
+struct QkvOp {
+    static constexpr const char* kName = "qkv";
+    Read x, angles;
+    WeightId wq, wk, wv;
+    VectorId bq, bk, bv, q_norm, k_norm;
+    float norm_eps = 0;
+    int64_t n_head = 0, n_rot = 0;
+    RopeKind rope = RopeKind::None;
+    QueryGrowth growth;
+    CacheId cache;
+    Scratch k_rows;
+    Write q;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("q", q);
+        v("k_rows", k_rows);
+        v("x", x);
+        v("cache", cache);
+        v("wq", wq);
+        v("wk", wk);
+        v("wv", wv);
+        v("bq", bq);
+        v("bk", bk);
+        v("bv", bv);
+        v("q_norm", q_norm);
+        v("k_norm", k_norm);
+        v("norm_eps", norm_eps, 0.0f);
+        v("n_head", n_head, int64_t{0});
+        v("rope", rope);
+        v("n_rot", n_rot, int64_t{0});
+        v("angles", angles);
+        v("growth_strength", growth.strength, 0.0);
+        v("growth_period", growth.period, int64_t{1});
+    }
+};
+
+/// Leaves the row of Rows::Last alone.
+struct KeepRowsOp {
+    static constexpr const char* kName = "keep_rows";
+    Update a;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("a", a);
+    }
+};
+
+struct AttendOp {
+    static constexpr const char* kName = "attend";
+    Read q;
+    CacheId cache;
+    int64_t n_head = 0;
+    float scale = 1, softcap = 0;
+    int64_t window = 0;
+    VectorId sinks;
+    Rows rows = Rows::All;
+    Write y;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("y", y);
+        v("q", q);
+        v("cache", cache);
+        v("n_head", n_head, int64_t{0});
+        v("scale", scale, 1.0f);
+        v("softcap", softcap, 0.0f);
+        v("window", window, int64_t{0});
+        v("sinks", sinks);
+        v("rows", rows);
+    }
+};
+
+struct GatedOp {
+    static constexpr const char* kName = "gated";
+    Read x;
+    WeightId gate, up, token_gate;
+    VectorId gate_bias, up_bias;
+    Activation activation = Activation::Silu;
+    Write y;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("y", y);
+        v("x", x);
+        v("gate", gate);
+        v("up", up);
+        v("gate_bias", gate_bias);
+        v("up_bias", up_bias);
+        v("activation", activation);
+        v("token_gate", token_gate);
+    }
+};
+
+struct MoeRouteOp {
+    static constexpr const char* kName = "moe_route";
+    Read x;
+    WeightId w;
+    VectorId bias;
+    RouterKind kind = RouterKind::SoftmaxOfChosen;
+    Write routes;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("routes", routes);
+        v("x", x);
+        v("w", w);
+        v("bias", bias);
+        v("kind", kind);
+    }
+};
+
+struct MoeGatedOp {
+    static constexpr const char* kName = "moe_gated";
+    Read x, routes;
+    WeightId gate, up;
+    VectorId gate_bias, up_bias;
+    Activation activation = Activation::Silu;
+    Scratch gathered;
+    Write y;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("y", y);
+        v("gathered", gathered);
+        v("x", x);
+        v("routes", routes);
+        v("gate", gate);
+        v("up", up);
+        v("gate_bias", gate_bias);
+        v("up_bias", up_bias);
+        v("activation", activation);
+    }
+};
+
+struct MoeDownOp {
+    static constexpr const char* kName = "moe_down";
+    Read y, routes;
+    WeightId down;
+    VectorId bias;
+    float scale = 1;
+    Scratch rows;
+    Update out;
+
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        v("out", out);
+        v("rows", rows);
+        v("y", y);
+        v("routes", routes);
+        v("down", down);
+        v("bias", bias);
+        v("scale", scale, 1.0f);
+    }
+};
+
+struct Op {
+    /// That of its parameters, or where it has none that of the operations which read its result; -1 = of no
+    /// one layer.
+    int32_t layer = -1;
+    std::variant<EmbedOp, RopeAnglesOp, NormOp, AddNormOp, CopyOp, LinearOp, QkvOp, KeepRowsOp, AttendOp,
+                 GatedOp, MoeRouteOp, MoeGatedOp, MoeDownOp>
+        verb;
+
+    const char* name() const {
+        return std::visit([](const auto& op) { return op.kName; }, verb);
+    }
+    template <class Visitor>
+    void fields(Visitor&& v) const {
+        std::visit([&v](const auto& op) { op.fields(v); }, verb);
+    }
+};
+
+struct Program {
+    int64_t n_tok = 0;     // of a run; shorter ones are padded
+    int32_t n_planes = 1;  // of the cache
+    std::vector<Op> ops;   // in the order in which they run
+    std::vector<Value> values;
+    std::vector<Slot> slots;
+    std::vector<Param<Weight>> weights;
+    std::vector<Param<Vector>> vectors;
+    std::vector<Rope> ropes;
+    std::vector<Cache> caches;  // one for each qkv, in their order
+    ValueId output;             // what a run is for; absent where it only fills the cache
+    size_t arena_bytes = 0;     // that hold all slots
+    size_t least_bytes = 0;     // needed at once by some operation
+
+    const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id.at)]; }
+    const Slot& operator[](Id<Slot> id) const { return slots[static_cast<size_t>(id.at)]; }
+    const Param<Weight>& operator[](WeightId id) const { return weights[static_cast<size_t>(id.at)]; }
+    const Param<Vector>& operator[](VectorId id) const { return vectors[static_cast<size_t>(id.at)]; }
+    const Rope& operator[](RopeId id) const { return ropes[static_cast<size_t>(id.at)]; }
+    const Cache& operator[](CacheId id) const { return caches[static_cast<size_t>(id.at)]; }
+};
+
+/// Fills in what follows from the operations: layers, lifetimes, sizes, and the places of the slots.
+void complete(Program& program);
+
+/// The names of the enumerations, as they are printed.
+const char* name_of(Rows rows);
+const char* name_of(RopeKind kind);
+const char* name_of(Activation activation);
+const char* name_of(RouterKind kind);
+
+/// For people: what the program amounts to, an operation a line, and the values with their lifetimes and
+/// places.
+std::string to_text(const Program& program);
+
+}  // namespace tessera::record

@@ -1,0 +1,211 @@
+// Recording, verb by verb. Assumes one sequence whose segments are those that segments() hands out, so that
+// "all tokens" and "the last one" are the only selections of rows.
+#include "ggml-like/record/recorder.h"
+
+#include "common/expected.h"
+
+namespace tessera::record {
+
+RecordBackend::RecordBackend(int64_t n_tok, int32_t n_planes, const TensorNames& names)
+    : names_(names), tokens_(static_cast<size_t>(n_tok)), no_pages_(static_cast<size_t>(n_planes)) {
+    program_.n_tok = n_tok;
+    program_.n_planes = n_planes;
+    for (std::byte*& plane : no_pages_) segments_.push_back({&plane, 0, n_tok, 0});
+}
+
+Program RecordBackend::finish(const Act* output) {
+    if (output) program_.output = read(output).value;
+    complete(program_);
+    return std::move(program_);
+}
+
+Read RecordBackend::read(const void* buffer) const {
+    const auto held = held_.find(buffer);
+    TSR_CHECK(held != held_.end());
+    return {held->second};
+}
+
+ValueId RecordBackend::write(const void* buffer, Slot slot) {
+    const Id<Slot> at{static_cast<int32_t>(program_.slots.size())};
+    const ValueId value{static_cast<int32_t>(program_.values.size())};
+    program_.values.push_back({.slot = at, .rows = slot.rows});
+    program_.slots.push_back(std::move(slot));
+    return held_[buffer] = value;
+}
+
+ValueId RecordBackend::write(const Act& act, int64_t rows) {
+    return write(&act, {.name = act.name,
+                        .rows = rows,
+                        .dim = act.dim,
+                        .wants_f32 = act.wants_f32,
+                        .wants_int8 = act.wants_int8,
+                        .is_copy = act.is_copy});
+}
+
+Update RecordBackend::update(const Act& act, int64_t rows) {
+    const ValueId before = read(&act).value;
+    const ValueId after{static_cast<int32_t>(program_.values.size())};
+    program_.values.push_back({.slot = program_[before].slot, .rows = rows});
+    held_[&act] = after;
+    return {before, after};
+}
+
+WeightId RecordBackend::weight(const Weight& w) {
+    if (!w) return {};
+    const auto [known, is_new] = weights_.try_emplace(w.data);
+    if (is_new) {
+        known->second = {static_cast<int32_t>(program_.weights.size())};
+        program_.weights.push_back({names_.at(w.data), w});
+    }
+    return known->second;
+}
+
+VectorId RecordBackend::vector(const Vector& v) {
+    if (!v) return {};
+    const auto [known, is_new] = vectors_.try_emplace(v.data);
+    if (is_new) {
+        known->second = {static_cast<int32_t>(program_.vectors.size())};
+        program_.vectors.push_back({names_.at(v.data), v});
+    }
+    return known->second;
+}
+
+Rows RecordBackend::rows_of(std::span<const Segment> segments) const {
+    TSR_CHECK(segments.size() == 1);
+    const Segment& segment = segments.front();
+    TSR_CHECK(segment.row0 + segment.n_tok == program_.n_tok && segment.pos0 == segment.row0);
+    TSR_CHECK(segment.row0 == 0 || segment.n_tok == 1);
+    return segment.row0 == 0 ? Rows::All : Rows::Last;
+}
+
+void RecordBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) {
+    TSR_CHECK(static_cast<int64_t>(tokens.size()) == program_.n_tok);
+    append(EmbedOp{.table = weight(table), .scale = scale, .x = {write(x, program_.n_tok)}});
+}
+
+void RecordBackend::rope_angles(const RopeSpec& rope, std::span<const Segment>, Act& angles) {
+    const RopeId id{static_cast<int32_t>(program_.ropes.size())};
+    program_.ropes.push_back({rope.kind, {rope.freq, rope.freq + rope.n_rot / 2}, rope.magnitude});
+    append(RopeAnglesOp{.rope = id, .angles = {write(angles, program_.n_tok)}});
+}
+
+void RecordBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
+    append(NormOp{.x = read(&x), .w = vector(w), .eps = eps, .y = {write(y, n_tok)}});
+}
+
+void RecordBackend::add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) {
+    append(AddNormOp{.part = read(&part), .w = vector(w), .eps = eps, .x = update(x, n_tok)});
+}
+
+void RecordBackend::copy(const Act& x, int64_t n_tok, Act& y) {
+    append(CopyOp{.x = read(&x), .y = {write(y, n_tok)}});
+}
+
+void RecordBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
+    for (const LinearOut& out : outs) {
+        LinearOp op{.x = read(&x),
+                    .w = weight(out.w),
+                    .bias = vector(out.bias),
+                    .scale = out.scale,
+                    .softcap = out.softcap,
+                    .y = {}};
+        if (out.add)
+            op.y = update(*out.y, n_tok);
+        else
+            op.y = Write{write(*out.y, n_tok)};
+        append(std::move(op));
+    }
+}
+
+void RecordBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) {
+    TSR_CHECK(rows_of(segments) == Rows::All);
+    const auto plane = segments.front().pages - no_pages_.data();
+    cache_ = {static_cast<int32_t>(program_.caches.size())};
+    program_.caches.push_back({args.kv, static_cast<int32_t>(plane)});
+    QkvOp op{.x = read(&x),
+             .angles = {},
+             .wq = weight(args.wq),
+             .wk = weight(args.wk),
+             .wv = weight(args.wv),
+             .bq = vector(args.bq),
+             .bk = vector(args.bk),
+             .bv = vector(args.bv),
+             .q_norm = vector(args.q_norm),
+             .k_norm = vector(args.k_norm),
+             .norm_eps = args.norm_eps,
+             .n_head = args.n_head,
+             .n_rot = args.n_rot,
+             .rope = args.rope,
+             .growth = args.growth.strength > 0 ? args.growth : QueryGrowth{},
+             .cache = cache_,
+             .k_rows = {},
+             .q = {}};
+    if (args.rope != RopeKind::None) op.angles = read(args.angles);
+    if (args.k_rows && args.k_rows->dim > 0) op.k_rows = {write(*args.k_rows, program_.n_tok)};
+    op.q = {write(q, program_.n_tok)};
+    append(std::move(op));
+}
+
+void RecordBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
+    TSR_CHECK(rows.size() == 1 && rows[0] == program_.n_tok - 1);
+    append(KeepRowsOp{.a = update(a, 1)});
+}
+
+void RecordBackend::attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) {
+    append(AttendOp{.q = read(&q),
+                    .cache = cache_,
+                    .n_head = args.n_head,
+                    .scale = args.scale,
+                    .softcap = args.softcap,
+                    .window = args.window,
+                    .sinks = vector(args.sinks),
+                    .rows = rows_of(segments),
+                    .y = {write(y, program_.n_tok)}});
+}
+
+void RecordBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
+    append(GatedOp{.x = read(&x),
+                   .gate = weight(args.gate),
+                   .up = weight(args.up),
+                   .token_gate = weight(args.token_gate),
+                   .gate_bias = vector(args.gate_bias),
+                   .up_bias = vector(args.up_bias),
+                   .activation = args.activation,
+                   .y = {write(y, n_tok)}});
+}
+
+void RecordBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
+    Slot slot{.name = "routes", .rows = n_tok, .dim = routes.n_used, .n_expert = routes.n_expert};
+    append(MoeRouteOp{.x = read(&x),
+                      .w = weight(args.w),
+                      .bias = vector(args.bias),
+                      .kind = args.kind,
+                      .routes = {write(&routes, std::move(slot))}});
+}
+
+void RecordBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
+                              Act& gathered, Act& y) {
+    const int64_t n_rows = n_tok * routes.n_used;
+    append(MoeGatedOp{.x = read(&x),
+                      .routes = read(&routes),
+                      .gate = weight(args.gate),
+                      .up = weight(args.up),
+                      .gate_bias = vector(args.gate_bias),
+                      .up_bias = vector(args.up_bias),
+                      .activation = args.activation,
+                      .gathered = {write(gathered, n_rows)},
+                      .y = {write(y, n_rows)}});
+}
+
+void RecordBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                             const Vector& bias, float scale, Act& rows, Act& out) {
+    append(MoeDownOp{.y = read(&y),
+                     .routes = read(&routes),
+                     .down = weight(down),
+                     .bias = vector(bias),
+                     .scale = scale,
+                     .rows = {write(rows, n_tok * routes.n_used)},
+                     .out = update(out, n_tok)});
+}
+
+}  // namespace tessera::record

@@ -1,0 +1,25 @@
+// Runs the one forward pass on a backend that writes it down.
+#include "src/forward/record.h"
+
+#include <numeric>
+
+#include "ggml-like/record/recorder.h"
+#include "src/forward/forward.h"
+#include "src/model/tensor_names.h"
+
+namespace tessera {
+
+record::Program record_forward(const Model& model, const kv::Layout& kv, const RecordOptions& options) {
+    std::vector<int32_t> outputs(options.logits == RecordedLogits::All    ? static_cast<size_t>(options.n_tok)
+                                 : options.logits == RecordedLogits::Last ? 1
+                                                                          : 0);
+    std::iota(outputs.begin(), outputs.end(), static_cast<int32_t>(options.n_tok - std::ssize(outputs)));
+    const TensorNames names = tensor_names(model);
+    record::RecordBackend recorder(options.n_tok, kv.n_planes, names);
+    Activations activations = Activations::describe(model, options.n_tok, std::ssize(outputs));
+    forward(recorder, model, kv, {recorder.tokens(), recorder.segments(), outputs, options.n_ctx},
+            activations);
+    return recorder.finish(outputs.empty() ? nullptr : &activations.logits);
+}
+
+}  // namespace tessera
