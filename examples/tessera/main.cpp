@@ -7,6 +7,6 @@ int main(int argc, char** argv) {
     const Command* const commands[] = {
         &kRun,     &kChat,   &kServe,      &kPlan,  &kTokenize, &kDetokenize, &kTemplate, &kInspect,
         &kDiff,    &kHash,   &kSplit,      &kMerge, &kPack,     &kUnpack,     &kConvert,  &kQuantize,
-        &kImatrix, &kLogits, &kPerplexity, &kBench, &kInfo,     &kNpuDevices};
+        &kImatrix, &kLogits, &kPerplexity, &kBench, &kProgram,  &kInfo,       &kNpuDevices};
     return run_program(argc, argv, commands);
 }

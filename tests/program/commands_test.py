@@ -5,7 +5,7 @@ import struct
 from program_case import LLAMA, ProgramCase, main, text_value
 
 COMMANDS = ("run", "chat", "plan", "tokenize", "detokenize", "inspect", "diff", "hash", "split", "merge", "pack", "unpack",
-            "imatrix", "logits", "bench", "info")
+            "imatrix", "logits", "bench", "program", "info")
 
 
 class Help(ProgramCase):
@@ -126,6 +126,49 @@ class Run(ProgramCase):
         self.assertIn("warning: the prompt spells control tokens", loud)
         self.assertEqual(self.run_program(*command, "--quiet", env=env).stderr, b"")
         self.assertIn("loaded", self.run_program(*command, "--verbose", env=env).stderr.decode())
+
+
+class Listing(ProgramCase):
+    def listing(self, *options):
+        return json.loads(self.fine("program", LLAMA, "--json", *options))
+
+    def test_json(self):
+        tensors = {t["name"]: t for t in json.loads(self.fine("inspect", LLAMA, "--tensors", "--json"))["tensors"]}
+        out = self.listing("--ar", 8, "--kv", "q8_0,f16")
+        verbs = [op["verb"] for op in out["ops"]]
+        self.assertEqual((verbs[0], verbs[-1], out["n_tok"]), ("embed", "linear", 8))
+        self.assertEqual(verbs.count("qkv"), len(out["caches"]))
+        self.assertEqual({(c["k_type"], c["v_type"]) for c in out["caches"]}, {("q8_0", "f16")})
+        for weight in out["weights"]:
+            tensor = tensors.pop(weight["tensor"])
+            self.assertEqual((weight["type"], weight["shape"]), (tensor["type"], tensor["shape"]))
+        for vector in out["vectors"]:
+            self.assertEqual(vector["shape"], tensors.pop(vector["tensor"])["shape"])
+        self.assertEqual([name for name in tensors if not name.startswith("rope_")], [])
+        last = out["values"][out["output"]]
+        self.assertEqual((last["name"], last["shape"][0]), ("logits", 1))
+        self.assertEqual(out["ops"][-1]["writes"], {"y": out["output"]})
+        for value in out["values"]:
+            slot = out["slots"][value["slot"]]
+            self.assertTrue(slot["first_op"] <= value["first_op"] <= value["last_op"] <= slot["last_op"])
+            self.assertLessEqual(slot["offset"] + slot["bytes"], out["arena_bytes"])
+
+    def test_logits(self):
+        everything = self.listing("--ar", 8, "--logits", "all")
+        self.assertEqual(everything["values"][everything["output"]]["shape"][0], 8)
+        nothing = self.listing("--ar", 8, "--logits", "none")
+        self.assertIsNone(nothing["output"])
+        self.assertEqual(nothing["ops"][-1]["verb"], "qkv")
+
+    def test_text(self):
+        text = self.fine("program", LLAMA, "--ar", 8).decode()
+        for part in ("8 tokens, ", "arena of ", " = embed(table=token_embd.weight ", "rows=last", "blk.0.attn_q.weight"):
+            self.assertIn(part, text)
+
+    def test_wrong_usage(self):
+        self.refused(2, "program", LLAMA, "--ar", 0, says="--ar")
+        self.refused(2, "program", LLAMA, "--logits", "first", says=("--logits", "'first'"))
+        self.refused(1, "program", LLAMA, "--ar", 64, "--ctx", 32, says="expected 1 to 32, found 64")
 
 
 class Text(ProgramCase):
