@@ -42,8 +42,9 @@ ArenaPlan plan_arena(std::span<const Lifetime> buffers, size_t alignment) {
 
     std::vector<uint32_t> order(buffers.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return buffers[a].n_bytes > buffers[b].n_bytes; });
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+        return buffers[a].n_bytes != buffers[b].n_bytes ? buffers[a].n_bytes > buffers[b].n_bytes : a < b;
+    });
     std::vector<Extent> taken;
     for (const uint32_t i : order) {
         const size_t n_bytes = padded(buffers[i].n_bytes);
