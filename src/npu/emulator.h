@@ -44,8 +44,6 @@ class Emulator {
     /// waits. Deadlock is Malformed.
     Result<void> run_reordered(const Stream& stream, const Memory& memory, const Order& order);
 
-    std::span<const std::byte> vtcm() const { return {vtcm_.data(), vtcm_.size()}; }
-
   private:
     void execute(const Instruction& instruction, const Memory& memory);
     void transfer(const Instruction& instruction, const Memory& memory);

@@ -13,7 +13,8 @@ constexpr int64_t kTileChannels = 32;  ///< of inputs as of outputs
 constexpr int64_t kActTileBytes = kTileRows * kTileChannels;
 constexpr int64_t kWeightTileBytes = kTileChannels * kTileChannels;
 constexpr int64_t kNibbleTileBytes = kWeightTileBytes / 2;
-/// Sums of 64 rows by 32 outputs: two 32-bit numbers each, of the high and of the low bytes.
+/// Sums of 64 rows by 32 outputs: of the high and of the low bytes, 32 bits each. The emulator keeps what the
+/// two amount to in the same 64 bits.
 constexpr int64_t kSumTileBytes = kTileRows * kTileChannels * 8;
 
 /// Factors and biases of 32 outputs (src/npu/requant.h).
