@@ -17,6 +17,8 @@ fi
 
 # A browser for the test of the chat page, which skips without one: about 100 MB, and not every distribution has it.
 optional_packages=(chromium-headless-shell)
+# Clients and validators of others, installed by the tests that use them. Who has another npm keeps it.
+command -v npm >/dev/null || optional_packages+=(nodejs npm)
 
 die() {
     printf 'setup: %s\n' "$@" >&2

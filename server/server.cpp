@@ -30,6 +30,18 @@ bool knows_key(const Request& request, const std::vector<std::string>& keys) {
     return known;
 }
 
+bool is_loopback(std::string_view host) {
+    return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+/// Whether a Host header can only mean the machine that the browser is told: an address, or localhost.
+bool is_local_name(std::string_view host) {
+    if (host.starts_with('[')) return true;
+    const std::string_view name = host.substr(0, host.find(':'));
+    return name == "localhost" || name.ends_with(".localhost") ||
+           name.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 Response error_response(int status, const std::string& message, const std::string& param = "",
                         const std::string& code = "") {
     Response out;
@@ -82,12 +94,14 @@ struct Server::Impl {
 
 bool Server::Impl::before_body(const Request& request, Response& early) {
     // A browser sends its page's origin: no page of another site may make the model work, unless it is
-    // listed.
+    // listed. A site whose name is suddenly this machine's address has an origin like our own; where no key
+    // is asked for and none but this machine is served, such names do not count.
     const std::string origin = request.header("Origin");
     const auto& allowed = config.cors_origins;
     const bool listed = std::find(allowed.begin(), allowed.end(), origin) != allowed.end();
     const std::string host = request.header("Host");
-    const bool own = origin == "http://" + host || origin == "https://" + host;
+    const bool own = (origin == "http://" + host || origin == "https://" + host) &&
+                     (!config.keys.empty() || !is_loopback(config.host) || is_local_name(host));
     bool method_fits = false;
     const Route* route = find_route(request.method, request.path, method_fits);
     if (!origin.empty() && !listed && !own) {

@@ -178,6 +178,10 @@ class Access(ServerCase):
         self.assertEqual(self.server.ask("POST", "/tokenize", body, {"Origin": "https://elsewhere.example"}).status, 403)
         own = f"http://127.0.0.1:{self.server.port}"
         self.assertEqual(self.server.ask("POST", "/tokenize", body, {"Origin": own}).status, 200)
+        # A site that gives its name this machine's address.
+        for name, status in (("rebound.example", 403), ("localhost", 200), ("[::1]", 200)):
+            headers = {"Host": f"{name}:{self.server.port}", "Origin": f"http://{name}:{self.server.port}"}
+            self.assertEqual(self.server.ask("POST", "/tokenize", body, headers).status, status, name)
         with Running(self.program, "--cors-origin", "https://page.example") as server:
             origin = {"Origin": "https://page.example"}
             answer = server.ask("OPTIONS", "/tokenize", headers=origin)
