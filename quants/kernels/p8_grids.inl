@@ -134,5 +134,82 @@ struct Unpack<IQ3_XXS> : UnpackGrid<IQ3_XXS> {};
 template <>
 struct Unpack<IQ3_S> : UnpackGrid<IQ3_S> {};
 
+/// What is decoded once a block of IQ1: scales as bytes, one a row (IQ1_S), or as halfwords, two a row; what
+/// is added to the operands of each word.
+struct TernaryHead {
+    alignas(32) uint16_t index[32];
+    uint8_t scale[8];
+    Int halves;
+    Int shift[4];
+};
+
+template <class F>
+struct UnpackTernary : UnpackPlain<F> {
+    using Head = TernaryHead;
+    static constexpr int kZero = kDirect ? 0 : F::kZero;
+    static constexpr bool kZeroScaled = kZero != 0, kOpensBlocks = true;
+    TSR_INLINE void open(const uint8_t*, Head&) {}
+    /// 1, or -1 where bit `at` of the row's byte at p is set, and the zero point.
+    TSR_INLINE Int shift(const uint8_t* p, int at) {
+        return add8(negative_where(splat_byte(1), row_bytes(p), at), splat_byte(kZero));
+    }
+    TSR_INLINE void read_indices(const uint8_t* unit, int b, Head& head) {
+        const Int high = both(spread_nibbles(unit + F::kNibblesAt + 16 * b), splat_byte(7));
+        store_halves(head.index, load(unit + F::kIndexAt + 32 * b), high);
+    }
+    TSR_INLINE Int operand(const Head& head, int g) {
+        Int even, odd;
+        look_up_pairs(kWordsIq1, head.index + 8 * (g / 2), even, odd);
+        const Int eight = both(left16(g % 2 == 0 ? even : odd, 3), splat_byte(0xf8));
+        return add8(eight, head.shift[g / 2]);
+    }
+    TSR_INLINE Flt d(const uint8_t* unit) {
+        static constexpr float kFactor = F::kFactor;
+        return mul(load_f16(unit), splat_float(&kFactor));
+    }
+};
+
+template <>
+struct Unpack<IQ1_S> : UnpackTernary<IQ1_S> {
+    static constexpr int kScales = 1;
+    TSR_INLINE void open_block(const uint8_t* unit, int b, Head& head) {
+        read_indices(unit, b, head);
+        const uint8_t* nibbles = unit + IQ1_S::kNibblesAt + 16 * b;
+        const uint64_t even = load_eight(nibbles) >> 1 & 0x44 * kEachByte, odd = load_eight(nibbles + 8);
+        const uint64_t bits = even | (odd & 0x88 * kEachByte);
+        store_eight((bits & 12 * kEachByte) | (bits >> 5 & 2 * kEachByte) | kEachByte, head.scale);
+        head.shift[0] = head.shift[1] = head.shift[2] = head.shift[3] = shift(nibbles + 8, 7);
+    }
+    TSR_INLINE Int scale(const uint8_t*, const Head& head, int, int) { return load_u8_scale(head.scale); }
+    TSR_INLINE Int zero(const uint8_t*, const Head& head, int) {
+        return left16(load_i8_twice(head.scale), 4);
+    }
+};
+
+template <>
+struct Unpack<IQ1_M> : UnpackTernary<IQ1_M> {
+    static constexpr int kScales = 2;
+    /// The two scales of each row of a block, 6 bits of a byte.
+    TSR_INLINE uint64_t scales(const uint8_t* unit, int b) {
+        const uint8_t* three = unit + IQ1_M::kScalesAt + 24 * (b / 4);
+        if (b % 4 != 3) return load_eight(three + 8 * (b % 4)) & 63 * kEachByte;
+        return (load_eight(three) >> 6 & 3 * kEachByte) | (load_eight(three + 8) >> 4 & 12 * kEachByte) |
+               (load_eight(three + 16) >> 2 & 48 * kEachByte);
+    }
+    TSR_INLINE void open_block(const uint8_t* unit, int b, Head& head) {
+        read_indices(unit, b, head);
+        const uint8_t* nibbles = unit + IQ1_M::kNibblesAt + 16 * b;
+        TSR_UNROLL
+        for (int j = 0; j < 4; j++) head.shift[j] = shift(nibbles + 8 * (j % 2), 3 + 4 * (j / 2));
+        const uint64_t both_scales = scales(unit, b);
+        uint8_t first[8], second[8];
+        store_eight((both_scales << 1 & 14 * kEachByte) | kEachByte, first);
+        store_eight((both_scales >> 2 & 14 * kEachByte) | kEachByte, second);
+        head.halves = either(load_u8_words(first), left32(load_u8_words(second), 16));
+    }
+    TSR_INLINE Int scale(const uint8_t*, const Head& head, int, int i) { return half_scale(head.halves, i); }
+    TSR_INLINE Int zero(const uint8_t*, const Head& head, int) { return left16(head.halves, 4); }
+};
+
 }  // namespace
 }  // namespace tessera::kernels

@@ -53,7 +53,7 @@ void pack_units(const uint8_t* from, size_t w_stride, int n_rows, int n_units, u
     for (int i = 0; i < n_units; i++, unit += F::kUnitBytes) {
         memset(unit, 0, F::kHeadBytes);
         for (int row = 0; row < kGroupRows; row++) F::write_head(u[i][row], unit, row);
-        for (int b = 0; b < F::kBlocks; b++) {
+        for (int b = 0; b < F::kBlocks && F::kBits != 0; b++) {
             Int v[8];
             TSR_UNROLL
             for (int row = 0; row < kGroupRows; row++) v[row] = load(u[i][row].code + 32 * b);
@@ -68,7 +68,7 @@ void unpack_units(const uint8_t* unit, int n_rows, int n_units, uint8_t* to, siz
     using Disk = typename F::Disk;
     RowUnit u[kBatch<F>][kGroupRows];
     for (int i = 0; i < n_units; i++, unit += F::kUnitBytes) {
-        for (int b = 0; b < F::kBlocks; b++) {
+        for (int b = 0; b < F::kBlocks && F::kBits != 0; b++) {
             Int v[8];
             TSR_UNROLL
             for (int g = 0; g < 8; g++) v[g] = code_vector<F::kBits>(unit + codes_at<F>(b), g);

@@ -241,6 +241,37 @@ struct Unpack<IQ4_XS> : UnpackPlain<IQ4_XS> {
 template <>
 struct Unpack<TQ2_0> : UnpackPlain<TQ2_0> {};
 
+/// The bytes are fractions whose next digit is what a multiplication by 3 carries out of them: all digits are
+/// taken one after the other, block by block, in the order of the blocks.
+template <>
+struct Unpack<TQ1_0> : UnpackPlain<TQ1_0> {
+    struct Head {
+        alignas(32) uint8_t rest[32 * TQ1_0::kVectors];
+        alignas(32) uint8_t digit[32 * 8];
+    };
+    static constexpr bool kOpensBlocks = true;
+    TSR_INLINE Int scale(const uint8_t*, const Head&, int, int) { return none(); }
+    TSR_INLINE Int zero(const uint8_t*, const Head&, int) { return none(); }
+    TSR_INLINE void open(const uint8_t* unit, Head& head) {
+        TSR_UNROLL
+        for (int v = 0; v < TQ1_0::kVectors; v++)
+            store(head.rest + 32 * v, load(unit + TQ1_0::kBytesAt + 32 * v));
+    }
+    TSR_INLINE void open_block(const uint8_t*, int b, Head& head) {
+        static constexpr uint8_t kVector[3][8] = {
+            {0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 8, 9, 10, 11}, {8, 9, 10, 11, 12, 12, 12, 12}};
+        const uint8_t* vector = kVector[b < 5 ? 0 : b < 7 ? 1 : 2];
+        TSR_UNROLL
+        for (int g = 0; g < 8; g++) {
+            uint8_t* rest = head.rest + 32 * vector[g];
+            const Int v = load(rest);
+            store(head.digit + 32 * g, top_ternary_digit(v));
+            store(rest, add8(add8(v, v), v));
+        }
+    }
+    TSR_INLINE Int operand(const Head& head, int g) { return load(head.digit + 32 * g); }
+};
+
 }  // namespace
 }  // namespace tessera::kernels
 

@@ -321,6 +321,40 @@ struct TQ2_0 : Facts<quants::BlockTQ2_0, 2, MinKind::None, 1> {
     }
 };
 
+/// Five base-3 digits a byte, which stay bytes: head: d[8], then byte 4 * row + t of vector v (32 bytes) is
+/// byte 4 * v + t of the file's 48 + 4.
+struct TQ1_0 : Facts<quants::BlockTQ1_0, 0, MinKind::None, 1> {
+    static constexpr bool kOfCodes = false;
+    static constexpr int kBytesAt = 16, kVectors = 13;
+
+    static constexpr int operand(int) { return 2; }  // at most
+    static int weight(const RowUnit& u, int k) {
+        quants::BlockTQ1_0 b;
+        memcpy(b.qs, u.index, sizeof b.qs);
+        memcpy(b.qh, u.index + sizeof b.qs, sizeof b.qh);
+        return quants::code_at(b, k) - 1;
+    }
+
+    static void read_disk(const Disk& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        memcpy(u.index, b.qs, sizeof b.qs);
+        memcpy(u.index + sizeof b.qs, b.qh, sizeof b.qh);
+    }
+    static void write_disk(const RowUnit& u, Disk& b) {
+        quants::store_u16(u.d, b.d);
+        memcpy(b.qs, u.index, sizeof b.qs);
+        memcpy(b.qh, u.index + sizeof b.qs, sizeof b.qh);
+    }
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        Facts::read_head(unit, row, u);
+        for (int v = 0; v < kVectors; v++) memcpy(u.index + 4 * v, unit + kBytesAt + 32 * v + 4 * row, 4);
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        Facts::write_head(u, unit, row);
+        for (int v = 0; v < kVectors; v++) memcpy(unit + kBytesAt + 32 * v + 4 * row, u.index + 4 * v, 4);
+    }
+};
+
 /// The largest magnitude of an operand from which `less` was taken.
 template <class F>
 constexpr int largest_operand(int less) {
@@ -345,7 +379,7 @@ inline int weight_at(const RowUnit& u, int k) {
 template <class F>
 inline void read_packed(const uint8_t* unit, int row, RowUnit& u) {
     F::read_head(unit, row, u);
-    for (int b = 0; b < F::kBlocks; b++) {
+    for (int b = 0; b < F::kBlocks && F::kBits != 0; b++) {
         read_codes<F::kBits>(unit + codes_at<F>(b), row, u.code + 32 * b);
     }
 }

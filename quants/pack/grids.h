@@ -1,9 +1,9 @@
 #pragma once
-// The packed formats of the codebook types IQ2 and IQ3 (formats.h has the others): indices of words in the
-// head, and as codes one bit a weight, its sign. Where a file stores 7 of 8 signs, the last weight's code is
-// one bit of something else of the row, an *extra* bit: of a scale, or of an index. Pictures:
-// docs/packed-layouts.md; the blocks of a file: quants/blocks.h. Included by ISA units: only C headers,
-// everything local to the unit.
+// The packed formats of the codebook types IQ1, IQ2 and IQ3 (formats.h has the others): indices of words in
+// the head, and for IQ2 and IQ3 as codes one bit a weight, its sign. Where a file stores 7 of 8 signs, the
+// last weight's code is one bit of something else of the row, an *extra* bit: of a scale, or of an index.
+// Pictures: docs/packed-layouts.md; the blocks of a file: quants/blocks.h. Included by ISA units: only C
+// headers, everything local to the unit.
 #include "quants/kernels/codebooks.h"
 #include "quants/pack/unit.h"
 
@@ -244,6 +244,139 @@ struct IQ3_S : Grid<quants::BlockIQ3_S, 4, 1, 1, false, 16, 15, 1> {
         memcpy(b.qh, u.high, 8);
         for (int g = 0; g < 32; g++) b.signs[g] = signs_of(u, g);
         write_scales(u, b.scales);
+    }
+};
+
+// ---- IQ1: no signs, but for each word a nibble = [ one bit : 1 | bits 8-10 of its index : 3 ], in a row's
+// unit the code of the word's number. The weights that integers stand for are 8 times a word's values, plus
+// or minus 1.
+
+/// Head: d[8], the indices' low bytes (byte 8 * word + row), the nibbles: byte 16 * block + 8 * (j % 2) + row
+/// = [ nibble of word j + 2 of the block : 4 | of word j : 4 ], j = 0, 1; then what the type has of scales.
+template <class Block>
+struct Ternary : Facts<Block, 0, MinKind::None, 16> {
+    using Base = Facts<Block, 0, MinKind::None, 16>;
+    static constexpr bool kOfCodes = false;
+    static constexpr int kWords = 4;  // of a block
+    static constexpr int kIndexAt = 16, kNibblesAt = kIndexAt + 256, kScalesAt = kNibblesAt + 128;
+    static constexpr float kFactor = 0.125f;
+
+    static constexpr int operand(int) { return 16 + 9; }  // at most
+    static float d(const RowUnit& u) { return kFactor * half_bits_to_float(u.d); }
+    static int number(const RowUnit& u, int k, bool minus) {
+        const int w = k / 8, index = u.index[w] | (u.code[w] & 7) << 8;
+        return 8 * kWordsIq1[8 * index + k % 8] + (minus ? -1 : 1);
+    }
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        Base::read_head(unit, row, u);
+        for (int w = 0; w < 32; w++) {
+            u.index[w] = unit[kIndexAt + 8 * w + row];
+            u.code[w] = unit[nibble_at(w, row)] >> (4 * (w / 2 % 2)) & 15;
+        }
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        Base::write_head(u, unit, row);
+        for (int w = 0; w < 32; w++) {
+            unit[kIndexAt + 8 * w + row] = u.index[w];
+            uint8_t& two = unit[nibble_at(w, row)];
+            two = static_cast<uint8_t>(two | (u.code[w] & 15) << (4 * (w / 2 % 2)));
+        }
+    }
+
+  protected:
+    static constexpr int nibble_at(int w, int row) { return kNibblesAt + 16 * (w / 4) + 8 * (w % 2) + row; }
+};
+
+/// The single bits of a block's words: bits 1, 2 and 0 of its scale, and whether 1 is taken off.
+struct IQ1_S : Ternary<quants::BlockIQ1_S> {
+    static int scale_bit(int j) { return j == 2 ? 0 : j + 1; }
+    static int scale(const RowUnit& u, int j) {
+        int scale = 0;
+        for (int i = 0; i < 3; i++) scale |= (u.code[4 * (j / 2) + i] >> 3) << scale_bit(i);
+        return 2 * scale + 1;
+    }
+    static int weight(const RowUnit& u, int k) { return number(u, k, u.code[k / 32 * 4 + 3] >> 3 != 0); }
+
+    static void read_disk(const Disk& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        memcpy(u.index, b.qs, 32);
+        for (int w = 0; w < 32; w++) {
+            const uint32_t qh = quants::load_u16(b.qh + 2 * (w / 4));
+            const int j = w % 4, at = j == 3 ? 15 : 12 + scale_bit(j);
+            u.code[w] = static_cast<uint8_t>((qh >> (3 * j) & 7) | (qh >> at & 1) << 3);
+        }
+    }
+    static void write_disk(const RowUnit& u, Disk& b) {
+        quants::store_u16(u.d, b.d);
+        memcpy(b.qs, u.index, 32);
+        for (int block = 0; block < 8; block++) {
+            uint32_t qh = 0;
+            for (int j = 0; j < 4; j++) {
+                const uint32_t nibble = u.code[4 * block + j];
+                qh |= (nibble & 7) << (3 * j) | (nibble >> 3 & 1) << (j == 3 ? 15 : 12 + scale_bit(j));
+            }
+            quants::store_u16(qh, b.qh + 2 * block);
+        }
+    }
+};
+
+/// The single bit of a word: whether 1 is taken off. Scales of 3 bits, two a block: together y. Byte 24 * (b
+/// / 4) + 8 * c + row of the scales = [ bits 2 c and 2 c + 1 of y of block 3 : 2 | y of block c : 6 ], c = 0
+/// .. 2, of 4.
+struct IQ1_M : Ternary<quants::BlockIQ1_M> {
+    static int scale(const RowUnit& u, int j) { return 2 * u.scale[j] + 1; }
+    static int weight(const RowUnit& u, int k) { return number(u, k, u.code[k / 8] >> 3 != 0); }
+
+    static void read_disk(const Disk& b, RowUnit& u) {
+        u.d = 0;
+        memcpy(u.index, b.qs, 32);
+        for (int w = 0; w < 32; w++) u.code[w] = static_cast<uint8_t>(quants::nibble(b.qh, w));
+        for (int j = 0; j < 16; j++) {
+            const uint32_t four = quants::load_u16(b.scales + 2 * (j / 4));
+            u.scale[j] = static_cast<uint8_t>(four >> (3 * (j % 4)) & 7);
+            if (j % 4 == 0) u.d |= four >> 12 << j;
+        }
+    }
+    static void write_disk(const RowUnit& u, Disk& b) {
+        memcpy(b.qs, u.index, 32);
+        for (int w = 0; w < 32; w += 2) {
+            b.qh[w / 2] = static_cast<uint8_t>((u.code[w] & 15) | (u.code[w + 1] & 15) << 4);
+        }
+        for (int k = 0; k < 4; k++) {
+            uint32_t four = (u.d >> (4 * k) & 15) << 12;
+            for (int i = 0; i < 4; i++) four |= static_cast<uint32_t>(u.scale[4 * k + i] & 7) << (3 * i);
+            quants::store_u16(four, b.scales + 2 * k);
+        }
+    }
+    static void read_head(const uint8_t* unit, int row, RowUnit& u) {
+        Ternary::read_head(unit, row, u);
+        for (int half = 0; half < 2; half++) {
+            const uint8_t* from = unit + kScalesAt + 24 * half + row;
+            int last = 0;
+            for (int c = 0; c < 3; c++) {
+                put_scales(from[8 * c] & 63, 4 * half + c, u);
+                last |= from[8 * c] >> 6 << (2 * c);
+            }
+            put_scales(last, 4 * half + 3, u);
+        }
+    }
+    static void write_head(const RowUnit& u, uint8_t* unit, int row) {
+        Ternary::write_head(u, unit, row);
+        for (int b = 0; b < 8; b++) {
+            if (b % 4 == 3) continue;
+            const int own = scales_of(u, b), last = scales_of(u, b | 3);
+            unit[kScalesAt + 24 * (b / 4) + 8 * (b % 4) + row] =
+                static_cast<uint8_t>(own | (last >> (2 * (b % 4)) & 3) << 6);
+        }
+    }
+
+  private:
+    static int scales_of(const RowUnit& u, int b) {
+        return (u.scale[2 * b] & 7) | (u.scale[2 * b + 1] & 7) << 3;
+    }
+    static void put_scales(int y, int b, RowUnit& u) {
+        u.scale[2 * b] = static_cast<uint8_t>(y & 7);
+        u.scale[2 * b + 1] = static_cast<uint8_t>(y >> 3);
     }
 };
 

@@ -17,7 +17,8 @@ struct RowUnit {
     uint8_t scale[16];  // codes, one per 32 or per 16 weights
     uint8_t min[16];
     uint8_t code[256];
-    // Codebook types (grids.h): the low 8 bits of each word's index, and the rest of a block's indices.
+    // Codebook types (grids.h): the low 8 bits of each word's index, and the rest of a block's indices. Where
+    // weights have no codes of their own, other bytes.
     uint8_t index[64], high[8];
 };
 

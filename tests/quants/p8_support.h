@@ -73,7 +73,7 @@ void make_block(Fill fill, std::mt19937& rng, uint8_t* block) {
         u.scale[i] = pick(kByteScales ? 255 : 63);
         u.min[i] = pick(63);
     }
-    for (int k = 0; k < F::kUnitK; k++) u.code[k] = pick((1 << F::kBits) - 1);
+    for (int k = 0; k < F::kUnitK; k++) u.code[k] = pick(F::kBits == 0 ? 15 : (1 << F::kBits) - 1);
     for (uint8_t& index : u.index) index = pick(255);
     for (uint8_t& high : u.high) high = pick(255);
     typename F::Disk disk;
@@ -98,7 +98,8 @@ int64_t largest_block_sum() {
     constexpr bool kByteScales = F::kMin == kernels::MinKind::PerHalf || F::kBits == 6;
     for (int code = 0; code < (!F::kOfCodes ? 16 : kByteScales ? 256 : 64); code++) {
         RowUnit u{};
-        std::fill(std::begin(u.code), std::end(u.code), uint8_t{1});  // bits of scales among them
+        // Bits of scales are among them.
+        std::fill(std::begin(u.code), std::end(u.code), static_cast<uint8_t>(F::kBits == 0 ? 15 : 1));
         u.scale[0] = static_cast<uint8_t>(code);
         scale = std::max<int64_t>(scale, std::abs(F::scale(u, 0)));
     }

@@ -151,6 +151,24 @@ TSR_INLINE Int spread_rows(uint64_t rows) {
     const Int all = _mm256_set1_epi64x(static_cast<int64_t>(rows));
     return _mm256_srlv_epi64(all, _mm256_setr_epi64x(0, Bits, 2 * Bits, 3 * Bits));
 }
+/// 16 bytes, once as they are and once with their upper nibbles shifted down: a mask follows.
+TSR_INLINE Int spread_nibbles(const void* p) {
+    return _mm256_srlv_epi64(twice(p), _mm256_setr_epi64x(0, 0, 4, 4));
+}
+/// One byte a row (8 at p) in all four of that row.
+TSR_INLINE Int row_bytes(const void* p) {
+    int64_t v;
+    __builtin_memcpy(&v, p, sizeof v);
+    const Int place = _mm256_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3,  //
+                                       4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
+    return _mm256_shuffle_epi8(_mm256_set1_epi64x(v), place);
+}
+/// 3 * byte / 256 of every byte.
+TSR_INLINE Int top_ternary_digit(Int v) {
+    // Rounded up twice, 3/4 of it is too much exactly for the bytes 85, 170 and 255, which 1 less puts right.
+    const Int less = _mm256_subs_epu8(v, splat_byte(1));
+    return field_at<2>(_mm256_avg_epu8(less, _mm256_avg_epu8(less, none())), 6, 0);
+}
 /// 32 bytes and 32 more as the lower and upper bytes of halfwords.
 TSR_INLINE void store_halves(uint16_t* p, Int low, Int high) {
     const Int a = _mm256_unpacklo_epi8(low, high), b = _mm256_unpackhi_epi8(low, high);

@@ -76,6 +76,7 @@ TSR_INLINE Int left16(Int a, int n) { return {bytes(halves(a.lo) << n), bytes(ha
 TSR_INLINE Int right32(Int a, int n) { return {bytes(words(a.lo) >> n), bytes(words(a.hi) >> n)}; }
 TSR_INLINE Int left32(Int a, int n) { return {bytes(words(a.lo) << n), bytes(words(a.hi) << n)}; }
 TSR_INLINE Int differ(Int a, Int b) { return {veorq_u8(a.lo, b.lo), veorq_u8(a.hi, b.hi)}; }
+TSR_INLINE Int add8(Int a, Int b) { return {vaddq_u8(a.lo, b.lo), vaddq_u8(a.hi, b.hi)}; }
 TSR_INLINE Int sub8(Int a, Int b) { return {vsubq_u8(a.lo, b.lo), vsubq_u8(a.hi, b.hi)}; }
 TSR_INLINE Int add32(Int a, Int b) {
     return {bytes(vaddq_u32(words(a.lo), words(b.lo))), bytes(vaddq_u32(words(a.hi), words(b.hi)))};
@@ -231,6 +232,22 @@ TSR_INLINE Int spread_rows(uint64_t rows) {
     };
     return {both_of(rows, rows >> Bits), both_of(rows >> (2 * Bits), rows >> (3 * Bits))};
 }
+/// 16 bytes, once as they are and once with their upper nibbles shifted down: a mask follows.
+TSR_INLINE Int spread_nibbles(const void* p) {
+    const uint8x16_t v = load16(p);
+    return {v, vshrq_n_u8(v, 4)};
+}
+/// One byte a row (8 at p) in all four of that row.
+TSR_INLINE Int row_bytes(const void* p) {
+    const uint8x16_t each = bytes(vdupq_n_u32(0x01010101));
+    return mul32(load_u8_words(p), {each, each});
+}
+TSR_INLINE uint8x16_t top_ternary_digit(uint8x16_t v) {
+    const uint8x16_t less = vqsubq_u8(v, vdupq_n_u8(1));
+    return vshrq_n_u8(vrhaddq_u8(less, vrhaddq_u8(less, vdupq_n_u8(0))), 6);
+}
+/// 3 * byte / 256 of every byte: 3/4 of 1 less, rounded up twice.
+TSR_INLINE Int top_ternary_digit(Int v) { return {top_ternary_digit(v.lo), top_ternary_digit(v.hi)}; }
 /// 32 bytes and 32 more as the lower and upper bytes of halfwords.
 TSR_INLINE void store_halves(uint16_t* p, Int low, Int high) {
     store(p, {vzip1q_u8(low.lo, high.lo), vzip2q_u8(low.lo, high.lo)});
