@@ -58,7 +58,7 @@ TEST(GgufPacked, IdsAndBack) {
         EXPECT_EQ(stored->layout, Layout::Packed);
         EXPECT_EQ(gguf::stored_name(*stored), std::string(info.name) + " p8x4");
     }
-    EXPECT_EQ(n_packed, 13);
+    EXPECT_EQ(n_packed, 22);
 }
 
 struct Broken {
