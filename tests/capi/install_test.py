@@ -34,7 +34,7 @@ class Installed(unittest.TestCase):
 
     def build_example(self, name):
         build = pathlib.Path(self.folder.name) / name
-        run(self.cmake, "-S", ROOT / "examples" / name, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run(self.cmake, "-G", "Ninja", "-S", ROOT / "examples" / name, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run(self.cmake, "--build", build)
         return build
 
@@ -82,7 +82,7 @@ class Installed(unittest.TestCase):
             f"add_executable(embed {ROOT / 'examples/embed-cpp/main.cpp'})\n"
             "target_compile_features(embed PRIVATE cxx_std_17)\n"
             "target_link_libraries(embed PRIVATE tessera::static)\n")
-        run(self.cmake, "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run(self.cmake, "-G", "Ninja", "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run(self.cmake, "--build", source / "build")
         self.assertNotIn("libtessera", run("ldd", source / "build/embed"))
         self.assertIn("The captain looked ...", run(source / "build/embed", MODEL))
