@@ -77,7 +77,7 @@ class Candidates {
     void prefer(std::span<float> p_of, const Preference& preference);
 
     /// Makes the weights of all candidates valid, and returns their sum; the probability of one is weight /
-    /// sum, within 4e-6 of itself and n * 2^-40 of the exact softmax.
+    /// sum, within 4e-6 of itself (5e-6 after temper()) and n * 2^-40 of the exact softmax.
     uint64_t weigh();
     /// The sum of weights, and of weights times distances from the best logit.
     Mass mass();

@@ -178,6 +178,34 @@ TEST(FixedExp, ErrorIsWithinItsStatement) {
     for (const float x : {-29.0f, -1e30f, -kInf}) EXPECT_EQ(fixed_weight(x, 0), 0u);
 }
 
+/// What docs/sampling.md promises of a probability: of itself, without and with a temperature.
+TEST(Candidates, ProbabilitiesAreWithinTheirStatement) {
+    constexpr size_t kN = 64;  // few: the absolute part then hides no more than p below 1e-5
+    double worst_plain = 0, worst_tempered = 0;
+    for (const double temperature : {1.0, 0.13, 0.3, 0.7, 1.7, 4.0}) {
+        for (uint32_t seed = 0; seed < 300; seed++) {
+            const float width = 0.3f * static_cast<float>(1 + seed % 20);
+            const std::vector<float> logits = test::synthetic_logits(kN, seed, width);
+            Candidates candidates = load(logits);
+            if (temperature != 1) candidates.temper(temperature);
+            const auto sum = static_cast<double>(candidates.weigh());
+            const double best = *std::max_element(logits.begin(), logits.end());
+            std::vector<double> exact(kN);
+            for (size_t i = 0; i < kN; i++) exact[i] = std::exp((logits[i] - best) / temperature);
+            const double exact_sum = std::accumulate(exact.begin(), exact.end(), 0.0);
+            double& worst = temperature == 1 ? worst_plain : worst_tempered;
+            for (const Candidate& c : candidates.entries()) {
+                const double p = exact[static_cast<size_t>(c.id)] / exact_sum;
+                const double off = std::abs(static_cast<double>(c.weight) / sum - p) - kN * 0x1p-40;
+                worst = std::max(worst, off / p);
+            }
+        }
+    }
+    RecordProperty("worst", std::to_string(worst_plain) + " " + std::to_string(worst_tempered));
+    EXPECT_LT(worst_plain, 4e-6);
+    EXPECT_LT(worst_tempered, 5e-6);
+}
+
 TEST(FixedExp, MomentsAreWeightsTimesDistances) {
     const auto one = static_cast<double>(kWeightOne);
     for (float x = 0; x > -40; x -= 0.0013f) {
