@@ -84,12 +84,12 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
     uint8_t* panel = static_cast<uint8_t*>(a.scratch) + kHalfActBytes;
     for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) {
         const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-        write_panel<P>(open_stream<UnpackHalves<F>, 2>(group, group_bytes, first), count, panel);
+        write_panel<P>(packed_units<F>(group, group_bytes, 2, first), count, panel);
         each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
             TileAct x = tile_act(a.x, token + t, first * F::kUnitK);
             x.q = wide + t * 2 * kHalfK;
             x.q_stride = 2 * kHalfK;
-            tile<F, 2, T>(P{panel}, count, x, a.y + (token + t) * a.y_stride + row, a.y_stride, first != 0);
+            tile<F, 2, T, P>(panel, count, x, a.y + (token + t) * a.y_stride + row, a.y_stride, first != 0);
         });
     }
 }

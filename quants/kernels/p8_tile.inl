@@ -16,8 +16,8 @@ struct OwnVectors {
     static constexpr int kGroups = 1;
     /// Bytes of an activation; tokens of one sum; groups of 4 k of one operand.
     static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
-    /// Tokens of one panel tile, which has 2 x kTile sums.
-    static constexpr int kTile = kTileSums / 2;
+    /// Tokens of one panel tile, which has 2 x kTile sums; and how many of them go through a block at a time.
+    static constexpr int kTile = kTileSums / 2, kPass = kPassSums / 2;
 
     TSR_INLINE Int load(const void* p) { return kernels::load(p); }
     TSR_INLINE Flt load_float(const float* p) { return kernels::load_float(p); }
@@ -38,6 +38,10 @@ constexpr int kStreamTokens = kTileSums;
 constexpr int kPanelUnitsK = 4096;
 /// The same where few tokens share it: then it had better stay in the first cache.
 constexpr int kFewTokens = 32, kFewPanelK = 512;
+/// Activations that the panels of a call read one after the other, in bytes: half of a large L2 cache, since
+/// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
+/// more so with products of wider vectors.
+constexpr int64_t kActPassBytes = int64_t{1} << 20, kFewestTokens = 128;
 /// How far ahead of its use a stream is fetched to the outer cache, and from there to the inner one. With the
 /// near one alone, as many lines as the inner cache can wait for are too few: 6 % of the read bandwidth.
 constexpr int kFarBytes = 4096, kNearBytes = 1024;
@@ -51,24 +55,39 @@ struct TileAct {
     int64_t q_stride, d_stride;
 };
 
+/// The same from the n-th token on.
+TSR_INLINE TileAct later(const TileAct& x, int64_t n) {
+    const int64_t at = n * x.d_stride;
+    return {x.q + n * x.q_stride, x.d + at, x.s + at, x.sum16 + 2 * at, x.q_stride, x.d_stride};
+}
+
 TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
     const int64_t at = token * x.d_stride + k / kActBlock;
     return {x.q + token * x.q_stride + k, x.d + at, x.s + at, x.sum16 + 2 * at, x.q_stride, x.d_stride};
 }
 
-/// R groups' packed units, side by side in memory, unpacked by U (p8_unpack.inl).
-template <class Unpacker, int R>
-struct Stream {
-    using U = Unpacker;
-    using F = typename U::Format;
-    using V = OwnVectors;
+/// Where packed units lie, side by side in neighbouring groups.
+struct PackedUnits {
     const uint8_t* unit;  // of the first group
     int64_t group_bytes;
     const uint8_t* end;   // of the first group
-    int64_t next_groups;  // from there to the group that this stream reads next
+    int64_t next_groups;  // from there to the group that its stream reads next
+};
+
+/// R groups' packed units, unpacked by U (p8_unpack.inl).
+template <class Unpacker, int R>
+struct Stream : PackedUnits {
+    using U = Unpacker;
+    using F = typename U::Format;
+    using V = OwnVectors;
+    /// What a stream starts from; all of a stream would be copied for each tile, heads included.
+    using Start = PackedUnits;
     typename U::Head head[R];
     const uint8_t* block;
 
+    TSR_INLINE void start(Stream& s, const PackedUnits& units) { static_cast<PackedUnits&>(s) = units; }
+    /// Of a tile's n tokens those that go through a block at a time.
+    static constexpr int pass(int n) { return n; }
     /// What lies n_ahead bytes behind p; past a group's end that is the start of the group that its stream
     /// reads next.
     TSR_INLINE const uint8_t* ahead(const Stream& s, const uint8_t* p, int n_ahead) {
@@ -135,8 +154,11 @@ struct WideStream {
     using Narrow = Stream<U, 2>;
     using Int = typename V::Int;
     using Flt = typename V::Flt;
+    using Start = PackedUnits;
     Narrow groups;
 
+    static constexpr int pass(int n) { return n; }
+    TSR_INLINE void start(WideStream& s, const PackedUnits& units) { Narrow::start(s.groups, units); }
     TSR_INLINE void open_unit(WideStream& s) { Narrow::open_unit(s.groups); }
     TSR_INLINE void open_block(WideStream& s, int b) { Narrow::open_block(s.groups, b); }
     TSR_INLINE void close_block(WideStream& s) { Narrow::close_block(s.groups); }
@@ -186,8 +208,11 @@ struct Panel {
     static constexpr int kBlockBytes = kMinAt + (F::kMin != MinKind::None ? kPair : 0);
     static constexpr int kFloatBytes = F::kMin == MinKind::PerHalf ? 2 * kPair : kPair;
     static constexpr int kUnitBytes = F::kBlocks * kBlockBytes + kFloatBytes;
+    using Start = const uint8_t*;
     const uint8_t* at;
 
+    TSR_INLINE void start(Panel& p, const uint8_t* panel) { p.at = panel; }
+    static constexpr int pass(int n) { return n % V::kPass == 0 ? V::kPass : n; }
     TSR_INLINE const uint8_t* unit_part(const Panel& p) { return F::kSuper ? p.at : p.at + kBlockBytes; }
 
     TSR_INLINE void open_unit(Panel&) {}
@@ -218,22 +243,20 @@ struct Panel {
     TSR_INLINE Flt floats(const uint8_t* p) { return V::load_float(reinterpret_cast<const float*>(p)); }
 };
 
-/// R neighbouring groups from unit `first` on.
-template <class U, int R>
-TSR_INLINE Stream<U, R> open_stream(const uint8_t* group, int64_t group_bytes, int64_t first) {
-    return {group + first * U::Format::kUnitBytes,
-            group_bytes,
-            group + group_bytes,
-            (R - 1) * group_bytes,
-            {},
-            nullptr};
+/// n neighbouring groups of F from unit `first` on.
+template <class F>
+TSR_INLINE PackedUnits packed_units(const uint8_t* group, int64_t group_bytes, int n, int64_t first) {
+    return {group + first * F::kUnitBytes, group_bytes, group + group_bytes, (n - 1) * group_bytes};
 }
 
-/// Unpacks n_units.
-template <class P, class S>
-[[gnu::noinline]] void write_panel(S s, int64_t n_units, uint8_t* out) {
+/// Unpacks n_units of P::kGroups groups.
+template <class P>
+[[gnu::noinline]] void write_panel(PackedUnits units, int64_t n_units, uint8_t* out) {
     using U = typename P::U;
     using F = typename U::Format;
+    using S = Stream<U, P::kGroups>;
+    S s;
+    S::start(s, units);
     for (int64_t i = 0; i < n_units; i++) {
         S::open_unit(s);
         for (int b = 0; b < F::kBlocks; b++, out += P::kBlockBytes) {
@@ -386,46 +409,63 @@ TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V:
     }
 }
 
-/// A unit of 8 blocks with integer scales.
+/// One of the blocks of a unit with integer scales.
 template <class F, int R, int T, class Source>
-TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
+TSR_INLINE void add_block(const Source& s, int b, const TileAct& x, typename Source::V::Flt (&total)[T][R],
+                          typename Source::V::Flt (&product)[T][R], typename Source::V::Flt (&low)[T][R]) {
     using V = typename Source::V;
-    typename V::Flt product[T][R], low[T][R];
+    typename V::Sum sum[T][R];
+    block_sums<F, R, T>(s, b, x.q + 32 * V::kActBytes * b, x.sum16 + 2 * b, x, sum);
     TSR_UNROLL
-    for (int t = 0; t < T; t++) {
+    for (int r = 0; r < R; r++) {
         TSR_UNROLL
-        for (int r = 0; r < R; r++) product[t][r] = low[t][r] = V::no_float();
+        for (int t = 0; t < T; t++) {
+            const auto scale = V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride);
+            product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
+        }
+        if constexpr (F::kMin == MinKind::PerBlock) {
+            const auto min = Source::min(s, r, b);
+            TSR_UNROLL
+            for (int t = 0; t < T; t++) {
+                total[t][r] = sub_product(total[t][r], min,
+                                          V::splat_float(x.s + V::kTokens * t * x.d_stride + b, x.d_stride));
+            }
+        }
+        if constexpr (F::kMin == MinKind::PerHalf) {
+            const auto min = Source::min_halves(s, r, b);
+            TSR_UNROLL
+            for (int t = 0; t < T; t++) {
+                const auto lows = dot_halves(
+                    min, V::splat4(x.sum16 + 2 * (V::kTokens * t * x.d_stride + b), 2 * x.d_stride));
+                low[t][r] = add_product(low[t][r], to_float(lows),
+                                        V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride));
+            }
+        }
+    }
+}
+
+/// Has operands that the next tokens need, too, loaded again: kept, they would push sums out of registers.
+TSR_INLINE void end_pass() { asm volatile("" ::: "memory"); }
+
+/// A unit of 8 blocks with integer scales, times N x T tokens.
+template <class F, int R, int T, int N, class Source>
+TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (&total)[N][T][R]) {
+    using V = typename Source::V;
+    typename V::Flt product[N][T][R], low[N][T][R];
+    TSR_UNROLL
+    for (int i = 0; i < N; i++) {
+        TSR_UNROLL
+        for (int t = 0; t < T; t++) {
+            TSR_UNROLL
+            for (int r = 0; r < R; r++) product[i][t][r] = low[i][t][r] = V::no_float();
+        }
     }
     for (int b = 0; b < F::kBlocks; b++) {
         Source::open_block(s, b);
-        typename V::Sum sum[T][R];
-        block_sums<F, R, T>(s, b, x.q + 32 * V::kActBytes * b, x.sum16 + 2 * b, x, sum);
         TSR_UNROLL
-        for (int r = 0; r < R; r++) {
-            TSR_UNROLL
-            for (int t = 0; t < T; t++) {
-                const auto scale = V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride);
-                product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
-            }
-            if constexpr (F::kMin == MinKind::PerBlock) {
-                const auto min = Source::min(s, r, b);
-                TSR_UNROLL
-                for (int t = 0; t < T; t++) {
-                    total[t][r] = sub_product(
-                        total[t][r], min, V::splat_float(x.s + V::kTokens * t * x.d_stride + b, x.d_stride));
-                }
-            }
-            if constexpr (F::kMin == MinKind::PerHalf) {
-                const auto min = Source::min_halves(s, r, b);
-                TSR_UNROLL
-                for (int t = 0; t < T; t++) {
-                    const auto lows = dot_halves(
-                        min, V::splat4(x.sum16 + 2 * (V::kTokens * t * x.d_stride + b), 2 * x.d_stride));
-                    low[t][r] =
-                        add_product(low[t][r], to_float(lows),
-                                    V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride));
-                }
-            }
+        for (int i = 0; i < N; i++) {
+            if (i != 0) end_pass();
+            add_block<F, R, T>(s, b, later(x, V::kTokens * T * i), total[i], product[i], low[i]);
         }
         Source::close_block(s);
     }
@@ -433,11 +473,17 @@ TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (
     for (int r = 0; r < R; r++) {
         const auto d = Source::d(s, r);
         TSR_UNROLL
-        for (int t = 0; t < T; t++) total[t][r] = add_product(total[t][r], product[t][r], d);
+        for (int i = 0; i < N; i++) {
+            TSR_UNROLL
+            for (int t = 0; t < T; t++) total[i][t][r] = add_product(total[i][t][r], product[i][t][r], d);
+        }
         if constexpr (F::kMin == MinKind::PerHalf) {
             const auto dmin = Source::dmin(s, r);
             TSR_UNROLL
-            for (int t = 0; t < T; t++) total[t][r] = sub_product(total[t][r], low[t][r], dmin);
+            for (int i = 0; i < N; i++) {
+                TSR_UNROLL
+                for (int t = 0; t < T; t++) total[i][t][r] = sub_product(total[i][t][r], low[i][t][r], dmin);
+            }
         }
     }
 }
@@ -462,10 +508,13 @@ TSR_INLINE void store_sums(float* y, [[maybe_unused]] int64_t y_stride, typename
 
 /// y[t][8 r ...] (+)= the product over n_units. resume: y holds the sum of the units before.
 template <class F, int R, int T, class Source>
-[[gnu::noinline]] void tile(Source s, int64_t n_units, TileAct x, float* y, int64_t y_stride, bool resume) {
+[[gnu::noinline]] void tile(typename Source::Start start, int64_t n_units, TileAct x, float* y,
+                            int64_t y_stride, bool resume) {
     using V = typename Source::V;
-    constexpr int kRows = kGroupRows * V::kGroups;
-    typename V::Flt total[T][R];
+    Source s;
+    Source::start(s, start);
+    constexpr int kRows = kGroupRows * V::kGroups, kPass = Source::pass(T), kPasses = T / kPass;
+    typename V::Flt total[kPasses][kPass][R];
     // Stores reach the cache in order: one that waits for its line holds up those of spilled sums behind it.
     TSR_UNROLL
     for (int t = 0; t < V::kTokens * T; t++) prefetch(y + t * y_stride);
@@ -473,17 +522,21 @@ template <class F, int R, int T, class Source>
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            total[t][r] =
+            total[t / kPass][t % kPass][r] =
                 resume ? load_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride) : V::no_float();
         }
     }
     for (int64_t i = 0; i < n_units; i++) {
         Source::open_unit(s);
         if constexpr (F::kSuper) {
-            add_super<F, R, T>(s, x, total);
+            add_super<F, R, kPass>(s, x, total);
         } else {
             Source::open_block(s, 0);
-            add_plain<F, R, T>(s, x, total);
+            TSR_UNROLL
+            for (int p = 0; p < kPasses; p++) {
+                if (p != 0) end_pass();
+                add_plain<F, R, kPass>(s, later(x, V::kTokens * kPass * p), total[p]);
+            }
         }
         Source::close_unit(s);
         x.q += V::kActBytes * F::kUnitK;
@@ -494,8 +547,10 @@ template <class F, int R, int T, class Source>
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
-        for (int r = 0; r < R; r++)
-            store_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride, total[t][r]);
+        for (int r = 0; r < R; r++) {
+            store_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride,
+                          total[t / kPass][t % kPass][r]);
+        }
     }
 }
 
@@ -527,12 +582,12 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t toke
     static_assert(V::kGroups == 1 || R == 1);
     const int64_t n_units = a.n_k / F::kUnitK, group_bytes = n_units * F::kUnitBytes;
     const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-    const auto stream = open_stream<U, R * V::kGroups>(group, group_bytes, 0);
+    const PackedUnits units = packed_units<F>(group, group_bytes, R * V::kGroups, 0);
     const TileAct x = tile_act(a.x, token, 0);
     if constexpr (V::kGroups == 1) {
-        tile<F, R, T>(stream, n_units, x, y, y_stride, false);
+        tile<F, R, T, Stream<U, R>>(units, n_units, x, y, y_stride, false);
     } else {
-        tile<F, R, T>(WideStream<U, V>{stream}, n_units, x, y, y_stride, false);
+        tile<F, R, T, WideStream<U, V>>(units, n_units, x, y, y_stride, false);
     }
 }
 
@@ -584,11 +639,11 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += chunk) {
         const int64_t count = n_units - first < chunk ? n_units - first : chunk;
-        write_panel<P>(open_stream<Unpack<F>, P::kGroups>(group, group_bytes, first), count, panel);
+        write_panel<P>(packed_units<F>(group, group_bytes, P::kGroups, first), count, panel);
         each_tile<V::kTile>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
             const int64_t token = V::kTokens * t;
             const TileAct x = tile_act(a.x, token, first * F::kUnitK);
-            tile<F, 2, T>(P{panel}, count, x, a.y + token * a.y_stride + row, a.y_stride, first != 0);
+            tile<F, 2, T, P>(panel, count, x, a.y + token * a.y_stride + row, a.y_stride, first != 0);
         });
     }
     if (a.n_tok % V::kTokens != 0) {
@@ -597,15 +652,33 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     }
 }
 
+/// The same product of some tokens only.
+TSR_INLINE PackedMatmulArgs of_tokens(PackedMatmulArgs a, int64_t token, int64_t n_tok) {
+    const int64_t at = token * a.x.d_stride;
+    a.x = {a.x.q + token * a.x.q_stride, a.x.d + at,   a.x.s + at,
+           a.x.sum16 + 2 * at,           a.x.q_stride, a.x.d_stride};
+    a.y += token * a.y_stride;
+    a.n_tok = n_tok;
+    return a;
+}
+
 /// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
 template <class F, class V = OwnVectors>
 void packed_matmul(const PackedMatmulArgs& a) {
-    int64_t row = 0;
-    if (a.n_tok > kStreamTokens) {
-        constexpr int kRows = 2 * V::kGroups * kGroupRows;
-        for (; row + kRows <= a.n_rows; row += kRows) panel_rows<F, V>(a, row);
+    if (a.n_tok <= kStreamTokens) return stream_rows<F, V>(a, 0);
+    constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = V::kTile * V::kTokens;
+    const int64_t n_rows = a.n_rows / kRows * kRows;
+    const int64_t fit = kActPassBytes / a.n_k, fewest = kFewestTokens * V::kGroups;
+    const int64_t most = fit > fewest ? fit : fewest;
+    int64_t token = 0;
+    for (int64_t parts = (a.n_tok + most - 1) / most; token < a.n_tok; parts--) {
+        const int64_t rest = a.n_tok - token;
+        const int64_t n = parts == 1 ? rest : (rest / parts + kWhole - 1) / kWhole * kWhole;
+        const PackedMatmulArgs part = of_tokens(a, token, n);
+        for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V>(part, row);
+        token += n;
     }
-    if (row < a.n_rows) stream_rows<F, V>(a, row);
+    if (n_rows < a.n_rows) stream_rows<F, V>(a, n_rows);
 }
 
 }  // namespace

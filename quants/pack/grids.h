@@ -126,6 +126,21 @@ struct Grid : Facts<Block, 1, MinKind::None, Zero> {
         for (int g = 0; g < 4; g++) word |= static_cast<uint32_t>(signs_of(u, 4 * b + g)) << (7 * g);
         quants::store_u32(word, to);
     }
+    /// Blocks in which indices, their high bits and signs have bytes of their own.
+    static void read_plain(const Block& b, RowUnit& u) {
+        u.d = quants::load_u16(b.d);
+        memcpy(u.index, b.qs, sizeof b.qs);
+        memcpy(u.high, b.qh, sizeof b.qh);
+        read_signs(b.signs, u);
+        read_scales(b.scales, u);
+    }
+    static void write_plain(const RowUnit& u, Block& b) {
+        quants::store_u16(u.d, b.d);
+        memcpy(b.qs, u.index, sizeof b.qs);
+        memcpy(b.qh, u.high, sizeof b.qh);
+        for (int g = 0; g < 32; g++) b.signs[g] = signs_of(u, g);
+        write_scales(u, b.scales);
+    }
     static void read_even(const uint8_t* signs, const uint8_t* fields, RowUnit& u) {
         read_signs(signs, u);
         for (int b = 0; b < 8; b++) put_extra_field(fields[b], b, u.code);
@@ -193,20 +208,8 @@ struct IQ2_S : Grid<quants::BlockIQ2_S, 8, 2, 2, false, 64, 43, 8> {
     static const int8_t* words() { return kWordsIq2S; }
     static int weight(const RowUnit& u, int k) { return grid_weight<IQ2_S>(u, k, words()); }
 
-    static void read_disk(const Disk& b, RowUnit& u) {
-        u.d = quants::load_u16(b.d);
-        memcpy(u.index, b.qs, 32);
-        memcpy(u.high, b.qh, 8);
-        read_signs(b.signs, u);
-        read_scales(b.scales, u);
-    }
-    static void write_disk(const RowUnit& u, Disk& b) {
-        quants::store_u16(u.d, b.d);
-        memcpy(b.qs, u.index, 32);
-        memcpy(b.qh, u.high, 8);
-        for (int g = 0; g < 32; g++) b.signs[g] = signs_of(u, g);
-        write_scales(u, b.scales);
-    }
+    static void read_disk(const Disk& b, RowUnit& u) { read_plain(b, u); }
+    static void write_disk(const RowUnit& u, Disk& b) { write_plain(u, b); }
 };
 
 struct IQ3_XXS : Grid<quants::BlockIQ3_XXS, 4, 0, 1, true, 64, 62, 4> {
@@ -231,20 +234,8 @@ struct IQ3_S : Grid<quants::BlockIQ3_S, 4, 1, 1, false, 16, 15, 1> {
     static const int8_t* words() { return kWordsIq3S; }
     static int weight(const RowUnit& u, int k) { return grid_weight<IQ3_S>(u, k, words()); }
 
-    static void read_disk(const Disk& b, RowUnit& u) {
-        u.d = quants::load_u16(b.d);
-        memcpy(u.index, b.qs, 64);
-        memcpy(u.high, b.qh, 8);
-        read_signs(b.signs, u);
-        read_scales(b.scales, u);
-    }
-    static void write_disk(const RowUnit& u, Disk& b) {
-        quants::store_u16(u.d, b.d);
-        memcpy(b.qs, u.index, 64);
-        memcpy(b.qh, u.high, 8);
-        for (int g = 0; g < 32; g++) b.signs[g] = signs_of(u, g);
-        write_scales(u, b.scales);
-    }
+    static void read_disk(const Disk& b, RowUnit& u) { read_plain(b, u); }
+    static void write_disk(const RowUnit& u, Disk& b) { write_plain(u, b); }
 };
 
 // ---- IQ1: no signs, but for each word a nibble = [ one bit : 1 | bits 8-10 of its index : 3 ], in a row's

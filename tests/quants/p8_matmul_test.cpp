@@ -101,10 +101,10 @@ TEST(P8Matmul, LongRowsAgreeBitForBit) {
     }
 }
 
-/// More tokens than are widened at a time.
+/// More tokens than are widened at a time, and than all panels of a call take at a time.
 TEST(P8Matmul, ManyTokensAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
-        const int64_t n_k = 1024, n_rows = 16, n_tok = 259;
+        const int64_t n_k = 4096 + 512, n_rows = 16, n_tok = 259;
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 51), n_k);
         const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 52);

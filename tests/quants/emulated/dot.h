@@ -6,7 +6,7 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr int kTileSums = 8;
+constexpr int kTileSums = 8, kPassSums = 8;
 
 /// Even and odd bytes apart, as halfwords whose products cannot saturate.
 TSR_INLINE Int dot_words(Int sum, Int w, Int a) {

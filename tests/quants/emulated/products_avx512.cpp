@@ -1,7 +1,7 @@
-// The tiles of AVX-VNNI and AVX-512 VNNI over emulated verbs.
-#include "tests/quants/emulated/products.h"
+// The tiles of AVX-512 VNNI over emulated verbs (products_avxvnni.cpp says why they are apart).
 #include "quants/pack/formats.h"
 #include "tests/quants/emulated/dot.h"
+#include "tests/quants/emulated/products.h"
 //
 #include "quants/kernels/p8_unpack.inl"
 //
@@ -9,8 +9,7 @@
 
 namespace tessera::kernels {
 
-#define TSR_P8(Name, name)                                                                      \
-    void emulated_avxvnni::matmul_##name(const PackedMatmulArgs& a) { packed_matmul<Name>(a); } \
+#define TSR_P8(Name, name) \
     void emulated_avx512::matmul_##name(const PackedMatmulArgs& a) { packed_matmul<Name, WideVectors>(a); }
 #include "quants/pack/types.inc"
 #undef TSR_P8
