@@ -21,6 +21,10 @@ constexpr uint64_t kMaxModulus = 1'000'000'000;
 enum Phase : uint64_t { kStart, kMinus, kZero, kInteger, kPoint, kFraction };
 constexpr size_t kPhase = 0, kSign = 1, kAtoms = 2;
 
+// An integer so far; one that is written as such or with a single zero behind the point is enough, since
+// a model that likes to repeat itself would write zeros without end.
+enum Whole : uint64_t { kWhole, kNotWhole, kWholeWithZero, kWholeWithZeros };
+
 // Comparison of the digits so far with those of a bound.
 enum Order : uint64_t { kLess, kEqual, kGreater };
 
@@ -156,7 +160,9 @@ std::optional<NumberLanguage::State> NumberLanguage::step(const State& from, cha
         uint64_t& s = to[kAtoms + i];
         switch (atom.kind) {
             case Atom::Kind::Integer:
-                if (in_fraction && c != '0') s = 1;
+                if (in_fraction && c != '0') s = kNotWhole;
+                if (in_fraction && c == '0' && s != kNotWhole)
+                    s = s == kWhole ? kWholeWithZero : kWholeWithZeros;
                 break;
             case Atom::Kind::AtLeast:
             case Atom::Kind::Above:
@@ -190,11 +196,13 @@ std::optional<NumberLanguage::State> NumberLanguage::step(const State& from, cha
 bool NumberLanguage::accepts(FormulaId f, const State& state, const std::vector<uint32_t>& atoms) const {
     const uint64_t phase = state[kPhase];
     if (phase != kZero && phase != kInteger && phase != kFraction) return false;
-    return formulas_->evaluate(f, [&](uint32_t index) {
+    // "1.00" is whole, yet never accepted for being so: the formula must hold either way.
+    bool is_integer = true;
+    const auto holds_here = [&](uint32_t index) {
         const auto i = static_cast<size_t>(std::find(atoms.begin(), atoms.end(), index) - atoms.begin());
         const uint64_t s = state[kAtoms + i];
         const Atom& atom = atoms_[index];
-        if (atom.kind == Atom::Kind::Integer) return s == 0;
+        if (atom.kind == Atom::Kind::Integer) return s == kWholeWithZeros ? is_integer : s != kNotWhole;
         if (atom.kind == Atom::Kind::Multiple)
             return s % atom.modulus == 0 && s / atom.modulus != atom.digits + 2;
         const uint64_t in_fraction = phase == kFraction ? s : uint64_t{integer_order(s, atom.value.integer)};
@@ -208,7 +216,10 @@ bool NumberLanguage::accepts(FormulaId f, const State& state, const std::vector<
             order = order == kLess ? kGreater : order == kGreater ? kLess : kEqual;
         if (atom.kind == Atom::Kind::AtLeast) return order != kLess;
         return atom.kind == Atom::Kind::Above ? order == kGreater : order == kEqual;
-    });
+    };
+    if (!formulas_->evaluate(f, holds_here)) return false;
+    is_integer = false;
+    return formulas_->evaluate(f, holds_here);
 }
 
 bool NumberLanguage::holds(FormulaId f, std::string_view number) const {

@@ -124,6 +124,28 @@ TEST(JsonSchema, Refusals) {
     std::printf("json-schema: %zu broken or unsatisfiable schemas refused\n", n);
 }
 
+/// A model that repeats itself would go on with zeros for ever.
+TEST(JsonSchema, IntegersHaveAtMostOneZeroBehindThePoint) {
+    const struct {
+        const char* schema;
+        std::vector<const char*> taken, refused;
+    } kCases[] = {
+        {R"({"type":"integer"})", {"7", "-100", "7.0"}, {"7.00", "7.000", "7.1", "7.01"}},
+        {R"({"type":"integer","minimum":10})", {"10.0"}, {"10.00", "9.0"}},
+        {R"({"type":["integer","string"]})", {"7.0", "\"7.00\""}, {"7.00"}},
+        {R"({"type":"number"})", {"7.00", "7.001"}, {}},
+        {R"({"type":"number","not":{"type":"integer"}})", {"7.5", "7.001"}, {"7", "7.0", "7.00"}},
+    };
+    for (const auto& example : kCases) {
+        auto grammar = Grammar::from_json_schema(example.schema);
+        ASSERT_TRUE(grammar.has_value()) << grammar.error().message;
+        auto matcher = matcher_for(std::move(*grammar));
+        for (const char* text : example.taken) EXPECT_TRUE(accepts(matcher, text)) << example.schema << text;
+        for (const char* text : example.refused)
+            EXPECT_FALSE(accepts(matcher, text)) << example.schema << text;
+    }
+}
+
 /// The table in the documentation and the one that the reader works by hold the same keywords.
 TEST(JsonSchema, DocumentedKeywordsAreThoseThatAreRead) {
     const std::string page = read_file(std::string(TSR_SOURCE_DIR) + "/docs/structured-output.md");
