@@ -163,8 +163,14 @@ void Replay::run(Backend& backend, std::span<const int32_t> tokens, int64_t n_pa
     TSR_CHECK(!tokens.empty() && tokens.size() <= tokens_.size());
     TSR_CHECK(static_cast<int32_t>(pages.size()) == program_->n_planes);
     std::fill(std::copy(tokens.begin(), tokens.end(), tokens_.begin()), tokens_.end(), 0);
-    const Runner runner{*this, backend, static_cast<int64_t>(tokens.size()), n_past, pages};
-    for (const Op& op : program_->ops) std::visit(runner, op.verb);
+    const auto last = static_cast<int32_t>(program_->ops.size()) - 1;
+    run_range(backend, 0, last, static_cast<int64_t>(tokens.size()), n_past, pages);
+}
+
+void Replay::run_range(Backend& backend, int32_t first, int32_t last, int64_t n_valid, int64_t n_past,
+                       std::span<std::byte* const* const> pages) {
+    const Runner runner{*this, backend, n_valid, n_past, pages};
+    for (int32_t i = first; i <= last; ++i) std::visit(runner, program_->ops[static_cast<size_t>(i)].verb);
 }
 
 }  // namespace tessera::record

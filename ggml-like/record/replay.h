@@ -19,6 +19,11 @@ class Replay {
     void run(Backend& backend, std::span<const int32_t> tokens, int64_t n_past,
              std::span<std::byte* const* const> pages);
 
+    /// Operations from first up to last alone: n_valid tokens at n_past, of which what the operations read
+    /// was put where act() says, or left there by others.
+    void run_range(Backend& backend, int32_t first, int32_t last, int64_t n_valid, int64_t n_past,
+                   std::span<std::byte* const* const> pages);
+
     /// Where a value lies; after a run that of the program's output is still there, the others may be
     /// overwritten. Not for routes.
     Act& act(ValueId value) { return acts_[static_cast<size_t>((*program_)[value].slot.at)]; }

@@ -125,11 +125,13 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
         else
             ffn_block(be, m, layer, n_tok, a);
     }
-    if (b.hidden) return be.norm(a.x, w.output_norm, h.norm_eps, n_out, *b.hidden);
-    be.norm(a.x, w.output_norm, h.norm_eps, n_out, a.out);
+    if (b.hidden) be.norm(a.x, w.output_norm, h.norm_eps, n_out, *b.hidden);
+    const int64_t n_logits = b.hidden ? b.n_logits : n_out;
+    if (n_logits == 0) return;
+    be.norm(a.x, w.output_norm, h.norm_eps, n_logits, a.out);
     const LinearOut logits[] = {
         {.w = w.output, .bias = {}, .y = &a.logits, .scale = h.logit_scale, .softcap = h.final_softcap}};
-    be.linear(a.out, n_out, logits);
+    be.linear(a.out, n_logits, logits);
 }
 
 }  // namespace tessera

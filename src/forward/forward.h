@@ -12,9 +12,10 @@ struct Batch {
     std::span<const int32_t> tokens;  // [n_tok], each in [0, n_vocab); n_tok <= activations.max_tok
     std::span<const Segment>
         segments;                      // cover the rows 0 .. n_tok in order, once for each plane of the cache
-    std::span<const int32_t> outputs;  // rows whose logits are wanted, rising; at most activations.max_out
+    std::span<const int32_t> outputs;  // rows that are wanted, rising
     int64_t n_ctx = 0;  // positions that the sequences may reach, the same in all their passes (Model::rope)
-    Act* hidden = nullptr;  // where set, the normed rows of `outputs` go here and no logits are computed
+    Act* hidden = nullptr;  // where set, the normed rows of `outputs` go here,
+    int64_t n_logits = 0;  // and the first so many have logits; else all of them; at most activations.max_out
 };
 
 /// Runs the batch: keys and values go to the segments' pages, logits of outputs[i] to a.logits row i. Never

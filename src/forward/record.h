@@ -20,4 +20,7 @@ struct RecordOptions {
 /// but cannot run.
 record::Program record_forward(const Model& model, const kv::Layout& kv, const RecordOptions& options);
 
+/// The same with the logits of all rows: what is compiled for a device, which has caches of its own.
+record::Program record_all_rows(const Model& model, int64_t n_tok, int64_t n_ctx);
+
 }  // namespace tessera

@@ -35,15 +35,16 @@ MaskedSoftmax::MaskedSoftmax(const Encoding& scores) {
     const double scale = static_cast<double>(scores.scale);
     const auto exp31 = [&](int steps) {
         const double x = std::min(steps * scale, 600.0);
-        return static_cast<uint64_t>(std::llrint(exact_exp(-x) * 0x1p31));
+        return static_cast<uint32_t>(std::llrint(exact_exp(-x) * 0x1p31));
     };
     for (int i = 0; i < 256; ++i) {
-        high_[static_cast<size_t>(i)] = exp31(256 * i);
-        low_[static_cast<size_t>(i)] = exp31(i);
+        tables_.high[static_cast<size_t>(i)] = exp31(256 * i);
+        tables_.low[static_cast<size_t>(i)] = exp31(i);
     }
 }
 
-void MaskedSoftmax::apply(const uint16_t* x, int64_t n, int64_t first, int64_t last, uint16_t* p) const {
+void softmax_row(const ExpTables& tables, const uint16_t* x, int64_t n, int64_t first, int64_t last,
+                 uint16_t* p) {
     first = std::max<int64_t>(first, 0);
     last = std::min(last, n);
     if (first >= last) {
@@ -51,10 +52,18 @@ void MaskedSoftmax::apply(const uint16_t* x, int64_t n, int64_t first, int64_t l
         return;
     }
     const int32_t largest = *std::max_element(x + first, x + last);
+    const auto exp_of = [&](uint16_t score) {
+        const int32_t below = largest - score;
+        return uint64_t{tables.high[static_cast<size_t>(below >> 8)]} *
+                   tables.low[static_cast<size_t>(below & 255)] >>
+               31;
+    };
     uint64_t sum = 0;
-    for (int64_t i = first; i < last; ++i) sum += exp_of(largest - x[i]);
+    for (int64_t i = first; i < last; ++i) sum += exp_of(x[i]);
+    // At least that of the largest, unless the tables are none.
+    sum = std::max<uint64_t>(sum, 1);
     for (int64_t i = first; i < last; ++i)
-        p[i] = static_cast<uint16_t>((exp_of(largest - x[i]) * 65535 + sum / 2) / sum);
+        p[i] = static_cast<uint16_t>((exp_of(x[i]) * 65535 + sum / 2) / sum);
     std::fill(p, p + first, uint16_t{0});
     std::fill(p + last, p + n, uint16_t{0});
 }

@@ -18,10 +18,21 @@ class DynamicProduct {
     /// One output: n_k values of x, bytes w_stride apart.
     uint16_t apply(const uint16_t* x, const uint8_t* w, int64_t w_stride, int64_t n_k) const;
 
+    const Multiplier& factor() const { return factor_; }
+
   private:
     Encoding x_, kv_, y_;
     Multiplier factor_;
 };
+
+/// exp(-256 i scale) and exp(-i scale) in units of 2^-31.
+struct ExpTables {
+    std::array<uint32_t, 256> high, low;
+};
+
+/// The definition: MaskedSoftmax's.
+void softmax_row(const ExpTables& tables, const uint16_t* x, int64_t n, int64_t first, int64_t last,
+                 uint16_t* p);
 
 /// Probabilities of scores. Positions that are masked get exactly 0, so whether they are computed makes no
 /// difference; all sums are exact, so their order makes none.
@@ -35,12 +46,14 @@ class MaskedSoftmax {
     /// p[i] of positions first <= i < last of a row of n <= 65536; all 0 if there are none. p may be x. With
     /// mx the largest score, e[i] = (high[(mx - x) >> 8] * low[(mx - x) & 255]) >> 31, p[i] = (e[i] * 65535 +
     /// sum / 2) / sum.
-    void apply(const uint16_t* x, int64_t n, int64_t first, int64_t last, uint16_t* p) const;
+    void apply(const uint16_t* x, int64_t n, int64_t first, int64_t last, uint16_t* p) const {
+        softmax_row(tables_, x, n, first, last, p);
+    }
+
+    const ExpTables& tables() const { return tables_; }
 
   private:
-    uint64_t exp_of(int32_t below) const { return high_[below >> 8] * low_[below & 255] >> 31; }
-
-    std::array<uint64_t, 256> high_, low_;  // exp(-256 i scale) and exp(-i scale) in units of 2^-31
+    ExpTables tables_;
 };
 
 }  // namespace tessera::npu

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/npu/layout.h"
+#include "src/npu/operands.h"
 
 namespace tessera::npu {
 
@@ -19,19 +20,14 @@ int64_t n_descriptors(const Transfer& t, const HtpDevice& device) {
 }
 
 int64_t bytes_moved(const Instruction& instruction) {
-    switch (instruction.op) {
-        case Opcode::Load:
-        case Opcode::Store:
-            return int64_t{instruction.transfer.rows} * instruction.transfer.row_bytes;
-        case Opcode::Expand: {
-            const Expand& e = instruction.expand;
-            return e.n_tiles *
-                   (e.k_tiles * (kNibbleTileBytes + kWeightTileBytes) + n_mult_bytes(e.k_tiles, e.block));
-        }
-        case Opcode::Multiply:
-            break;
+    if (instruction.op == Opcode::Multiply) return 0;
+    uint64_t bytes = 0;
+    if (unit_of(instruction.op) == Unit::Dma) {
+        bytes = uint64_t{instruction.transfer.rows} * instruction.transfer.row_bytes;
+    } else {
+        for (const Access& access : accesses(instruction, {})) bytes += access.end - access.begin;
     }
-    return 0;
+    return static_cast<int64_t>(bytes);
 }
 
 int64_t tile_products(const Multiply& m) {

@@ -9,8 +9,8 @@
 
 #include "common/digest.h"
 #include "common/json.h"
-#include "common/mapped_file.h"
 #include "common/strings.h"
+#include "src/npu/json_fields.h"
 #include "src/npu/layout.h"
 #include "src/npu/shipped.h"
 
@@ -70,18 +70,6 @@ constexpr DeviceField kFields[] = {
 
 constexpr std::string_view kSourceKinds[] = {"published: ", "derived: ", "fitted: ", "assumed: "};
 
-std::string shown(const JsonValue& value) {
-    if (value.is(JsonValue::Kind::Number)) return printable(value.text, 40);
-    if (value.is(JsonValue::Kind::String)) return "\"" + printable(value.text, 40) + "\"";
-    if (value.is(JsonValue::Kind::Boolean)) return value.boolean ? "true" : "false";
-    return json_kind_name(value.kind);
-}
-
-tl::unexpected<Error> wrong(std::string_view field, const std::string& expected, const JsonValue& found) {
-    return fail(ErrorCode::Malformed, "'%.*s': expected %s, found %s", static_cast<int>(field.size()),
-                field.data(), expected.c_str(), shown(found).c_str());
-}
-
 std::string number_text(double value) {
     char text[40];
     const auto end = std::to_chars(text, text + sizeof text, value);
@@ -111,9 +99,7 @@ bool is_group(std::string_view name) {
 tl::unexpected<Error> unknown(const std::string& name) {
     std::vector<std::string_view> names = {"name", "sources"};
     for (const DeviceField& field : kFields) names.push_back(field.name);
-    const std::string_view nearest = nearest_name(name, names);
-    const std::string hint = nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?";
-    return fail(ErrorCode::Malformed, "unknown field '%s'%s", printable(name).c_str(), hint.c_str());
+    return unknown_field(name, names);
 }
 
 /// Every member is a field, or an object of fields.
@@ -121,7 +107,7 @@ Result<void> check_names(const JsonValue& root) {
     for (const auto& [name, value] : root.members) {
         if (name == "name" || name == "sources" || is_field(name)) continue;
         if (!is_group(name)) return unknown(name);
-        if (!value.is(JsonValue::Kind::Object)) return wrong(name, "an object", value);
+        if (!value.is(JsonValue::Kind::Object)) return wrong_field(name, "an object", value);
         for (const auto& [inner, inner_value] : value.members)
             if (!is_field(name + "." + inner)) return unknown(name + "." + inner);
     }
@@ -130,7 +116,7 @@ Result<void> check_names(const JsonValue& root) {
 
 Result<void> read_field(const DeviceField& field, const JsonValue& value, HtpDevice& device) {
     if (field.flag) {
-        if (!value.is(JsonValue::Kind::Boolean)) return wrong(field.name, "true or false", value);
+        if (!value.is(JsonValue::Kind::Boolean)) return wrong_field(field.name, "true or false", value);
         device.*field.flag = value.boolean;
         return {};
     }
@@ -138,7 +124,7 @@ Result<void> read_field(const DeviceField& field, const JsonValue& value, HtpDev
         const bool is_text = value.is(JsonValue::Kind::String) && value.text.starts_with("v");
         const auto arch = is_text ? parse_int(value.text.substr(1)) : std::nullopt;
         if (!arch || static_cast<double>(*arch) < field.min || static_cast<double>(*arch) > field.max)
-            return wrong(field.name, "a text from \"v66\" to \"v99\"", value);
+            return wrong_field(field.name, "a text from \"v66\" to \"v99\"", value);
         device.arch = *arch;
         return {};
     }
@@ -147,24 +133,24 @@ Result<void> read_field(const DeviceField& field, const JsonValue& value, HtpDev
     if (field.integer) {
         const auto n = is_number ? parse_int(value.text) : std::nullopt;
         if (!n || static_cast<double>(*n) < field.min || static_cast<double>(*n) > field.max)
-            return wrong(field.name, "an integer from " + range, value);
+            return wrong_field(field.name, "an integer from " + range, value);
         device.*field.integer = *n;
         return {};
     }
     const auto x = is_number ? parse_double(value.text) : std::nullopt;
     if (!x || !(*x >= field.min && *x <= field.max))
-        return wrong(field.name, "a number from " + range, value);
+        return wrong_field(field.name, "a number from " + range, value);
     device.*field.real = *x;
     return {};
 }
 
 Result<void> read_name(const JsonValue& root, HtpDevice& device) {
     const JsonValue* name = root.find("name");
-    if (!name) return fail(ErrorCode::Malformed, "the field 'name' is missing");
+    if (!name) return missing_field("name");
     const std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
     if (!name->is(JsonValue::Kind::String) || name->text.empty() || name->text.size() > 64 ||
         name->text.find_first_not_of(allowed) != std::string::npos)
-        return wrong("name", "1 to 64 small letters, digits, '-', '_' and '.'", *name);
+        return wrong_field("name", "1 to 64 small letters, digits, '-', '_' and '.'", *name);
     device.name = name->text;
     return {};
 }
@@ -172,7 +158,7 @@ Result<void> read_name(const JsonValue& root, HtpDevice& device) {
 Result<void> read_sources(const JsonValue& root, HtpDevice& device) {
     const JsonValue* sources = root.find("sources");
     if (!sources) return {};
-    if (!sources->is(JsonValue::Kind::Object)) return wrong("sources", "an object", *sources);
+    if (!sources->is(JsonValue::Kind::Object)) return wrong_field("sources", "an object", *sources);
     for (const auto& [name, value] : sources->members) {
         const std::string place = "sources." + printable(name);
         if (!is_field(name))
@@ -180,9 +166,9 @@ Result<void> read_sources(const JsonValue& root, HtpDevice& device) {
         const auto fits = [&](std::string_view kind) { return value.text.starts_with(kind); };
         if (!value.is(JsonValue::Kind::String) ||
             std::none_of(std::begin(kSourceKinds), std::end(kSourceKinds), fits))
-            return wrong(place,
-                         "a text that starts with 'published: ', 'derived: ', 'fitted: ' or 'assumed: '",
-                         value);
+            return wrong_field(
+                place, "a text that starts with 'published: ', 'derived: ', 'fitted: ' or 'assumed: '",
+                value);
         device.sources.emplace_back(name, value.text);
     }
     return {};
@@ -212,18 +198,32 @@ uint64_t HtpDevice::hash() const {
     return digest.value();
 }
 
+std::string HtpDevice::to_json() const {
+    std::string text = "{\"name\": \"" + name + "\"";
+    std::string_view open;  // the object that is being written
+    for (const DeviceField& field : kFields) {
+        const size_t dot = field.name.find('.');
+        const std::string_view group = dot == field.name.npos ? "" : field.name.substr(0, dot);
+        if (group != open && !open.empty()) text += "}";
+        text += ", ";
+        if (group != open && !group.empty()) text += "\"" + std::string(group) + "\": {";
+        open = group;
+        const std::string quote = field.integer == &D::arch ? "\"" : "";
+        text += "\"" + std::string(field.name.substr(group.empty() ? 0 : dot + 1)) + "\": " + quote +
+                field_text(*this, field) + quote;
+    }
+    return text + (open.empty() ? "}" : "}}");
+}
+
 Result<HtpDevice> parse_device(std::string_view json) {
     TSR_TRY(const JsonValue root, parse_json(json));
-    if (!root.is(JsonValue::Kind::Object))
-        return fail(ErrorCode::Malformed, "expected an object, found %s", shown(root).c_str());
+    TSR_TRY_VOID(check_object(root));
     HtpDevice device;
     TSR_TRY_VOID(check_names(root));
     TSR_TRY_VOID(read_name(root, device));
     for (const DeviceField& field : kFields) {
         const JsonValue* value = member(root, field.name);
-        if (!value)
-            return fail(ErrorCode::Malformed, "the field '%.*s' is missing",
-                        static_cast<int>(field.name.size()), field.name.data());
+        if (!value) return missing_field(field.name);
         TSR_TRY_VOID(read_field(field, *value, device));
     }
     if (device.vtcm_bytes % kActTileBytes != 0)
@@ -239,29 +239,12 @@ Result<HtpDevice> parse_device(std::string_view json) {
 }
 
 std::span<const std::string_view> shipped_devices() {
-    static const std::vector<std::string_view> names = [] {
-        std::vector<std::string_view> list;
-        for (const ShippedDevice& file : shipped_files()) list.push_back(file.name);
-        return list;
-    }();
+    static const std::vector<std::string_view> names = names_of(shipped_device_files());
     return names;
 }
 
 Result<HtpDevice> open_device(const std::string& name_or_path) {
-    std::string names;
-    for (const ShippedDevice& file : shipped_files()) {
-        if (file.name == name_or_path) return parse_device(file.json);
-        names += (names.empty() ? "" : ", ") + std::string(file.name);
-    }
-    auto file = MappedFile::open(name_or_path);
-    if (!file && file.error().code == ErrorCode::NotFound)
-        return fail(ErrorCode::NotFound, "device '%s': expected a file or one of %s",
-                    printable(name_or_path, 400).c_str(), names.c_str());
-    if (!file) return tl::unexpected<Error>(std::move(file.error()));
-    const auto bytes = file->bytes();
-    auto device = parse_device({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    if (!device) return fail_in(printable(name_or_path, 400), std::move(device.error()));
-    return device;
+    return open_shipped("device", shipped_device_files(), name_or_path, parse_device);
 }
 
 }  // namespace tessera::npu

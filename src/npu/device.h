@@ -40,6 +40,8 @@ struct HtpDevice {
     uint64_t hash() const;
     /// `field=value` lines in the order of device_fields().
     std::string canonical_text() const;
+    /// As parse_device() reads it, without the sources.
+    std::string to_json() const;
 };
 
 struct DeviceField {

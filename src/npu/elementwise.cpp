@@ -8,8 +8,6 @@
 
 namespace tessera::npu {
 
-namespace {
-
 double value_of(Function function, double x) {
     const auto sigmoid = [](double t) { return 1 / (1 + exact_exp(std::min(std::max(-t, -700.0), 700.0))); };
     switch (function) {
@@ -24,45 +22,40 @@ double value_of(Function function, double x) {
     return 0;
 }
 
-}  // namespace
-
 Result<Add> Add::create(const Encoding& a, const Encoding& b, const Encoding& y) {
     Add op;
-    op.a_ = a;
-    op.b_ = b;
-    op.y_ = y;
+    Factors& f = op.factors_;
+    f = {.a = a, .b = b, .y = y};
     // The larger factor gets 24 bits, and the smaller one the same shift; 2^17 * 2^31 leaves room in 64 bits.
     const double scale_y = static_cast<double>(y.scale);
     const double fa = static_cast<double>(a.scale) / scale_y, fb = static_cast<double>(b.scale) / scale_y;
     TSR_TRY(const Multiplier larger, make_multiplier(std::max(fa, fb), a.max() + b.max()));
-    op.shift_ = larger.shift;
-    op.mult_a_ = std::llrint(std::ldexp(fa, op.shift_));
-    op.mult_b_ = std::llrint(std::ldexp(fb, op.shift_));
+    f.shift = larger.shift;
+    f.mult_a = std::llrint(std::ldexp(fa, f.shift));
+    f.mult_b = std::llrint(std::ldexp(fb, f.shift));
     return op;
 }
 
-void Add::apply(const uint16_t* a, const uint16_t* b, int64_t n, uint16_t* y) const {
+void Add::apply(const Factors& f, const uint16_t* a, const uint16_t* b, int64_t n, uint16_t* y) {
     for (int64_t i = 0; i < n; ++i) {
-        const int64_t sum = (a[i] - a_.zero) * mult_a_ + (b[i] - b_.zero) * mult_b_;
-        y[i] = static_cast<uint16_t>(y_.clamp(y_.zero + round_shift(sum, shift_)));
+        const int64_t sum = (a[i] - f.a.zero) * f.mult_a + (b[i] - f.b.zero) * f.mult_b;
+        y[i] = static_cast<uint16_t>(f.y.clamp(f.y.zero + round_shift(sum, f.shift)));
     }
 }
 
 Result<Mul> Mul::create(const Encoding& a, const Encoding& b, const Encoding& y) {
     Mul op;
-    op.a_ = a;
-    op.b_ = b;
-    op.y_ = y;
+    op.factors_ = {.a = a, .b = b, .y = y, .product = {}};
     const double factor =
         static_cast<double>(a.scale) * static_cast<double>(b.scale) / static_cast<double>(y.scale);
-    TSR_TRY(op.factor_, make_multiplier(factor, int64_t{a.max()} * b.max()));
+    TSR_TRY(op.factors_.product, make_multiplier(factor, int64_t{a.max()} * b.max()));
     return op;
 }
 
-void Mul::apply(const uint16_t* a, const uint16_t* b, int64_t n, uint16_t* y) const {
+void Mul::apply(const Factors& f, const uint16_t* a, const uint16_t* b, int64_t n, uint16_t* y) {
     for (int64_t i = 0; i < n; ++i) {
-        const int64_t product = int64_t{a[i] - a_.zero} * (b[i] - b_.zero);
-        y[i] = static_cast<uint16_t>(y_.clamp(y_.zero + factor_.apply(product)));
+        const int64_t both = int64_t{a[i] - f.a.zero} * (b[i] - f.b.zero);
+        y[i] = static_cast<uint16_t>(f.y.clamp(f.y.zero + f.product.apply(both)));
     }
 }
 

@@ -31,16 +31,20 @@ Result<Emulator> Emulator::create(int64_t vtcm_bytes, const TileKernels& kernels
     Emulator emulator;
     TSR_TRY(emulator.vtcm_, Buffer::create(static_cast<size_t>(vtcm_bytes), "emulated VTCM"));
     std::fill_n(emulator.vtcm_.data(), emulator.vtcm_.size(), kPattern);
+    TSR_TRY(emulator.vector_, VectorUnit::create(kernels, pool));
     emulator.kernels_ = &kernels;
     emulator.pool_ = &pool;
     return emulator;
 }
 
-void Emulator::run(const Stream& stream, const Memory& memory) {
+void Emulator::run(const Stream& stream, const Memory& memory, const Pass& pass) {
+    pass_ = pass;
     for (const Instruction& instruction : stream) execute(instruction, memory);
 }
 
-Result<void> Emulator::run_reordered(const Stream& stream, const Memory& memory, const Order& order) {
+Result<void> Emulator::run_reordered(const Stream& stream, const Memory& memory, const Order& order,
+                                     const Pass& pass) {
+    pass_ = pass;
     std::array<std::vector<size_t>, kUnits> queues;
     for (size_t i = 0; i < stream.size(); ++i)
         queues[static_cast<size_t>(unit_of(stream[i].op))].push_back(i);
@@ -72,43 +76,38 @@ Result<void> Emulator::run_reordered(const Stream& stream, const Memory& memory,
 }
 
 void Emulator::execute(const Instruction& instruction, const Memory& memory) {
-    switch (instruction.op) {
-        case Opcode::Load:
-        case Opcode::Store:
+    switch (unit_of(instruction.op)) {
+        case Unit::Dma:
             return transfer(instruction, memory);
-        case Opcode::Expand:
-            return expand(instruction.expand);
-        case Opcode::Multiply:
+        case Unit::Hvx:
+            return vector_.execute(instruction, vtcm_.data(), pass_);
+        case Unit::Hmx:
             return multiply(instruction.multiply);
     }
 }
 
 void Emulator::transfer(const Instruction& instruction, const Memory& memory) {
     const Transfer& t = instruction.transfer;
-    std::byte* ddr = memory[static_cast<size_t>(t.region)].data() + t.ddr;
+    const uint64_t at = t.ddr + static_cast<uint64_t>(pass_.n_past) * t.past_stride;
+    const int64_t valid = std::max<int64_t>(0, pass_.n_valid - t.first_row);
+    const int64_t rows = t.limit == Transfer::Limit::Rows ? std::min<int64_t>(t.rows, valid) : t.rows;
+    const auto row_bytes = static_cast<size_t>(
+        t.limit == Transfer::Limit::Bytes ? std::min<int64_t>(t.row_bytes, valid) : t.row_bytes);
+    if (rows == 0 || row_bytes == 0) return;
+    if (t.region == Region::Arena)
+        arena_peak_ = std::max(arena_peak_, at + static_cast<uint64_t>(rows - 1) * t.ddr_stride + row_bytes);
+    std::byte* ddr = memory[static_cast<size_t>(t.region)].data() + at;
     std::byte* vtcm = vtcm_.data() + t.vtcm;
+    const bool is_load = instruction.op == Opcode::Load;
     const auto copy_row = [&](int64_t row, int) {
         std::byte* outside = ddr + static_cast<uint64_t>(row) * t.ddr_stride;
         std::byte* inside = vtcm + static_cast<uint64_t>(row) * t.vtcm_stride;
-        if (instruction.op == Opcode::Load)
-            std::memcpy(inside, outside, t.row_bytes);
-        else
-            std::memcpy(outside, inside, t.row_bytes);
+        std::memcpy(is_load ? inside : outside, is_load ? outside : inside, row_bytes);
     };
     // Small rows are copied before the other threads would have woken up.
     constexpr uint32_t kShared = 8 << 10;
-    if (t.row_bytes >= kShared) return pool_->run(t.rows, copy_row);
-    for (int64_t row = 0; row < t.rows; ++row) copy_row(row, 0);
-}
-
-void Emulator::expand(const Expand& e) {
-    const int64_t packed_row = e.k_tiles * kNibbleTileBytes, mult_row = n_mult_bytes(e.k_tiles, e.block);
-    const auto* vtcm = reinterpret_cast<const uint8_t*>(vtcm_.data());
-    auto* codes = reinterpret_cast<int8_t*>(vtcm_.data());
-    pool_->run(e.n_tiles, [&](int64_t n, int) {
-        kernels_->expand(vtcm + e.packed + n * packed_row, codes + e.mult + n * mult_row, e.k_tiles, e.block,
-                         codes + e.weights + n * e.k_tiles * kWeightTileBytes);
-    });
+    if (row_bytes >= kShared) return pool_->run(rows, copy_row);
+    for (int64_t row = 0; row < rows; ++row) copy_row(row, 0);
 }
 
 void Emulator::multiply(const Multiply& m) {
@@ -156,24 +155,19 @@ void Emulator::convert(const Multiply& m, int64_t row_tile, int64_t n_tile, int6
 }
 
 void Emulator::free_operands(const Instruction& instruction) {
-    const auto wipe = [&](uint64_t at, uint64_t n) { std::fill_n(vtcm_.data() + at, n, ~kPattern); };
-    if (instruction.op == Opcode::Multiply && instruction.frees_activations) {
-        const Multiply& m = instruction.multiply;
-        wipe(m.act,
-             static_cast<uint64_t>(tiles(m.rows, kTileRows) * kActTileBytes) * m.planes_in * m.k_tiles);
-    }
-    if (!instruction.frees_operands) return;
-    if (instruction.op == Opcode::Store) {
+    if (!instruction.frees_operands && !instruction.frees_activations) return;
+    for (const Access& access : accesses(instruction, {})) {
+        if (access.space != 0 || access.is_write) continue;
+        const bool is_activation =
+            instruction.op == Opcode::Multiply && access.begin == instruction.multiply.act;
+        if (is_activation ? !instruction.frees_activations : !instruction.frees_operands) continue;
+        // Sums are the unit's until the last of them; between rows of a transfer may lie what is another's.
+        if (instruction.op == Opcode::Multiply && access.begin == instruction.multiply.sums) continue;
         const Transfer& t = instruction.transfer;
-        for (uint32_t row = 0; row < t.rows; ++row) wipe(t.vtcm + uint64_t{row} * t.vtcm_stride, t.row_bytes);
-    } else if (instruction.op == Opcode::Expand) {
-        const Expand& e = instruction.expand;
-        wipe(e.packed, uint64_t{e.n_tiles} * e.k_tiles * kNibbleTileBytes);
-        wipe(e.mult, static_cast<uint64_t>(e.n_tiles * n_mult_bytes(e.k_tiles, e.block)));
-    } else if (instruction.op == Opcode::Multiply) {
-        const Multiply& m = instruction.multiply;
-        wipe(m.weights, uint64_t{m.n_tiles} * m.k_tiles * kWeightTileBytes);
-        if (m.last) wipe(m.records, static_cast<uint64_t>(m.n_tiles * kRecordTileBytes));
+        const bool is_store = instruction.op == Opcode::Store;
+        for (uint32_t row = 0; row < (is_store ? t.rows : 1); ++row)
+            std::fill_n(vtcm_.data() + access.begin + (is_store ? uint64_t{row} * t.vtcm_stride : 0),
+                        is_store ? t.row_bytes : access.end - access.begin, ~kPattern);
     }
 }
 

@@ -9,7 +9,7 @@
 #include "common/arena.h"
 #include "common/threads.h"
 #include "src/npu/stream.h"
-#include "src/npu/tile_kernels.h"
+#include "src/npu/vector_unit.h"
 
 namespace tessera::npu {
 
@@ -27,7 +27,7 @@ struct Order {
     uint64_t seed = 0;
 };
 
-/// The memory outside, by Region. Input and weights are only read.
+/// The memory outside, by Region. Constants are only read.
 using Memory = std::array<std::span<std::byte>, kRegions>;
 
 class Emulator {
@@ -36,24 +36,30 @@ class Emulator {
     /// share the tiles of an instruction, which changes no bit; it must outlive this object.
     static Result<Emulator> create(int64_t vtcm_bytes, const TileKernels& kernels, ThreadPool& pool);
 
-    /// Runs a stream that check_stream() has passed for this VTCM and this memory, as written. Allocates
-    /// nothing.
-    void run(const Stream& stream, const Memory& memory);
+    /// Runs a stream that check_stream() has passed for this VTCM, this memory and passes like this one, as
+    /// written. Allocates nothing.
+    void run(const Stream& stream, const Memory& memory, const Pass& pass = {});
 
     /// The same in another order, and with everything overwritten that an instruction frees: for tests of the
     /// waits. Deadlock is Malformed.
-    Result<void> run_reordered(const Stream& stream, const Memory& memory, const Order& order);
+    Result<void> run_reordered(const Stream& stream, const Memory& memory, const Order& order,
+                               const Pass& pass = {});
+
+    /// Behind the last byte of the arena that any instruction has touched yet.
+    uint64_t arena_peak() const { return arena_peak_; }
 
   private:
     void execute(const Instruction& instruction, const Memory& memory);
     void transfer(const Instruction& instruction, const Memory& memory);
-    void expand(const Expand& e);
     void multiply(const Multiply& m);
     void multiply_tile(const Multiply& m, int64_t row_tile, int64_t n_tile);
     void convert(const Multiply& m, int64_t row_tile, int64_t n_tile, int64_t rows, const int64_t* sums);
     void free_operands(const Instruction& instruction);
 
     Buffer vtcm_;
+    VectorUnit vector_;
+    Pass pass_;
+    uint64_t arena_peak_ = 0;
     const TileKernels* kernels_ = nullptr;
     ThreadPool* pool_ = nullptr;
 };

@@ -65,5 +65,8 @@ struct ActLayout {
 /// x [rows, channels], values below 2^(8 planes), to and from the layout. `bytes` holds layout.bytes().
 void pack_activations(const ActLayout& layout, const uint16_t* x, std::span<std::byte> bytes);
 void unpack_activations(const ActLayout& layout, std::span<const std::byte> bytes, uint16_t* x);
+/// One row of it.
+void pack_row(const ActLayout& layout, int64_t row, const uint16_t* x, std::span<std::byte> bytes);
+void unpack_row(const ActLayout& layout, int64_t row, std::span<const std::byte> bytes, uint16_t* x);
 
 }  // namespace tessera::npu

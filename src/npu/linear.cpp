@@ -66,15 +66,18 @@ Result<Linear> make_linear(const QuantizedWeights& weights, const float* bias, c
 
 void linear_reference(const Linear& op, const uint16_t* x, int64_t n_rows, uint16_t* y) {
     const int64_t n_in = op.weights->n_in, n_out = op.weights->n_out;
-    for (int64_t m = 0; m < n_rows; ++m)
-        for (int64_t n = 0; n < n_out; ++n) {
+    std::vector<int32_t> w8(static_cast<size_t>(n_in));
+    for (int64_t n = 0; n < n_out; ++n) {
+        for (int64_t k = 0; k < n_in; ++k) w8[static_cast<size_t>(k)] = op.weights->w8(n, k);
+        const Requant& r = op.requant[static_cast<size_t>(n)];
+        for (int64_t m = 0; m < n_rows; ++m) {
             int64_t sum = 0;
             for (int64_t k = 0; k < n_in; ++k)
-                sum += int64_t{x[m * n_in + k] - centre(op.input.bits)} * op.weights->w8(n, k);
-            const Requant& r = op.requant[static_cast<size_t>(n)];
+                sum += (x[m * n_in + k] - centre(op.input.bits)) * w8[static_cast<size_t>(k)];
             const int64_t scaled = round_shift((sum + r.bias) * r.mult, r.shift);
             y[m * n_out + n] = static_cast<uint16_t>(op.output.clamp(op.output.zero + scaled));
         }
+    }
 }
 
 }  // namespace tessera::npu

@@ -11,8 +11,6 @@ namespace tessera::npu {
 
 namespace {
 
-using Ticket = StreamBuilder::Ticket;
-
 /// One piece of the weights: ranges of tiles, and how many pieces of each kind came before it.
 struct Stage {
     int64_t row, n_rows, n, n_n, k, n_k;  // first tile and number of tiles
@@ -30,7 +28,11 @@ class Writer {
         load(0);
         for (size_t s = 0; s < stages_.size(); ++s) {
             if (s + 1 < stages_.size()) load(s + 1);
-            if (has_blocks()) expand(s);
+            if (shape_.is_cached) {
+                interleave(s);
+            } else if (has_blocks()) {
+                expand(s);
+            }
             multiply(s);
             // A stage later, so that the load of the next one need not wait behind it.
             if (s > 0 && stages_[s - 1].last) store(stages_[s - 1]);
@@ -56,90 +58,104 @@ class Writer {
                                        std::min(size.n_tiles, shape_.n_tiles() - n), k, n_k, act, chunk + 1,
                                        k == 0, k + n_k == shape_.k_tiles()});
                 }
-        act_users_.resize(static_cast<size_t>(act) + 1);
-        chunk_users_.resize(static_cast<size_t>(chunk) + 1);
-        act_loads_.resize(act_users_.size());
-        record_loads_.resize(chunk_users_.size());
-        stores_.resize(chunk_users_.size());
-        expands_.resize(stages_.size());
-        users_.resize(stages_.size());
-        loads_.resize(stages_.size());
     }
 
-    /// Ticket of the user number i of a list, none before the first.
-    static Ticket of(const std::vector<Ticket>& list, int64_t i) {
-        return i < 0 ? Ticket{} : list[static_cast<size_t>(i)];
-    }
-
-    /// One transfer between DDR and VTCM.
-    Ticket move(Opcode op, const Transfer& transfer, std::initializer_list<Ticket> after) {
+    void move(Opcode op, const Transfer& transfer) {
         Instruction instruction;
         instruction.op = op;
         instruction.transfer = transfer;
         // What was stored is of no use any more.
         instruction.frees_operands = op == Opcode::Store;
-        return builder_.add(instruction, after);
+        builder_.add(instruction);
     }
 
-    Ticket load_weights(uint64_t ddr, int64_t ddr_stride, uint32_t vtcm, int64_t rows, int64_t row_bytes,
-                        Ticket after) {
-        return move(Opcode::Load,
-                    {.ddr = places_.weights + ddr,
-                     .ddr_stride = static_cast<uint64_t>(ddr_stride),
-                     .vtcm = vtcm,
-                     .vtcm_stride = static_cast<uint32_t>(row_bytes),
-                     .rows = static_cast<uint32_t>(rows),
-                     .row_bytes = static_cast<uint32_t>(row_bytes),
-                     .region = Region::Weights},
-                    {after});
+    void load_weights(uint64_t ddr, int64_t ddr_stride, uint32_t vtcm, int64_t rows, int64_t row_bytes) {
+        move(Opcode::Load, {.ddr = places_.weights + ddr,
+                            .ddr_stride = static_cast<uint64_t>(ddr_stride),
+                            .vtcm = vtcm,
+                            .vtcm_stride = static_cast<uint32_t>(row_bytes),
+                            .rows = static_cast<uint32_t>(rows),
+                            .row_bytes = static_cast<uint32_t>(row_bytes),
+                            .region = Region::Constants,
+                            .limit = {},
+                            .past_stride = 0,
+                            .first_row = 0});
     }
 
     void load(size_t s) {
         const Stage& stage = stages_[s];
-        const auto i = static_cast<int64_t>(s);
         if (s == 0 || stages_[s - 1].act != stage.act) load_activations(stage);
-        if (stage.first) load_records(stage);
+        if (shape_.is_cached) return load_cached(s);
+        if (stage.first)
+            load_weights(static_cast<uint64_t>(places_.record_offset + stage.n * kRecordTileBytes),
+                         kRecordTileBytes, plan_.records[stage.chunk % 2], stage.n_n, kRecordTileBytes);
         const int64_t row_bytes = shape_.k_tiles() * tile_bytes();
-        const uint64_t ddr = static_cast<uint64_t>(stage.n * row_bytes + stage.k * tile_bytes());
-        if (!has_blocks()) {
-            loads_[s] = load_weights(ddr, row_bytes, plan_.weights[s % 2], stage.n_n,
-                                     stage.n_k * tile_bytes(), of(users_, i - 2));
-            return;
-        }
-        const Ticket reader = of(expands_, i - 2);
-        load_weights(ddr, row_bytes, plan_.packed[s % 2], stage.n_n, stage.n_k * tile_bytes(), reader);
+        load_weights(static_cast<uint64_t>(stage.n * row_bytes + stage.k * tile_bytes()), row_bytes,
+                     has_blocks() ? plan_.packed[s % 2] : plan_.weights[s % 2], stage.n_n,
+                     stage.n_k * tile_bytes());
+        if (!has_blocks()) return;
         const int64_t mult_row = n_mult_bytes(shape_.k_tiles(), shape_.block);
         const int64_t before = n_mult_bytes(stage.k, shape_.block);
-        loads_[s] =
-            load_weights(static_cast<uint64_t>(places_.mult_offset + stage.n * mult_row + before), mult_row,
-                         plan_.mult[s % 2], stage.n_n, n_mult_bytes(stage.n_k, shape_.block), reader);
+        load_weights(static_cast<uint64_t>(places_.mult_offset + stage.n * mult_row + before), mult_row,
+                     plan_.mult[s % 2], stage.n_n, n_mult_bytes(stage.n_k, shape_.block));
     }
 
-    void load_records(const Stage& stage) {
-        record_loads_[static_cast<size_t>(stage.chunk)] = load_weights(
-            static_cast<uint64_t>(places_.record_offset + stage.n * kRecordTileBytes), kRecordTileBytes,
-            plan_.records[stage.chunk % 2], stage.n_n, kRecordTileBytes, of(chunk_users_, stage.chunk - 2));
+    /// Which inputs of the cache a stage has: the first tile may begin, and the last one end, between them.
+    int64_t first_input(const Stage& stage) const {
+        return std::max(stage.k * kTileChannels, shape_.k_first);
+    }
+    int64_t n_inputs(const Stage& stage) const {
+        const int64_t end = std::min((stage.k + stage.n_k) * kTileChannels, shape_.k_first + shape_.n_in);
+        return end - first_input(stage);
+    }
+    int64_t n_outputs(const Stage& stage) const {
+        return std::min(stage.n_n * kTileChannels, shape_.n_out - stage.n * kTileChannels);
+    }
+
+    void load_cached(size_t s) {
+        const Stage& stage = stages_[s];
+        move(Opcode::Load,
+             {.ddr = places_.weights +
+                     static_cast<uint64_t>(first_input(stage) - shape_.k_first) * places_.input_stride +
+                     static_cast<uint64_t>(stage.n * kTileChannels),
+              .ddr_stride = places_.input_stride,
+              .vtcm = plan_.packed[s % 2],
+              .vtcm_stride = static_cast<uint32_t>(n_outputs(stage)),
+              .rows = static_cast<uint32_t>(n_inputs(stage)),
+              .row_bytes = static_cast<uint32_t>(n_outputs(stage)),
+              .region = Region::Cache,
+              .limit = {},
+              .past_stride = 0,
+              .first_row = 0});
     }
 
     /// A row tile's rows in DDR are as many as there are, in VTCM always 64.
+    Transfer act_transfer(const ActPlace& place, int64_t own_channels, int planes, int64_t row, int plane,
+                          int64_t first_tile, int64_t n_tiles) const {
+        const ActLayout layout{shape_.rows, place.channels > 0 ? place.channels : own_channels, planes};
+        const int64_t row_bytes = layout.rows_of(row) * kTileChannels;
+        const int64_t offset = layout.tile_offset(row, plane, place.first_tile + first_tile);
+        return {.ddr = place.at + static_cast<uint64_t>(offset),
+                .ddr_stride = static_cast<uint64_t>(row_bytes),
+                .vtcm = 0,
+                .vtcm_stride = static_cast<uint32_t>(kActTileBytes),
+                .rows = static_cast<uint32_t>(n_tiles),
+                .row_bytes = static_cast<uint32_t>(row_bytes),
+                .region = Region::Arena,
+                .limit = {},
+                .past_stride = 0,
+                .first_row = 0};
+    }
+
     void load_activations(const Stage& stage) {
-        const ActLayout layout{shape_.rows, shape_.n_in, shape_.planes_in};
         const uint32_t buffer = plan_.act[stage.act % plan_.act_buffers];
         for (int64_t row = 0; row < stage.n_rows; ++row)
             for (int plane = 0; plane < shape_.planes_in; ++plane) {
-                const int64_t row_bytes = layout.rows_of(stage.row + row) * kTileChannels;
+                Transfer t = act_transfer(places_.input, shape_.k_first + shape_.n_in, shape_.planes_in,
+                                          stage.row + row, plane, stage.k, stage.n_k);
                 const int64_t vtcm = (row * shape_.planes_in + plane) * stage.n_k * kActTileBytes;
-                act_loads_[static_cast<size_t>(stage.act)] =
-                    move(Opcode::Load,
-                         {.ddr = places_.input +
-                                 static_cast<uint64_t>(layout.tile_offset(stage.row + row, plane, stage.k)),
-                          .ddr_stride = static_cast<uint64_t>(row_bytes),
-                          .vtcm = buffer + static_cast<uint32_t>(vtcm),
-                          .vtcm_stride = static_cast<uint32_t>(kActTileBytes),
-                          .rows = static_cast<uint32_t>(stage.n_k),
-                          .row_bytes = static_cast<uint32_t>(row_bytes),
-                          .region = Region::Input},
-                         {of(act_users_, stage.act - plan_.act_buffers)});
+                t.vtcm = buffer + static_cast<uint32_t>(vtcm);
+                move(Opcode::Load, t);
             }
     }
 
@@ -154,8 +170,28 @@ class Writer {
                               .n_tiles = static_cast<uint32_t>(stage.n_n),
                               .k_tiles = static_cast<uint32_t>(stage.n_k),
                               .block = static_cast<uint32_t>(shape_.block)};
-        const Ticket after[] = {loads_[s], of(users_, static_cast<int64_t>(s) - 2)};
-        expands_[s] = builder_.add(instruction, after);
+        builder_.add(instruction);
+    }
+
+    void interleave(size_t s) {
+        const Stage& stage = stages_[s];
+        Instruction instruction;
+        instruction.op = Opcode::Interleave;
+        instruction.frees_operands = true;
+        instruction.interleave = {
+            .bytes = plan_.packed[s % 2],
+            .weights = plan_.weights[s % 2],
+            .records = plan_.records[stage.chunk % 2],
+            .stride = static_cast<uint32_t>(n_outputs(stage)),
+            .n_k = static_cast<uint32_t>(n_inputs(stage)),
+            .n_n = static_cast<uint32_t>(n_outputs(stage)),
+            .k_first = static_cast<uint32_t>(first_input(stage) - stage.k * kTileChannels),
+            .n_tiles = static_cast<uint32_t>(stage.n_n),
+            .k_tiles = static_cast<uint32_t>(stage.n_k),
+            .centre = places_.centre,
+            .factor = places_.factor,
+            .first = stage.first};
+        builder_.add(instruction);
     }
 
     void multiply(size_t s) {
@@ -180,32 +216,17 @@ class Writer {
                                 .planes_out = static_cast<uint8_t>(shape_.planes_out),
                                 .first = stage.first,
                                 .last = stage.last};
-        const Ticket after[] = {has_blocks() ? expands_[s] : loads_[s],
-                                act_loads_[static_cast<size_t>(stage.act)],
-                                stage.last ? record_loads_[static_cast<size_t>(stage.chunk)] : Ticket{},
-                                stage.last ? of(stores_, stage.chunk - 2) : Ticket{}};
-        users_[s] = builder_.add(instruction, after);
-        act_users_[static_cast<size_t>(stage.act)] = users_[s];
-        chunk_users_[static_cast<size_t>(stage.chunk)] = users_[s];
+        builder_.add(instruction);
     }
 
     void store(const Stage& stage) {
-        const ActLayout layout{shape_.rows, shape_.n_out, shape_.planes_out};
-        const auto chunk = static_cast<size_t>(stage.chunk);
         for (int64_t row = 0; row < stage.n_rows; ++row)
             for (int plane = 0; plane < shape_.planes_out; ++plane) {
-                const int64_t row_bytes = layout.rows_of(stage.row + row) * kTileChannels;
+                Transfer t = act_transfer(places_.output, shape_.n_out, shape_.planes_out, stage.row + row,
+                                          plane, stage.n, stage.n_n);
                 const int64_t vtcm = (row * shape_.planes_out + plane) * stage.n_n * kActTileBytes;
-                stores_[chunk] = move(Opcode::Store,
-                                      {.ddr = places_.output + static_cast<uint64_t>(layout.tile_offset(
-                                                                   stage.row + row, plane, stage.n)),
-                                       .ddr_stride = static_cast<uint64_t>(row_bytes),
-                                       .vtcm = plan_.out[chunk % 2] + static_cast<uint32_t>(vtcm),
-                                       .vtcm_stride = static_cast<uint32_t>(kActTileBytes),
-                                       .rows = static_cast<uint32_t>(stage.n_n),
-                                       .row_bytes = static_cast<uint32_t>(row_bytes),
-                                       .region = Region::Output},
-                                      {chunk_users_[chunk]});
+                t.vtcm = plan_.out[stage.chunk % 2] + static_cast<uint32_t>(vtcm);
+                move(Opcode::Store, t);
             }
     }
 
@@ -214,10 +235,6 @@ class Writer {
     const LinearPlaces& places_;
     StreamBuilder builder_;
     std::vector<Stage> stages_;
-    // Who touched what last: by stage, by piece of activations, by pair of rows and outputs.
-    std::vector<Ticket> loads_, expands_, users_;
-    std::vector<Ticket> act_loads_, act_users_;
-    std::vector<Ticket> record_loads_, chunk_users_, stores_;
 };
 
 }  // namespace

@@ -28,36 +28,33 @@ Result<RmsNorm> RmsNorm::create(const float* gamma, int64_t n, float eps, const 
         return fail(ErrorCode::InvalidArgument, "norm: expected an epsilon of at least 0, found %g",
                     static_cast<double>(eps));
     RmsNorm op;
-    op.x_ = x;
-    op.y_ = y;
-    op.eps_ = static_cast<double>(eps);
     const auto [low, high] = std::minmax_element(gamma, gamma + n);
     TSR_TRY(const Encoding codes, encoding_of_range(*low, *high, 16));
-    std::vector<uint16_t> q(static_cast<size_t>(n));
-    if (quantize(codes, gamma, n, q.data()) > 0)
+    op.gamma_.resize(static_cast<size_t>(n));
+    if (quantize(codes, gamma, n, op.gamma_.data()) > 0)
         return fail(ErrorCode::Malformed, "norm: a weight is no number");
-    for (const uint16_t code : q) op.gamma_.push_back(code - codes.zero);
     const double factor = static_cast<double>(codes.scale) / (kUnit * static_cast<double>(y.scale));
-    TSR_TRY(op.to_y_, make_multiplier(factor, largest_normalized(n) * codes.max()));
+    TSR_TRY(const Multiplier to_y, make_multiplier(factor, largest_normalized(n) * codes.max()));
+    op.factors_ = {.x = x, .y = y, .eps = static_cast<double>(eps), .zero_gamma = codes.zero, .to_y = to_y};
     return op;
 }
 
-void RmsNorm::apply(const uint16_t* x, uint16_t* y) const {
-    const size_t n = gamma_.size();
+void norm_row(const NormFactors& f, int64_t n, const uint16_t* gamma, const uint16_t* x, uint16_t* y) {
     uint64_t squares = 0;
-    for (size_t i = 0; i < n; ++i) {
-        const int64_t value = x[i] - x_.zero;
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t value = x[i] - f.x.zero;
         squares += static_cast<uint64_t>(value * value);
     }
-    const double scale = static_cast<double>(x_.scale);
-    const double mean = static_cast<double>(squares) * (scale * scale) / static_cast<double>(n) + eps_;
+    const double scale = static_cast<double>(f.x.scale);
+    const double mean = static_cast<double>(squares) * (scale * scale) / static_cast<double>(n) + f.eps;
     // Below 2^26: x / rms is at most sqrt(n), also for x = 1. Without squares there is nothing to scale.
     const double factor = squares == 0 ? 0.0 : scale / std::sqrt(mean) * kUnit;
-    const auto to_unit = make_multiplier(factor, x_.max());
+    const auto to_unit = make_multiplier(factor, f.x.max());
     const Multiplier m = to_unit ? *to_unit : Multiplier{};
-    for (size_t i = 0; i < n; ++i) {
-        const int64_t normalized = m.apply(x[i] - x_.zero);
-        y[i] = static_cast<uint16_t>(y_.clamp(y_.zero + to_y_.apply(normalized * gamma_[i])));
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t normalized = m.apply(x[i] - f.x.zero);
+        const int64_t weighted = product(normalized, gamma[i] - f.zero_gamma);
+        y[i] = static_cast<uint16_t>(f.y.clamp(f.y.zero + f.to_y.apply(weighted)));
     }
 }
 

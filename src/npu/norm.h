@@ -1,12 +1,24 @@
 #pragma once
 // The root mean square norm in the device's integers.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/npu/encoding.h"
 #include "src/npu/requant.h"
 
 namespace tessera::npu {
+
+/// What a norm is but for its weights.
+struct NormFactors {
+    Encoding x, y;
+    double eps = 0;
+    int32_t zero_gamma = 0;  ///< of the codes of the weights
+    Multiplier to_y;
+};
+
+/// The definition: RmsNorm's, of a row of n codes by the codes of n weights. y may be x.
+void norm_row(const NormFactors& factors, int64_t n, const uint16_t* gamma, const uint16_t* x, uint16_t* y);
 
 /// y[i] = x[i] / sqrt(mean(x^2) + eps) * gamma[i]. The sum of squares is exact; its root is one IEEE square
 /// root and one division of doubles, which round correctly everywhere; x / rms is kept with 16 bits behind
@@ -19,13 +31,16 @@ class RmsNorm {
                                   const Encoding& y);
 
     /// One row of n values; y may be x.
-    void apply(const uint16_t* x, uint16_t* y) const;
+    void apply(const uint16_t* x, uint16_t* y) const {
+        norm_row(factors_, static_cast<int64_t>(gamma_.size()), gamma_.data(), x, y);
+    }
+
+    const NormFactors& factors() const { return factors_; }
+    std::span<const uint16_t> gamma() const { return gamma_; }
 
   private:
-    Encoding x_, y_;
-    double eps_ = 0;
-    std::vector<int32_t> gamma_;  // less its zero
-    Multiplier to_y_;
+    NormFactors factors_;
+    std::vector<uint16_t> gamma_;
 };
 
 }  // namespace tessera::npu

@@ -7,8 +7,15 @@
 
 namespace tessera::npu {
 
-/// (v + 2^(shift - 1)) >> shift: the nearest, halves up. 1 <= shift <= 62, and the sum fits in 64 bits.
-constexpr int64_t round_shift(int64_t v, int shift) { return (v + (int64_t{1} << (shift - 1))) >> shift; }
+/// (v + 2^(shift - 1)) >> shift: the nearest, halves up. 1 <= shift <= 62. A sum that does not fit in 64 bits
+/// wraps, which only numbers do that no proof was made for.
+constexpr int64_t round_shift(int64_t v, int shift) {
+    return static_cast<int64_t>(static_cast<uint64_t>(v) + (uint64_t{1} << (shift - 1))) >> shift;
+}
+/// a * b, wrapping likewise.
+constexpr int64_t product(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 
 /// The number mult * 2^-shift.
 struct Multiplier {
@@ -16,7 +23,7 @@ struct Multiplier {
     int8_t shift = 1;      ///< 1 to 62
     int8_t lost_bits = 0;  ///< of the mantissa, given up so that products fit in 64 bits
 
-    int64_t apply(int64_t v) const { return round_shift(v * mult, shift); }
+    int64_t apply(int64_t v) const { return round_shift(product(v, mult), shift); }
 };
 
 /// The multiplier nearest to `real`, for sums whose absolute value is at most `bound`: apply() cannot

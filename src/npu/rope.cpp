@@ -40,18 +40,21 @@ int16_t code(double value) { return static_cast<int16_t>(std::lrint(value * kOne
 
 }  // namespace
 
-Result<Rope> Rope::create(const std::vector<double>& angles, int64_t n_rot, int64_t head_dim, Pairs pairs,
+Result<Rope> Rope::create(const std::vector<double>& angles, int64_t n_rot, int64_t head_dim, RopePairs pairs,
                           double magnitude, const Encoding& x, const Encoding& y) {
     if (n_rot < 2 || n_rot % 2 != 0 || n_rot > head_dim)
         return fail(ErrorCode::InvalidArgument,
                     "rotary positions: expected an even number from 2 to %lld of rotated values, found %lld",
                     static_cast<long long>(head_dim), static_cast<long long>(n_rot));
     Rope op;
-    op.x_ = x;
-    op.y_ = y;
-    op.n_rot_ = n_rot;
-    op.head_dim_ = head_dim;
-    op.pairs_ = pairs;
+    RopeFactors& f = op.factors_;
+    f = {.x = x,
+         .y = y,
+         .n_rot = static_cast<int32_t>(n_rot),
+         .head_dim = static_cast<int32_t>(head_dim),
+         .pairs = pairs,
+         .rotated = {},
+         .kept = {}};
     for (const double angle : angles) {
         if (!(std::fabs(angle) < 1e6))
             return fail(ErrorCode::InvalidArgument, "rotary positions: expected angles below 10^6, found %g",
@@ -61,25 +64,25 @@ Result<Rope> Rope::create(const std::vector<double>& angles, int64_t n_rot, int6
         op.table_.push_back(code(cs.sin));
     }
     const double factor = static_cast<double>(x.scale) / static_cast<double>(y.scale);
-    TSR_TRY(op.rotated_, make_multiplier(factor * magnitude / kOne, int64_t{2} * kOne * x.max()));
-    TSR_TRY(op.kept_, make_multiplier(factor, x.max()));
+    TSR_TRY(f.rotated, make_multiplier(factor * magnitude / kOne, int64_t{2} * kOne * x.max()));
+    TSR_TRY(f.kept, make_multiplier(factor, x.max()));
     return op;
 }
 
-void Rope::apply(const uint16_t* x, int64_t pos, uint16_t* y) const {
+void rotate_head(const RopeFactors& f, const int16_t* cos_sin, const uint16_t* x, uint16_t* y) {
     const auto put = [&](int64_t i, int64_t value) {
-        y[i] = static_cast<uint16_t>(y_.clamp(y_.zero + value));
+        y[i] = static_cast<uint16_t>(f.y.clamp(f.y.zero + value));
     };
-    const int64_t half = n_rot_ / 2;
-    const int16_t* cs = table_.data() + pos * n_rot_;
+    const int64_t half = f.n_rot / 2;
     for (int64_t i = 0; i < half; ++i) {
-        const int64_t first = pairs_ == Pairs::Adjacent ? 2 * i : i;
-        const int64_t second = pairs_ == Pairs::Adjacent ? 2 * i + 1 : i + half;
-        const int64_t a = x[first] - x_.zero, b = x[second] - x_.zero, c = cs[2 * i], s = cs[2 * i + 1];
-        put(first, rotated_.apply(a * c - b * s));
-        put(second, rotated_.apply(a * s + b * c));
+        const int64_t first = f.pairs == RopePairs::Adjacent ? 2 * i : i;
+        const int64_t second = f.pairs == RopePairs::Adjacent ? 2 * i + 1 : i + half;
+        const int64_t a = x[first] - f.x.zero, b = x[second] - f.x.zero;
+        const int64_t c = cos_sin[2 * i], s = cos_sin[2 * i + 1];
+        put(first, f.rotated.apply(a * c - b * s));
+        put(second, f.rotated.apply(a * s + b * c));
     }
-    for (int64_t i = n_rot_; i < head_dim_; ++i) put(i, kept_.apply(x[i] - x_.zero));
+    for (int64_t i = f.n_rot; i < f.head_dim; ++i) put(i, f.kept.apply(x[i] - f.x.zero));
 }
 
 }  // namespace tessera::npu

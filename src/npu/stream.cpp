@@ -1,5 +1,5 @@
 // Waits, bounds and hazards. A unit's instructions run one after the other, so what is done is one number a
-// unit, and "before" is a comparison of such numbers (vector clocks).
+// unit, and "before" is a comparison of such numbers (vector clocks). What is touched: operands.cpp.
 #include "src/npu/stream.h"
 
 #include <algorithm>
@@ -11,7 +11,6 @@ namespace tessera::npu {
 namespace {
 
 constexpr const char* kUnitNames[] = {"DMA", "HVX", "HMX"};
-constexpr const char* kOpNames[] = {"load", "store", "expand", "multiply"};
 
 size_t at(Unit unit) { return static_cast<size_t>(unit); }
 
@@ -26,93 +25,6 @@ Progress finish(const std::array<std::vector<Progress>, kUnits>& done, size_t un
         if (waits[u] > 0) join(all, done[u][waits[u] - 1]);
     all[unit] = static_cast<uint32_t>(done[unit].size()) + 1;
     return all;
-}
-
-/// Bytes that an instruction reads or writes. `space`: 0 VTCM, 1 and on the regions.
-struct Access {
-    int space;
-    uint64_t begin, end;
-    bool is_write;
-};
-
-struct Accesses {
-    std::array<Access, 5> list;
-    size_t n = 0;
-    void add(int space, uint64_t begin, uint64_t bytes, bool is_write) {
-        if (bytes > 0) list[n++] = {space, begin, begin + bytes, is_write};
-    }
-};
-
-uint64_t extent(uint64_t rows, uint64_t stride, uint64_t row_bytes) {
-    return (rows - 1) * stride + row_bytes;
-}
-
-Accesses accesses(const Instruction& instruction) {
-    Accesses out;
-    switch (instruction.op) {
-        case Opcode::Load:
-        case Opcode::Store: {
-            const Transfer& t = instruction.transfer;
-            const bool is_load = instruction.op == Opcode::Load;
-            out.add(0, t.vtcm, extent(t.rows, t.vtcm_stride, t.row_bytes), is_load);
-            out.add(1 + static_cast<int>(t.region), t.ddr, extent(t.rows, t.ddr_stride, t.row_bytes),
-                    !is_load);
-            break;
-        }
-        case Opcode::Expand: {
-            const Expand& e = instruction.expand;
-            const uint64_t n_tiles = uint64_t{e.n_tiles} * e.k_tiles;
-            out.add(0, e.packed, n_tiles * kNibbleTileBytes, false);
-            out.add(0, e.mult, uint64_t{e.n_tiles} * n_mult_bytes(e.k_tiles, e.block), false);
-            out.add(0, e.weights, n_tiles * kWeightTileBytes, true);
-            break;
-        }
-        case Opcode::Multiply: {
-            const Multiply& m = instruction.multiply;
-            const uint64_t row_tiles = (uint64_t{m.rows} + kTileRows - 1) / kTileRows;
-            out.add(0, m.act, row_tiles * m.planes_in * m.k_tiles * kActTileBytes, false);
-            out.add(0, m.weights, uint64_t{m.n_tiles} * m.k_tiles * kWeightTileBytes, false);
-            if (m.last) {
-                out.add(0, m.records, uint64_t{m.n_tiles} * kRecordTileBytes, false);
-                out.add(0, m.out, row_tiles * m.planes_out * m.n_tiles * kActTileBytes, true);
-            }
-            if (!m.first || !m.last) out.add(0, m.sums, row_tiles * m.n_tiles * kSumTileBytes, !m.last);
-            break;
-        }
-    }
-    return out;
-}
-
-bool in_range(uint32_t value, uint32_t low, uint32_t high) { return value >= low && value <= high; }
-
-/// Large enough for any tensor, small enough for products of three in 64 bits.
-constexpr uint32_t kMost = 1 << 20;
-
-/// What is wrong with the fields by themselves, or null.
-const char* wrong_fields(const Instruction& instruction) {
-    if (instruction.op == Opcode::Expand) {
-        const Expand& e = instruction.expand;
-        if (!in_range(e.n_tiles, 1, kMost) || !in_range(e.k_tiles, 1, kMost)) return "its number of tiles";
-        return e.block == 16 || e.block == 32 || e.block == 64 ? nullptr : "its block";
-    }
-    if (instruction.op == Opcode::Multiply) {
-        const Multiply& m = instruction.multiply;
-        if (!in_range(m.rows, 1, kMost)) return "its number of rows";
-        if (!in_range(m.n_tiles, 1, kMost) || !in_range(m.k_tiles, 1, kMost)) return "its number of tiles";
-        if (!in_range(m.packet_k_tiles, 1, kMost)) return "its packets";
-        if (!in_range(m.planes_in, 1, 2) || !in_range(m.planes_out, 1, 2)) return "its planes";
-        if (m.zero_out < 0 || m.zero_out >> (8 * m.planes_out) != 0) return "its zero point";
-        if (m.act % kActTileBytes || m.out % kActTileBytes || m.weights % 128 || m.records % 16 || m.sums % 8)
-            return "the alignment of its operands";
-        return nullptr;
-    }
-    const Transfer& t = instruction.transfer;
-    if (!in_range(t.rows, 1, kMost) || t.row_bytes == 0) return "its rows";
-    if (t.region > Region::Output || t.ddr > uint64_t{1} << 48 || t.ddr_stride > uint64_t{1} << 32)
-        return "its place in DDR";
-    // Weights and input may be mapped from a file, and are read alone.
-    if (instruction.op == Opcode::Store && t.region != Region::Output) return "a store there";
-    return nullptr;
 }
 
 /// Whether a packet's activations or weights cross a multiple of the span.
@@ -130,18 +42,28 @@ bool crosses_span(const Multiply& m, uint64_t span) {
     return false;
 }
 
+bool conflict(const Access& a, const Access& b) { return (a.is_write || b.is_write) && a.overlaps(b); }
+
+bool conflict(const Accesses& a, const Accesses& b) {
+    return std::any_of(a.begin(), a.end(), [&](const Access& x) {
+        return std::any_of(b.begin(), b.end(), [&](const Access& y) { return conflict(x, y); });
+    });
+}
+
 Result<void> check_instruction(const Instruction& instruction, const Bounds& bounds) {
     if (const char* wrong = wrong_fields(instruction))
         return fail(ErrorCode::Malformed, "%s makes no sense", wrong);
-    const Accesses touched = accesses(instruction);
-    for (size_t i = 0; i < touched.n; ++i) {
-        const Access& a = touched.list[i];
+    const Accesses touched = accesses(instruction, bounds.pass);
+    for (const Access& a : touched) {
         const int64_t size =
             a.space == 0 ? bounds.vtcm_bytes : bounds.region_bytes[static_cast<size_t>(a.space - 1)];
         if (a.end > static_cast<uint64_t>(size))
             return fail(ErrorCode::Malformed, "bytes %llu to %llu of %s are outside of its %lld",
                         static_cast<unsigned long long>(a.begin), static_cast<unsigned long long>(a.end),
                         a.space == 0 ? "VTCM" : "a region in DDR", static_cast<long long>(size));
+        for (const Access& b : touched)
+            if (&a < &b && conflict(a, b))
+                return fail(ErrorCode::Malformed, "its result lies over its operands");
     }
     if (instruction.op == Opcode::Multiply && bounds.span_bytes > 0 &&
         crosses_span(instruction.multiply, static_cast<uint64_t>(bounds.span_bytes)))
@@ -150,38 +72,68 @@ Result<void> check_instruction(const Instruction& instruction, const Bounds& bou
     return {};
 }
 
-bool overlap(const Accesses& a, const Accesses& b) {
-    for (size_t i = 0; i < a.n; ++i)
-        for (size_t j = 0; j < b.n; ++j) {
-            const Access &x = a.list[i], &y = b.list[j];
-            if (x.space == y.space && (x.is_write || y.is_write) && x.begin < y.end && y.begin < x.end)
-                return true;
-        }
-    return false;
-}
-
-std::string name_of(const Stream& stream, size_t index) {
-    const Opcode op = stream[index].op;
-    return std::string(kOpNames[static_cast<size_t>(op)]) + " " + std::to_string(index);
+std::string text_of(const Stream& stream, size_t index) {
+    return std::string(opcode_name(stream[index].op)) + " " + std::to_string(index);
 }
 
 }  // namespace
 
-StreamBuilder::Ticket StreamBuilder::add(Instruction instruction, std::span<const Ticket> after) {
-    const Unit unit = unit_of(instruction.op);
+void StreamBuilder::split(uint64_t where) {
+    auto next = vtcm_.lower_bound(where);
+    if (next == vtcm_.begin() || (next != vtcm_.end() && next->first == where)) return;
+    Touched& before = std::prev(next)->second;
+    if (before.end <= where) return;
+    Touched rest = before;
+    before.end = where;
+    vtcm_.emplace_hint(next, where, rest);
+}
+
+void StreamBuilder::touch(const Access& access, size_t unit, uint32_t count, Progress& waits) {
+    split(access.begin);
+    split(access.end);
+    auto it = vtcm_.lower_bound(access.begin);
+    if (access.is_write) {
+        while (it != vtcm_.end() && it->first < access.end) {
+            join(waits, it->second.reads);
+            join(waits, it->second.writes);
+            it = vtcm_.erase(it);
+        }
+        Touched& own = vtcm_[access.begin];
+        own.end = access.end;
+        own.writes[unit] = count;
+        return;
+    }
+    for (uint64_t from = access.begin; from < access.end;) {
+        if (it == vtcm_.end() || it->first > from) {
+            const uint64_t end = it == vtcm_.end() ? access.end : std::min(access.end, it->first);
+            it = vtcm_.emplace_hint(it, from, Touched{.end = end, .reads = {}, .writes = {}});
+        }
+        join(waits, it->second.writes);
+        it->second.reads[unit] = count;
+        from = it->second.end;
+        ++it;
+    }
+}
+
+void StreamBuilder::add(Instruction instruction) {
+    const size_t unit = at(unit_of(instruction.op));
+    const auto count = static_cast<uint32_t>(done_[unit].size()) + 1;
     Progress wanted = {};
-    for (const Ticket& ticket : after)
-        wanted[at(ticket.unit)] = std::max(wanted[at(ticket.unit)], ticket.count);
-    wanted[at(unit)] = 0;  // comes by itself
+    for (const Access& access : accesses(instruction, {}))
+        if (access.space == 0) touch(access, unit, count, wanted);
+    wanted[unit] = 0;  // comes by itself
     for (size_t u = 0; u < kUnits; ++u) {
         Progress others = wanted;
         others[u] = 0;
-        if (finish(done_, at(unit), others)[u] >= wanted[u]) wanted[u] = 0;
+        if (finish(done_, unit, others)[u] >= wanted[u]) wanted[u] = 0;
     }
     instruction.waits = wanted;
-    done_[at(unit)].push_back(finish(done_, at(unit), wanted));
+    done_[unit].push_back(finish(done_, unit, wanted));
     stream_.push_back(instruction);
-    return {unit, static_cast<uint32_t>(done_[at(unit)].size())};
+}
+
+void StreamBuilder::append(const Stream& stream) {
+    for (const Instruction& instruction : stream) add(instruction);
 }
 
 Result<void> check_stream(const Stream& stream, const Bounds& bounds) {
@@ -195,26 +147,26 @@ Result<void> check_stream(const Stream& stream, const Bounds& bounds) {
             if (instruction.waits[u] > before[u])
                 return fail(ErrorCode::Malformed,
                             "%s: waits for %u instructions of %s, of which %u come before it",
-                            name_of(stream, i).c_str(), instruction.waits[u], kUnitNames[u], before[u]);
+                            text_of(stream, i).c_str(), instruction.waits[u], kUnitNames[u], before[u]);
         if (auto checked = check_instruction(instruction, bounds); !checked)
-            return fail_in(name_of(stream, i), std::move(checked.error()));
+            return fail_in(text_of(stream, i), std::move(checked.error()));
         ++before[at(unit_of(instruction.op))];
     }
     return {};
 }
 
-std::string find_hazard(const Stream& stream) {
+std::string find_hazard(const Stream& stream, const PassBounds& bounds) {
     std::array<std::vector<Progress>, kUnits> done;
     std::vector<Accesses> touched;
     std::vector<uint32_t> counts;
     for (size_t i = 0; i < stream.size(); ++i) {
         const size_t unit = at(unit_of(stream[i].op));
         const Progress before = finish(done, unit, stream[i].waits);
-        touched.push_back(accesses(stream[i]));
+        touched.push_back(accesses(stream[i], bounds));
         for (size_t j = 0; j < i; ++j) {
             const size_t other = at(unit_of(stream[j].op));
-            if (other != unit && before[other] < counts[j] && overlap(touched[i], touched[j]))
-                return name_of(stream, i) + " does not wait for " + name_of(stream, j);
+            if (other != unit && before[other] < counts[j] && conflict(touched[i], touched[j]))
+                return text_of(stream, i) + " does not wait for " + text_of(stream, j);
         }
         done[unit].push_back(before);
         counts.push_back(static_cast<uint32_t>(done[unit].size()));

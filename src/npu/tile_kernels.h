@@ -1,5 +1,5 @@
 #pragma once
-// The two inner loops of the emulator, for one instruction set: a constant table, as quants/kernels/table.h
+// The inner loops of the emulator, for one instruction set: a constant table, as quants/kernels/table.h
 // has them. All tables give the same bits, since all of it is integers. Included by ISA units: only C headers
 // here, and nothing inline.
 #include <stddef.h>
@@ -19,14 +19,18 @@ struct MultiplyArgs {
 };
 
 struct TileKernels {
-    const char* name;  // "scalar", "avx2"
+    const char* name;  // "scalar", "avx2", "neon"
     void (*multiply)(const MultiplyArgs& args);
     /// Tiles of 4 bits [k_tiles] times their multipliers [blocks, 32] to weight tiles [k_tiles].
     void (*expand)(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t block, int8_t* w);
+    /// Bytes around 128, 4 n_quads rows of 32 that are `stride` apart, to as many rows of weight tiles from w
+    /// on. sums[32] += those of each column.
+    void (*interleave)(const uint8_t* bytes, int64_t stride, int64_t n_quads, int8_t* w, int32_t* sums);
 };
 
 extern const TileKernels kTilesScalar;
 extern const TileKernels kTilesAvx2;
+extern const TileKernels kTilesNeon;
 
 /// The best table for the instruction set of that name (quants/dispatch.h).
 const TileKernels& tile_kernels(const char* isa_name);

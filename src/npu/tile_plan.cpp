@@ -23,8 +23,12 @@ struct PieceBytes {
 
 PieceBytes piece_bytes(const LinearShape& shape, const TileSizes& size) {
     const bool has_blocks = shape.block > 0, keeps_sums = size.k_tiles < shape.k_tiles();
+    const int64_t packed = size.n_tiles * size.k_tiles *
+                           (shape.is_cached ? kWeightTileBytes
+                            : has_blocks    ? kNibbleTileBytes
+                                            : 0);
     return {.act = size.row_tiles * shape.planes_in * size.k_tiles * kActTileBytes,
-            .packed = has_blocks ? size.n_tiles * size.k_tiles * kNibbleTileBytes : 0,
+            .packed = packed,
             .mult = has_blocks ? size.n_tiles * n_mult_bytes(size.k_tiles, shape.block) : 0,
             .weights = size.n_tiles * size.k_tiles * kWeightTileBytes,
             .records = size.n_tiles * kRecordTileBytes,
@@ -89,7 +93,7 @@ int64_t most_n_tiles(const LinearShape& shape, TileSizes size, int64_t vtcm_byte
 
 int64_t LinearShape::row_tiles() const { return tiles(rows, kTileRows); }
 int64_t LinearShape::n_tiles() const { return tiles(n_out, kTileChannels); }
-int64_t LinearShape::k_tiles() const { return tiles(n_in, kTileChannels); }
+int64_t LinearShape::k_tiles() const { return tiles(k_first + n_in, kTileChannels); }
 
 Result<TilePlan> place_tiles(const LinearShape& shape, const TileSizes& size, const HtpDevice& device) {
     TilePlan plan;

@@ -11,6 +11,9 @@ struct LinearShape {
     int64_t rows = 0, n_in = 0, n_out = 0;
     int64_t block = 0;  ///< of weights of 4 bits; 0: weights of 8 bits
     int planes_in = 2, planes_out = 2;
+    /// Weights are bytes around 128 in the cache, which become tiles in VTCM.
+    bool is_cached = false;
+    int64_t k_first = 0;  ///< of these: inputs before the first one in the first tile of activations
 
     int64_t row_tiles() const;
     int64_t n_tiles() const;

@@ -1,10 +1,9 @@
 // The writer: byte-exact round trips, refused metadata, misuse, and disks that do not take the bytes.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include "ggml-like/gguf/writer.h"
 #include "tests/gguf/raw_gguf.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -14,6 +13,7 @@ namespace {
 using gguf::File;
 using gguf::ValueType;
 using gguf::Writer;
+using test::FileSizeLimit;
 using test::read_file;
 using test::TempFolder;
 
@@ -267,26 +267,6 @@ TEST(GgufWriterDisk, TargetIsAFolder) {
     ASSERT_TRUE(writer.begin_data());
     expect_error(writer.finish(), {"cannot replace '" + dir.at("m.gguf")});
 }
-
-/// The disk "fills up" at `limit` bytes for this process's writes, while it lives.
-class FileSizeLimit {
-  public:
-    explicit FileSizeLimit(rlim_t limit) : handler_(signal(SIGXFSZ, SIG_IGN)) {
-        getrlimit(RLIMIT_FSIZE, &before_);
-        const rlimit now{limit, before_.rlim_max};
-        EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &now), 0);
-    }
-    FileSizeLimit(const FileSizeLimit&) = delete;
-    FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-    ~FileSizeLimit() {
-        setrlimit(RLIMIT_FSIZE, &before_);
-        signal(SIGXFSZ, handler_);
-    }
-
-  private:
-    rlimit before_{};
-    void (*handler_)(int);
-};
 
 TEST(GgufWriterDisk, DiskFull) {
     const TempFolder dir;

@@ -1,6 +1,7 @@
 // Once it is made, an emulator takes nothing more from the heap.
 #include <gtest/gtest.h>
 
+#include "tests/npu/device_support.h"
 #include "tests/npu/linear_case.h"
 #include "tests/support/count_allocations.h"
 
@@ -15,8 +16,7 @@ TEST(Emulator, RunningAllocatesNothing) {
     ASSERT_TRUE(plan);
     ASSERT_LT(plan->size.k_tiles, c.shape.k_tiles());  // with sums that are kept, too
     const Stream stream = c.stream(*plan);
-    std::vector<std::byte> output(static_cast<size_t>(c.out.bytes()));
-    const Memory memory = {std::span(c.blob.bytes), std::span(c.input), std::span(output)};
+    const Memory memory = {std::span(c.blob.bytes), std::span(c.arena), {}};
     ThreadPool pool(3);
     auto emulator = Emulator::create(device.vtcm_bytes, kTilesScalar, pool);
     ASSERT_TRUE(emulator);
@@ -24,8 +24,40 @@ TEST(Emulator, RunningAllocatesNothing) {
     for (int i = 0; i < 3; ++i) emulator->run(stream, memory);
     EXPECT_EQ(tessera::test::n_allocations, before);
     std::vector<uint16_t> y(c.expected.size());
-    unpack_activations(c.out, output, y.data());
+    unpack_activations(c.out, std::span(c.arena).subspan(static_cast<size_t>(c.in.bytes())), y.data());
     EXPECT_EQ(y, c.expected);
+}
+
+TEST(DeviceRun, RunningAllocatesNothing) {
+    using tessera::test::shared;
+    TSR_NEED_SHARED("golden/models");
+    ThreadPool pool(3);
+    auto model =
+        tessera::test::load_model(tessera::test::shared("golden/models/llama.gguf"), pool, "", false);
+    ASSERT_TRUE(model) << model.error().message;
+    test::DeviceCase c(**model, pool, "toy", "w4a16", {1, 32}, {64, 320});
+    ASSERT_TRUE(c.reference);
+    const auto run = c.run(test::best_kernels(), pool);
+    test::Draw draw(1);
+    const DeviceModel& compiled = c.compiled.model;
+    const test::PassData inputs = test::any_inputs(draw, compiled, 32);
+    test::PassData outputs = test::outputs_of(*run, compiled, {32, 0}, inputs);
+    std::vector<std::vector<const float*>> from;
+    std::vector<std::vector<float*>> to;
+    for (size_t s = 0; s < inputs.size(); ++s) {
+        from.emplace_back();
+        for (const auto& x : inputs[s]) from.back().push_back(x.data());
+        to.emplace_back();
+        for (auto& y : outputs[s]) to.back().push_back(y.data());
+    }
+    // A prompt, of which the last pass is padded, and 256 tokens.
+    const uint64_t before = tessera::test::n_allocations;
+    for (size_t s = 0; s < from.size(); ++s) {
+        run->run(s, {32, 0}, from[s], to[s]);
+        run->run(s, {20, 32}, from[s], to[s]);
+        for (int64_t i = 0; i < 256; ++i) run->run(s, {1, 52 + i}, from[s], to[s]);
+    }
+    EXPECT_EQ(tessera::test::n_allocations, before);
 }
 
 }  // namespace

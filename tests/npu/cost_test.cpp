@@ -16,7 +16,10 @@ TEST(Cost, DescriptorsByTheFieldsOfTheHardware) {
                .vtcm_stride = 4096,
                .rows = 10,
                .row_bytes = 4096,
-               .region = Region::Weights};
+               .region = Region::Constants,
+               .limit = {},
+               .past_stride = 0,
+               .first_row = 0};
     EXPECT_EQ(n_descriptors(t, device), 1);  // one piece
     t.ddr_stride = 8192;
     EXPECT_EQ(n_descriptors(t, device), 1);  // two dimensions
@@ -30,7 +33,10 @@ TEST(Cost, DescriptorsByTheFieldsOfTheHardware) {
          .vtcm_stride = 20 << 20,
          .rows = 1,
          .row_bytes = 20 << 20,
-         .region = Region::Weights};
+         .region = Region::Constants,
+         .limit = {},
+         .past_stride = 0,
+         .first_row = 0};
     EXPECT_EQ(n_descriptors(t, device), 2);  // a length of more than 24 bits
 }
 

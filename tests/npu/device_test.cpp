@@ -12,7 +12,7 @@ namespace tessera::npu {
 namespace {
 
 std::string toy_json() {
-    for (const ShippedDevice& file : shipped_files())
+    for (const ShippedFile& file : shipped_device_files())
         if (file.name == "toy") return std::string(file.json);
     return {};
 }

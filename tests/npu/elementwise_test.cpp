@@ -112,7 +112,7 @@ TEST(RmsNorm, Edges) {
 
 TEST(Rope, WithinAStepForBothPairings) {
     Draw draw(3);
-    for (const auto pairs : {Rope::Pairs::Adjacent, Rope::Pairs::Halves})
+    for (const auto pairs : {RopePairs::Adjacent, RopePairs::Halves})
         for (const int64_t n_rot : {2, 32, 64}) {
             constexpr int64_t head_dim = 64, n_pos = 20;
             std::vector<double> angles;
@@ -131,9 +131,9 @@ TEST(Rope, WithinAStepForBothPairings) {
                 uint16_t out[head_dim];
                 rope->apply(q.data(), p, out);
                 for (int64_t i = 0; i < n_rot / 2; ++i) {
-                    const auto a = static_cast<size_t>(pairs == Rope::Pairs::Adjacent ? 2 * i : i);
+                    const auto a = static_cast<size_t>(pairs == RopePairs::Adjacent ? 2 * i : i);
                     const auto b =
-                        static_cast<size_t>(pairs == Rope::Pairs::Adjacent ? 2 * i + 1 : i + n_rot / 2);
+                        static_cast<size_t>(pairs == RopePairs::Adjacent ? 2 * i + 1 : i + n_rot / 2);
                     const double t = angles[static_cast<size_t>(p * n_rot / 2 + i)];
                     const double ra = real(x, q[a]), rb = real(x, q[b]);
                     // Codes of 15 bits: up to half a unit in 32767 of each value, and half a step by
@@ -146,9 +146,9 @@ TEST(Rope, WithinAStepForBothPairings) {
             }
         }
     const Encoding e = *encoding_of_range(-1, 1, 16);
-    EXPECT_FALSE(Rope::create({0.0}, 3, 64, Rope::Pairs::Halves, 1, e, e));
-    EXPECT_FALSE(Rope::create({0.0}, 66, 64, Rope::Pairs::Halves, 1, e, e));
-    EXPECT_FALSE(Rope::create({1e9}, 2, 64, Rope::Pairs::Halves, 1, e, e));
+    EXPECT_FALSE(Rope::create({0.0}, 3, 64, RopePairs::Halves, 1, e, e));
+    EXPECT_FALSE(Rope::create({0.0}, 66, 64, RopePairs::Halves, 1, e, e));
+    EXPECT_FALSE(Rope::create({1e9}, 2, 64, RopePairs::Halves, 1, e, e));
 }
 
 }  // namespace

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "common/cpu.h"
 #include "src/npu/emulator.h"
 #include "src/npu/layout.h"
 #include "src/npu/linear_stream.h"
+#include "tests/npu/orders.h"
 #include "tests/npu/support.h"
+#include "tests/npu/usable_kernels.h"
 
 namespace tessera::npu::test {
 
@@ -18,7 +19,7 @@ struct LinearCase {
     WeightBlob blob;
     std::vector<uint16_t> x, expected;
     ActLayout in, out;
-    std::vector<std::byte> input;
+    std::vector<std::byte> arena;  // the input, then the output
 
     LinearCase(Draw& draw, int64_t rows, int64_t n_in, int64_t n_out, const WeightRecipe& recipe, int bits_in,
                int bits_out)
@@ -38,30 +39,33 @@ struct LinearCase {
         x = draw.codes(encoding, rows * n_in);
         expected.resize(static_cast<size_t>(rows * n_out));
         linear_reference(op, x.data(), rows, expected.data());
-        input.resize(static_cast<size_t>(in.bytes()));
-        pack_activations(in, x.data(), input);
+        arena.resize(static_cast<size_t>(in.bytes() + out.bytes()));
+        pack_activations(in, x.data(), arena);
     }
 
     Stream stream(const TilePlan& plan) const {
-        return linear_stream(shape, plan,
-                             {.weights = 0,
-                              .input = 0,
-                              .output = 0,
-                              .mult_offset = blob.mult_offset,
-                              .record_offset = blob.record_offset,
-                              .zero_out = op.output.zero});
+        return linear_stream(
+            shape, plan,
+            {.weights = 0,
+             .input = {},
+             .output = {.at = static_cast<uint64_t>(in.bytes()), .channels = 0, .first_tile = 0},
+             .mult_offset = blob.mult_offset,
+             .record_offset = blob.record_offset,
+             .zero_out = op.output.zero,
+             .factor = {}});
     }
 
     Bounds bounds(const HtpDevice& device) const {
         return {device.vtcm_bytes,
                 device.vtcm_span_bytes,
-                {static_cast<int64_t>(blob.bytes.size()), in.bytes(), out.bytes()}};
+                {static_cast<int64_t>(blob.bytes.size()), in.bytes() + out.bytes(), 0}};
     }
 
     /// What the stream makes of it, in an order; empty where it deadlocks.
     std::vector<uint16_t> run(const Stream& stream, Emulator& emulator, const Order& order) {
-        std::vector<std::byte> output(static_cast<size_t>(out.bytes()), std::byte{0x77});
-        const Memory memory = {std::span(blob.bytes), std::span(input), std::span(output)};
+        const auto output = std::span(arena).subspan(static_cast<size_t>(in.bytes()));
+        std::fill(output.begin(), output.end(), std::byte{0x77});
+        const Memory memory = {std::span(blob.bytes), std::span(arena), {}};
         if (!emulator.run_reordered(stream, memory, order)) return {};
         std::vector<uint16_t> y(expected.size());
         unpack_activations(out, output, y.data());
@@ -69,24 +73,9 @@ struct LinearCase {
     }
 };
 
-inline std::vector<Order> priorities() {
-    std::vector<Order> orders;
-    std::array<Unit, kUnits> units = {Unit::Dma, Unit::Hvx, Unit::Hmx};
-    do orders.push_back({Order::Kind::Priority, units, 0});
-    while (std::next_permutation(units.begin(), units.end()));
-    return orders;
-}
-
 inline ThreadPool& one_thread() {
     static ThreadPool pool(1);
     return pool;
-}
-
-/// The tables that this machine can run.
-inline std::vector<const TileKernels*> usable_kernels() {
-    std::vector<const TileKernels*> out = {&kTilesScalar};
-    if (cpu_features().avx2) out.push_back(&tile_kernels("avx2"));
-    return out;
 }
 
 }  // namespace tessera::npu::test

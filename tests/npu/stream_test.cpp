@@ -76,12 +76,37 @@ TEST(Waits, BuilderLeavesOutWhatFollows) {
     StreamBuilder builder;
     Instruction load, expand, multiply;
     load.op = Opcode::Load;
+    load.transfer = {.ddr = 0,
+                     .ddr_stride = 0,
+                     .vtcm = 0,
+                     .vtcm_stride = 0,
+                     .rows = 1,
+                     .row_bytes = 1024,
+                     .region = Region::Arena,
+                     .limit = {},
+                     .past_stride = 0,
+                     .first_row = 0};
     expand.op = Opcode::Expand;
+    expand.expand = {.packed = 0, .mult = 512, .weights = 1024, .n_tiles = 1, .k_tiles = 1, .block = 16};
     multiply.op = Opcode::Multiply;
-    const auto a = builder.add(load, {});
-    const auto b = builder.add(expand, std::array{a});
-    const auto c = builder.add(multiply, std::array{a, b});
-    builder.add(load, std::array{a, b, c});
+    multiply.multiply = {.act = 0,
+                         .weights = 1024,
+                         .records = 2048,
+                         .out = 4096,
+                         .sums = 0,
+                         .rows = 1,
+                         .n_tiles = 1,
+                         .k_tiles = 1,
+                         .packet_k_tiles = 1,
+                         .zero_out = 0,
+                         .planes_in = 1,
+                         .planes_out = 1,
+                         .first = true,
+                         .last = true};
+    builder.add(load);
+    builder.add(expand);
+    builder.add(multiply);
+    builder.add(load);
     const Stream stream = builder.take();
     EXPECT_EQ(stream[1].waits, (Progress{1, 0, 0}));
     EXPECT_EQ(stream[2].waits, (Progress{0, 1, 0}));
@@ -103,7 +128,7 @@ TEST(Bounds, WhatDoesNotFitIsRefused) {
     EXPECT_EQ(refusal(p.stream, tight), "none");
     tight.vtcm_bytes -= 1;
     EXPECT_NE(refusal(p.stream, tight).find("of VTCM are outside of its"), std::string::npos);
-    for (size_t r = 0; r < kRegions; ++r) {
+    for (const size_t r : {0, 1}) {
         tight = sound;
         tight.region_bytes[r] -= 1;
         EXPECT_NE(refusal(p.stream, tight).find("outside"), std::string::npos) << r;
@@ -162,6 +187,7 @@ TEST(Bounds, WhatIsNotRefusedStaysInside) {
     EXPECT_GT(n_run, 300);
     Stream backward = p.stream;
     backward[0].op = Opcode::Store;
+    backward[0].transfer.region = Region::Constants;
     EXPECT_NE(refusal(backward, p.c.bounds(p.device)).find("a store there"), std::string::npos);
 }
 

@@ -160,5 +160,22 @@ TEST(Tiled, ExpandGivesTheSameBytes) {
         }
 }
 
+TEST(Tiled, InterleaveGivesTheSameBytes) {
+    Draw draw(7);
+    for (const int64_t n_quads : {1, 8, 17})
+        for (const int64_t stride : {32, 45}) {
+            std::vector<uint8_t> bytes(static_cast<size_t>(4 * n_quads * stride));
+            for (uint8_t& v : bytes) v = static_cast<uint8_t>(draw.integer(0, 255));
+            std::vector<std::pair<std::vector<int8_t>, std::vector<int32_t>>> results;
+            for (const auto* table : test::usable_kernels()) {
+                auto& [w, sums] = results.emplace_back();
+                w.resize(static_cast<size_t>(128 * n_quads));
+                sums.assign(32, 5);
+                table->interleave(bytes.data(), stride, n_quads, w.data(), sums.data());
+                ASSERT_EQ(results.back(), results[0]);
+            }
+        }
+}
+
 }  // namespace
 }  // namespace tessera::npu

@@ -142,8 +142,42 @@ void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t 
     }
 }
 
+void interleave(const uint8_t* bytes, int64_t stride, int64_t n_quads, int8_t* w, int32_t* sums) {
+    const __m256i sign = _mm256_set1_epi8(static_cast<char>(0x80)), ones = _mm256_set1_epi8(1);
+    __m256i sum[4];  // of columns 8 i and on
+    TSR_UNROLL
+    for (int i = 0; i < 4; i++) sum[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + 8 * i));
+    for (int64_t quad = 0; quad < n_quads; quad++, bytes += 4 * stride, w += 128) {
+        __m256i rows[4];
+        TSR_UNROLL
+        for (int r = 0; r < 4; r++)
+            rows[r] = _mm256_xor_si256(
+                _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes + r * stride)), sign);
+        // Pairs of rows, then fours: lanes hold columns of 0 to 15 and of 16 to 31.
+        const __m256i low[2] = {_mm256_unpacklo_epi8(rows[0], rows[1]),
+                                _mm256_unpacklo_epi8(rows[2], rows[3])};
+        const __m256i high[2] = {_mm256_unpackhi_epi8(rows[0], rows[1]),
+                                 _mm256_unpackhi_epi8(rows[2], rows[3])};
+        const __m256i fours[4] = {
+            _mm256_unpacklo_epi16(low[0], low[1]), _mm256_unpackhi_epi16(low[0], low[1]),
+            _mm256_unpacklo_epi16(high[0], high[1]), _mm256_unpackhi_epi16(high[0], high[1])};
+        const __m256i out[4] = {_mm256_permute2x128_si256(fours[0], fours[1], 0x20),
+                                _mm256_permute2x128_si256(fours[2], fours[3], 0x20),
+                                _mm256_permute2x128_si256(fours[0], fours[1], 0x31),
+                                _mm256_permute2x128_si256(fours[2], fours[3], 0x31)};
+        TSR_UNROLL
+        for (int i = 0; i < 4; i++) {
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(w + 32 * i), out[i]);
+            const __m256i pairs = _mm256_maddubs_epi16(ones, out[i]);
+            sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+        }
+    }
+    TSR_UNROLL
+    for (int i = 0; i < 4; i++) _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + 8 * i), sum[i]);
+}
+
 }  // namespace
 
-constinit const TileKernels kTilesAvx2 = {"avx2", multiply, expand};
+constinit const TileKernels kTilesAvx2 = {"avx2", multiply, expand, interleave};
 
 }  // namespace tessera::npu

@@ -38,8 +38,17 @@ void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t 
     }
 }
 
+void interleave(const uint8_t* bytes, int64_t stride, int64_t n_quads, int8_t* w, int32_t* sums) {
+    for (int64_t k = 0; k < 4 * n_quads; ++k)
+        for (int64_t n = 0; n < kChannels; ++n) {
+            const int weight = bytes[k * stride + n] - 128;
+            w[128 * (k >> 2) + 4 * n + (k & 3)] = static_cast<int8_t>(weight);
+            sums[n] += weight;
+        }
+}
+
 }  // namespace
 
-constinit const TileKernels kTilesScalar = {"scalar", multiply, expand};
+constinit const TileKernels kTilesScalar = {"scalar", multiply, expand, interleave};
 
 }  // namespace tessera::npu

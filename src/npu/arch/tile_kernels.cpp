@@ -1,5 +1,5 @@
 // Finds the tile kernels that go with an instruction set. Assumes that quants/dispatch has made the choice,
-// so that the set may be used. The tables: src/npu/arch.
+// so that the set may be used. Every AArch64 processor has NEON. The tables: src/npu/arch.
 #include "src/npu/tile_kernels.h"
 
 #include <string_view>
@@ -10,6 +10,9 @@ const TileKernels& tile_kernels(const char* isa_name) {
 #if defined(TSR_HAVE_AVX2)
     // AVX-512 and AVX-VNNI include AVX2.
     if (std::string_view(isa_name).starts_with("avx")) return kTilesAvx2;
+#endif
+#if defined(TSR_HAVE_NEON)
+    if (std::string_view(isa_name) != "scalar") return kTilesNeon;
 #endif
     (void)isa_name;
     return kTilesScalar;

@@ -1,0 +1,130 @@
+// Sums of the timeline by operation, and of what lies in VTCM by time. Both only read what a graph says; that
+// it is sound was found out before (context_check.h).
+#include "src/npu/graph_cost.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "src/npu/layout.h"
+#include "src/npu/operands.h"
+
+namespace tessera::npu {
+
+namespace {
+
+constexpr uint64_t kBlockBytes = 2048;
+
+PassBounds bounds_of(const DeviceGraph& graph) {
+    return {graph.n_tok, graph.n_ctx > 0 ? graph.n_ctx : graph.n_tok};
+}
+
+int32_t layer_of(std::string_view name) {
+    constexpr std::string_view kPrefix = "blk.";
+    int32_t layer = -1;
+    if (name.starts_with(kPrefix))
+        std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), layer);
+    return layer;
+}
+
+void add_instruction(const Instruction& instruction, const DeviceGraph& graph, const HtpDevice& device,
+                     NodeCost& cost) {
+    ++cost.n_instructions;
+    cost.unit_us[static_cast<size_t>(unit_of(instruction.op))] += busy_us(instruction, device);
+    for (const Access& access : accesses(instruction, bounds_of(graph)))
+        if (access.space == 0) cost.vtcm_bytes = std::max(cost.vtcm_bytes, static_cast<int64_t>(access.end));
+    if (unit_of(instruction.op) == Unit::Dma) {
+        cost.dma_bytes += bytes_moved(instruction);
+        cost.n_descriptors += n_descriptors(instruction.transfer, device);
+    }
+    if (instruction.op != Opcode::Multiply) return;
+    const Multiply& m = instruction.multiply;
+    const int64_t row_tiles = tiles(m.rows, kTileRows);
+    if (row_tiles * m.n_tiles * m.k_tiles <= cost.row_tiles * cost.n_tiles * cost.k_tiles) return;
+    cost.row_tiles = row_tiles;
+    cost.n_tiles = m.n_tiles;
+    cost.k_tiles = m.k_tiles;
+}
+
+/// Since when a block holds something, and until when it is read.
+struct Block {
+    double since_us = -1, until_us = -1;
+};
+
+}  // namespace
+
+Unit NodeCost::bound() const {
+    return static_cast<Unit>(std::max_element(unit_us.begin(), unit_us.end()) - unit_us.begin());
+}
+
+GraphCost graph_cost(const DeviceGraph& graph, const HtpDevice& device) {
+    GraphCost out{predict(graph.stream, device), {}};
+    double done_us = 0;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+        const DeviceNode& node = graph.nodes[i];
+        const size_t end = i + 1 < graph.nodes.size() ? graph.nodes[i + 1].first : graph.stream.size();
+        NodeCost& cost = out.nodes.emplace_back();
+        cost.name = node.name;
+        cost.layer = layer_of(node.name);
+        cost.first = node.first;
+        double end_us = done_us;
+        for (size_t at = node.first; at < end; ++at) {
+            add_instruction(graph.stream[at], graph, device, cost);
+            end_us = std::max(end_us, out.timeline.intervals[at].end_us);
+        }
+        cost.predicted_us = end_us - done_us;
+        done_us = end_us;
+    }
+    return out;
+}
+
+std::vector<VtcmUse> vtcm_use(const DeviceGraph& graph, const Timeline& timeline) {
+    std::vector<Block> blocks(static_cast<size_t>(graph.vtcm_bytes) / kBlockBytes + 1);
+    std::vector<VtcmUse> changes;
+    const auto close = [&changes](Block& block) {
+        if (block.since_us >= 0 && block.until_us > block.since_us) {
+            changes.push_back({block.since_us, kBlockBytes});
+            changes.push_back({block.until_us, -static_cast<int64_t>(kBlockBytes)});
+        }
+        block = {};
+    };
+    for (size_t i = 0; i < graph.stream.size(); ++i) {
+        const Interval& time = timeline.intervals[i];
+        for (const Access& access : accesses(graph.stream[i], bounds_of(graph))) {
+            if (access.space != 0) continue;
+            for (uint64_t b = access.begin / kBlockBytes; b * kBlockBytes < access.end; ++b) {
+                Block& block = blocks[b];
+                // What lies beside in the same block may still be read.
+                if (access.is_write && time.begin_us > block.until_us) close(block);
+                if (block.since_us < 0) block.since_us = time.begin_us;
+                block.until_us = std::max(block.until_us, time.end_us);
+            }
+        }
+    }
+    for (Block& block : blocks) close(block);
+    std::sort(changes.begin(), changes.end(),
+              [](const VtcmUse& a, const VtcmUse& b) { return a.at_us < b.at_us; });
+    std::vector<VtcmUse> use;
+    int64_t bytes = 0;
+    for (const VtcmUse& change : changes) {
+        bytes += change.bytes;
+        if (use.empty() || use.back().at_us < change.at_us)
+            use.push_back({change.at_us, bytes});
+        else
+            use.back().bytes = bytes;
+    }
+    return use;
+}
+
+const DeviceGraph& graph_for(const DeviceSegment& segment, int64_t rows, int64_t n_ctx) {
+    const DeviceGraph* best = nullptr;
+    const auto better = [](int64_t wanted, int64_t a, int64_t b) {
+        return (a >= wanted) != (b >= wanted) ? a >= wanted : (a >= wanted ? a < b : a > b);
+    };
+    for (const DeviceGraph& graph : segment.graphs)
+        if (!best || better(rows, graph.n_tok, best->n_tok) ||
+            (graph.n_tok == best->n_tok && better(n_ctx, graph.n_ctx, best->n_ctx)))
+            best = &graph;
+    return *best;
+}
+
+}  // namespace tessera::npu

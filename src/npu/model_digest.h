@@ -1,0 +1,13 @@
+#pragma once
+// Which model something was made for.
+#include <cstdint>
+
+#include "ggml-like/gguf/file.h"
+
+namespace tessera::npu {
+
+/// Of the architecture's hyperparameters and of all tensors: names, types, shapes and data, as they are read
+/// with the file's overrides. Reads the whole file.
+uint64_t model_digest(const gguf::File& file);
+
+}  // namespace tessera::npu

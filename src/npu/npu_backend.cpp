@@ -1,0 +1,217 @@
+// A segment runs as soon as its first verb comes: all that it reads is there by then, and a pass that is not
+// interested in logits may end in the middle of it. Only the head waits for its product, since a pass for
+// hidden states ends in front of that, and its norm is the processor's besides. What it writes goes where the
+// verb that would have written it says, as copies that have the int8 image which the next one reads. Rows
+// that are not wanted are computed by the segment that is at hand when they are dropped, and by none behind
+// it.
+#include "src/npu/npu_backend.h"
+
+#include <algorithm>
+
+namespace tessera::npu {
+
+using record::Program;
+using record::ValueId;
+
+Result<std::unique_ptr<NpuBackend>> NpuBackend::create(CpuBackend& cpu, const Program& program,
+                                                       std::span<const DeviceRange> ranges,
+                                                       SegmentRunner& runner, int64_t max_tok,
+                                                       int64_t max_out) {
+    std::unique_ptr<NpuBackend> out(new NpuBackend(cpu, program, ranges, runner));
+    out->acts_.resize(program.slots.size());
+    size_t most_floats = 0, most_ports = 0;
+    for (const DeviceRange& range : ranges) {
+        const bool is_head = program.ops[static_cast<size_t>(range.first_op)].layer < 0;
+        out->starts_.push_back(is_head ? range.last_op : range.first_op);
+        size_t n_floats = 0;
+        for (const ValueId id : range.outputs)
+            n_floats += static_cast<size_t>((is_head ? max_out : max_tok) * program[program[id].slot].dim);
+        most_floats = std::max(most_floats, n_floats);
+        most_ports = std::max({most_ports, range.inputs.size(), range.outputs.size()});
+    }
+    TSR_TRY(out->memory_, Buffer::create(most_floats * sizeof(float), "the results of the device"));
+    out->results_.reserve(most_ports);
+    out->chunk_in_.reserve(most_ports);
+    out->chunk_out_.reserve(most_ports);
+    return out;
+}
+
+/// The operation that the verb at hand is.
+template <class Op>
+const Op& NpuBackend::next() const {
+    TSR_CHECK(at_ < static_cast<int32_t>(program_.ops.size()));
+    const Op* op = std::get_if<Op>(&program_.ops[static_cast<size_t>(at_)].verb);
+    TSR_CHECK(op);
+    return *op;
+}
+
+void NpuBackend::bind(ValueId value, const Act& act) {
+    // The verbs hand out as read-only what others write.
+    if (value) acts_[static_cast<size_t>(program_[value].slot.at)] = const_cast<Act*>(&act);
+}
+
+/// What becomes of a verb whose activations are bound: verb() has the processor do it.
+template <class Verb>
+void NpuBackend::step(const Verb& verb) {
+    if (!runs_ && segment_ < ranges_.size() && starts_[segment_] == at_) {
+        runs_ = true;
+        run_segment(ranges_[segment_]);
+    }
+    if (!runs_) {
+        verb();
+    } else {
+        const DeviceRange& range = ranges_[segment_];
+        deliver(range);
+        if (at_ == range.last_op) {
+            runs_ = false;
+            ++segment_;
+            if (!kept_.empty()) n_rows_ = std::ssize(kept_);
+            kept_ = {};
+        }
+    }
+    ++at_;
+}
+
+void NpuBackend::run_segment(const DeviceRange& range) {
+    TSR_CHECK(!range.attends || n_sequences_ == 1);
+    const auto dim = [this](ValueId id) { return program_[program_[id].slot].dim; };
+    results_.clear();
+    auto* at = memory_.as<float>();
+    for (const ValueId id : range.outputs) {
+        results_.push_back(at);
+        at += n_rows_ * dim(id);
+    }
+    const int64_t max_rows = runner_.max_rows(segment_);
+    for (int64_t row = 0; row < n_rows_ && !cpu_.pool().aborted(); row += max_rows) {
+        chunk_in_.clear();
+        chunk_out_.clear();
+        for (const ValueId id : range.inputs)
+            chunk_in_.push_back(acts_[static_cast<size_t>(program_[id].slot.at)]->row(row));
+        for (size_t i = 0; i < results_.size(); ++i)
+            chunk_out_.push_back(results_[i] + row * dim(range.outputs[i]));
+        const Pass pass{.n_valid = std::min(max_rows, n_rows_ - row),
+                        .n_past = range.attends ? n_past_ + row : 0};
+        runner_.run(segment_, pass, chunk_in_, chunk_out_);
+    }
+}
+
+/// What the operation at hand would have written and others read.
+void NpuBackend::deliver(const DeviceRange& range) {
+    for (size_t i = 0; i < range.outputs.size(); ++i) {
+        const record::Value& value = program_[range.outputs[i]];
+        if (value.first != at_) continue;
+        Act& to = *acts_[static_cast<size_t>(value.slot.at)];
+        float* from = results_[i];
+        for (size_t row = 0; row < kept_.size(); ++row)
+            std::copy_n(from + kept_[row] * to.dim, to.dim, from + static_cast<int64_t>(row) * to.dim);
+        cpu_.copy({.dim = to.dim, .f32 = from}, kept_.empty() ? n_rows_ : std::ssize(kept_), to);
+    }
+}
+
+void NpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) {
+    at_ = 0;
+    segment_ = 0;
+    runs_ = false;
+    kept_ = {};
+    n_rows_ = std::ssize(tokens);
+    bind(next<record::EmbedOp>().x.value, x);
+    step([&] { cpu_.embed(table, tokens, scale, x); });
+}
+
+void NpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) {
+    n_past_ = segments.front().pos0;
+    n_sequences_ = segments.size();
+    bind(next<record::RopeAnglesOp>().angles.value, angles);
+    step([&] { cpu_.rope_angles(rope, segments, angles); });
+}
+
+void NpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
+    // Of rows whose hidden states are wanted, those that get logits as well are normed once more.
+    const auto last = static_cast<int32_t>(program_.ops.size()) - 1;
+    if (at_ == last &&
+        std::holds_alternative<record::NormOp>(program_.ops[static_cast<size_t>(last - 1)].verb)) {
+        --at_;
+        n_rows_ = n_tok;
+    }
+    const auto& op = next<record::NormOp>();
+    bind(op.x.value, x);
+    bind(op.y.value, y);
+    step([&] { cpu_.norm(x, w, eps, n_tok, y); });
+}
+
+void NpuBackend::add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) {
+    const auto& op = next<record::AddNormOp>();
+    bind(op.part.value, part);
+    bind(op.x.after, x);
+    step([&] { cpu_.add_norm(part, w, eps, n_tok, x); });
+}
+
+void NpuBackend::copy(const Act& x, int64_t n_tok, Act& y) {
+    const auto& op = next<record::CopyOp>();
+    bind(op.x.value, x);
+    bind(op.y.value, y);
+    step([&] { cpu_.copy(x, n_tok, y); });
+}
+
+void NpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
+    for (const LinearOut& out : outs) {
+        const auto& op = next<record::LinearOp>();
+        const auto* write = std::get_if<record::Write>(&op.y);
+        bind(op.x.value, x);
+        bind(write ? write->value : std::get<record::Update>(op.y).after, *out.y);
+        step([&] { cpu_.linear(x, n_tok, {&out, 1}); });
+    }
+}
+
+void NpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) {
+    const auto& op = next<record::QkvOp>();
+    bind(op.x.value, x);
+    bind(op.q.value, q);
+    step([&] { cpu_.qkv(x, args, segments, q); });
+}
+
+void NpuBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
+    // No operation of the program, which has all rows. What the segment at hand writes follows later.
+    cpu_.keep_rows(rows, a);
+    if (runs_)
+        kept_ = rows;
+    else
+        n_rows_ = std::ssize(rows);
+}
+
+void NpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) {
+    const auto& op = next<record::AttendOp>();
+    bind(op.q.value, q);
+    bind(op.y.value, y);
+    step([&] { cpu_.attend(q, args, segments, y); });
+}
+
+void NpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
+    const auto& op = next<record::GatedOp>();
+    bind(op.x.value, x);
+    bind(op.y.value, y);
+    step([&] { cpu_.gated(x, n_tok, args, y); });
+}
+
+void NpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
+    bind(next<record::MoeRouteOp>().x.value, x);
+    step([&] { cpu_.moe_route(x, n_tok, args, routes); });
+}
+
+void NpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
+                           Act& gathered, Act& y) {
+    const auto& op = next<record::MoeGatedOp>();
+    bind(op.x.value, x);
+    bind(op.y.value, y);
+    step([&] { cpu_.moe_gated(x, n_tok, routes, args, gathered, y); });
+}
+
+void NpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                          const Vector& bias, float scale, Act& rows, Act& out) {
+    const auto& op = next<record::MoeDownOp>();
+    bind(op.y.value, y);
+    bind(op.out.after, out);
+    step([&] { cpu_.moe_down(y, n_tok, routes, down, bias, scale, rows, out); });
+}
+
+}  // namespace tessera::npu

@@ -1,0 +1,75 @@
+#pragma once
+// The backend of a forward pass whose segments a device computes: verbs outside of them go to the processor's
+// backend, and those inside are counted and left out.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/arena.h"
+#include "ggml-like/cpu/backend.h"
+#include "src/npu/partition.h"
+#include "src/npu/segment_runner.h"
+
+namespace tessera::npu {
+
+class NpuBackend final : public Backend {
+  public:
+    /// Passes of up to max_tok tokens, of which up to max_out are wanted. `program`, recorded for all rows of
+    /// the same model, `cpu` and `runner`, whose segments are `ranges`, outlive this. Where a range attends,
+    /// all passes are of one sequence. Errors: no memory.
+    static Result<std::unique_ptr<NpuBackend>> create(CpuBackend& cpu, const record::Program& program,
+                                                      std::span<const DeviceRange> ranges,
+                                                      SegmentRunner& runner, int64_t max_tok,
+                                                      int64_t max_out);
+
+    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override;
+    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override;
+    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) override;
+    void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override;
+    void copy(const Act& x, int64_t n_tok, Act& y) override;
+    void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
+    void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override;
+    void keep_rows(std::span<const int32_t> rows, Act& a) override;
+    void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override;
+    void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
+    void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
+    void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
+                   Act& y) override;
+    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                  const Vector& bias, float scale, Act& rows, Act& out) override;
+
+  private:
+    NpuBackend(CpuBackend& cpu, const record::Program& program, std::span<const DeviceRange> ranges,
+               SegmentRunner& runner)
+        : cpu_(cpu), program_(program), ranges_(ranges.begin(), ranges.end()), runner_(runner) {}
+
+    template <class Op>
+    const Op& next() const;
+    void bind(record::ValueId value, const Act& act);
+    template <class Verb>
+    void step(const Verb& verb);
+    void run_segment(const DeviceRange& range);
+    void deliver(const DeviceRange& range);
+
+    CpuBackend& cpu_;
+    const record::Program& program_;
+    std::vector<DeviceRange> ranges_;
+    SegmentRunner& runner_;
+    std::vector<int32_t> starts_;  // operation at which each runs
+
+    std::vector<Act*> acts_;  // by the program's slots, as the verbs of this pass have them
+    Buffer memory_;           // results of the segment at hand
+    std::vector<float*> results_;
+    std::vector<const float*> chunk_in_;
+    std::vector<float*> chunk_out_;
+
+    int32_t at_ = 0;                 // operation that comes next
+    size_t segment_ = 0;             // that comes next or is at hand
+    bool runs_ = false;              // it is at hand
+    int64_t n_rows_ = 0;             // of the pass, from here on
+    int64_t n_past_ = 0;             // position of its first row
+    size_t n_sequences_ = 0;         // of the pass
+    std::span<const int32_t> kept_;  // rows of the segment at hand that go on; empty: all
+};
+
+}  // namespace tessera::npu

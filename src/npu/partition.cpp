@@ -1,0 +1,343 @@
+// First every operation by itself: what the device cannot do, what the user does not want. Then what follows
+// for its neighbours: keys and values belong to one side, and a run of operations without a product is not
+// worth two ways through memory.
+#include "src/npu/partition.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/strings.h"
+
+namespace tessera::npu {
+
+namespace {
+
+using record::Program;
+using record::Read;
+using record::Update;
+using record::ValueId;
+using record::VectorId;
+using record::WeightId;
+using record::Write;
+
+Placement left(LeftOut why, std::string reason) { return {why, std::move(reason), -1}; }
+
+/// Why an operation is not the device's; `device` and `recipe` may be null where they are not asked for.
+struct Objection {
+    const Program& program;
+    const HtpDevice* device;
+    const Recipe* recipe;
+
+    Placement operator()(const record::EmbedOp&) const {
+        return left(LeftOut::Lookup, "rows of a table are looked up");
+    }
+    Placement operator()(const record::RopeAnglesOp&) const {
+        return left(LeftOut::Angles, "angles of all positions are part of what is compiled");
+    }
+    Placement operator()(const record::NormOp& op) const { return norm(op.w); }
+    Placement operator()(const record::AddNormOp& op) const { return norm(op.w); }
+    Placement operator()(const record::CopyOp&) const { return {}; }
+    Placement operator()(const record::KeepRowsOp&) const { return {}; }
+    Placement operator()(const record::LinearOp& op) const {
+        if (op.softcap > 0) return left(LeftOut::SoftCap, "a soft-cap of results");
+        if (!(op.scale > 0)) return left(LeftOut::Factor, "a factor of results that is not above 0");
+        return product(op.w);
+    }
+    Placement operator()(const record::QkvOp& op) const {
+        if (op.growth.strength != 0)
+            return left(LeftOut::QueryGrowth, "queries that grow with their position");
+        return products({op.wq, op.wk, op.wv});
+    }
+    Placement operator()(const record::AttendOp& op) const {
+        if (op.softcap > 0) return left(LeftOut::SoftCap, "a soft-cap of scores");
+        return op.sinks ? left(LeftOut::Sinks, "sinks of the softmax") : Placement();
+    }
+    Placement operator()(const record::GatedOp& op) const {
+        if (op.activation == Activation::ClampedSilu)
+            return left(LeftOut::Function, "a function of two values");
+        if (op.token_gate) return left(LeftOut::TokenGate, "a gate of each token");
+        return products({op.gate, op.up});
+    }
+    Placement operator()(const record::MoeRouteOp&) const { return experts(); }
+    Placement operator()(const record::MoeGatedOp&) const { return experts(); }
+    Placement operator()(const record::MoeDownOp&) const { return experts(); }
+
+    static Placement experts() { return left(LeftOut::Experts, "experts are chosen while it runs"); }
+    Placement norm(VectorId w) const {
+        return program[w].view.n > 65536 ? left(LeftOut::WideNorm, "a norm of more than 65536 values")
+                                         : Placement();
+    }
+    Placement product(WeightId id) const {
+        const Weight& w = program[id].view;
+        if (w.n_in % 32 != 0 || w.n_out % 32 != 0)
+            return left(LeftOut::Shape, "a matrix [" + std::to_string(w.n_out) + ", " +
+                                            std::to_string(w.n_in) +
+                                            "] that is not made of tiles of 32 by 32");
+        if (device && !device->lpbq && recipe->weight_of(program[id].tensor.name).has_blocks())
+            return left(LeftOut::Feature, device->name + " has no weights of 4 bits");
+        return {};
+    }
+    Placement products(std::initializer_list<WeightId> ids) const {
+        for (const WeightId id : ids)
+            if (Placement found = product(id); found.why != LeftOut::No) return found;
+        return {};
+    }
+};
+
+std::vector<Placement> objections(const Program& program, const HtpDevice* device, const Recipe* recipe) {
+    std::vector<Placement> out;
+    for (const record::Op& op : program.ops)
+        out.push_back(std::visit(Objection{program, device, recipe}, op.verb));
+    return out;
+}
+
+/// Whether an operation adds to the stream of activations.
+bool adds_to_stream(const record::Op& op) {
+    const auto* linear = std::get_if<record::LinearOp>(&op.verb);
+    return std::holds_alternative<record::AddNormOp>(op.verb) ||
+           std::holds_alternative<record::MoeDownOp>(op.verb) ||
+           (linear && std::holds_alternative<Update>(linear->y));
+}
+
+/// Which part of the model each operation belongs to. Of a layer all up to the first one that adds to the
+/// stream is attention.
+std::vector<Selection::Part> parts_of(const Program& program) {
+    std::vector<Selection::Part> parts;
+    int32_t layer = -1;
+    bool in_attention = true;
+    for (const record::Op& op : program.ops) {
+        if (op.layer != layer) in_attention = true;
+        layer = op.layer;
+        parts.push_back(layer < 0      ? Selection::Part::Head
+                        : in_attention ? Selection::Part::Attention
+                                       : Selection::Part::FeedForward);
+        if (adds_to_stream(op)) in_attention = false;
+    }
+    return parts;
+}
+
+/// A layer's keys and values are written and read on one side.
+void keep_caches_whole(const Program& program, std::vector<Placement>& ops) {
+    for (size_t i = 0; i + 1 < ops.size(); ++i) {
+        if (!std::holds_alternative<record::QkvOp>(program.ops[i].verb)) continue;
+        Placement &qkv = ops[i], &attend = ops[i + 1];
+        if ((qkv.why == LeftOut::No) == (attend.why == LeftOut::No)) continue;
+        Placement& follows = qkv.why == LeftOut::No ? qkv : attend;
+        const Placement& other = qkv.why == LeftOut::No ? attend : qkv;
+        follows = left(LeftOut::Cache, "keys and values are the processor's: " + other.reason);
+    }
+}
+
+bool has_product(const record::Op& op) {
+    return std::holds_alternative<record::LinearOp>(op.verb) ||
+           std::holds_alternative<record::QkvOp>(op.verb) || std::holds_alternative<record::GatedOp>(op.verb);
+}
+
+/// Norms and copies whose result only the processor reads, at the end of a range, or a range without a
+/// product. False when nothing is left of it.
+bool trim(const Program& program, DeviceRange& range, std::vector<Placement>& ops) {
+    const auto give_back = [&](int32_t i) {
+        ops[static_cast<size_t>(i)] =
+            left(LeftOut::NoProduct, "the device has nothing to multiply beside it");
+    };
+    const auto op_at = [&](int32_t i) -> const record::Op& { return program.ops[static_cast<size_t>(i)]; };
+    bool any = false;
+    for (int32_t i = range.first_op; i <= range.last_op; ++i) any |= has_product(op_at(i));
+    while (range.last_op >= range.first_op) {
+        const auto& verb = op_at(range.last_op).verb;
+        if (any && !std::holds_alternative<record::NormOp>(verb) &&
+            !std::holds_alternative<record::CopyOp>(verb))
+            break;
+        give_back(range.last_op--);
+    }
+    return range.last_op >= range.first_op;
+}
+
+/// Collects what a range reads and writes.
+struct Borders {
+    const Program& program;
+    DeviceRange& range;
+    std::set<int32_t> known = {};
+
+    void operator()(const char*, const Read& role) { read(role.value); }
+    void operator()(const char*, const Write& role) { written(role.value); }
+    void operator()(const char*, const Update& role) {
+        read(role.before);
+        written(role.after);
+    }
+    template <class... Other>
+    void operator()(const char*, const Other&...) {}
+
+    void read(ValueId id) {
+        if (!id || program[id].first >= range.first_op || !known.insert(id.at).second) return;
+        const auto& writer = program.ops[static_cast<size_t>(program[id].first)].verb;
+        if (!std::holds_alternative<record::RopeAnglesOp>(writer)) range.inputs.push_back(id);
+    }
+    void written(ValueId id) {
+        if (program[id].last > range.last_op || id == program.output) range.outputs.push_back(id);
+    }
+};
+
+bool is_before_layers(const record::Op& op) {
+    return std::holds_alternative<record::EmbedOp>(op.verb) ||
+           std::holds_alternative<record::RopeAnglesOp>(op.verb);
+}
+
+}  // namespace
+
+bool Partition::attends() const {
+    return std::any_of(segments.begin(), segments.end(), [](const auto& range) { return range.attends; });
+}
+
+int64_t Partition::n_on_device() const {
+    return std::count_if(ops.begin(), ops.end(), [](const auto& op) { return op.segment >= 0; });
+}
+
+int64_t Partition::boundary_bytes(const Program& program) const {
+    int64_t n_floats = 0;
+    for (const DeviceRange& range : segments)
+        for (const auto* values : {&range.inputs, &range.outputs})
+            for (const ValueId id : *values) n_floats += program[program[id].slot].dim;
+    return n_floats * static_cast<int64_t>(sizeof(float));
+}
+
+Selection Selection::first_layers(int64_t n) {
+    Selection out;
+    out.is_all_ = false;
+    if (n > 0) out.layers_.push_back({0, n - 1, true, true});
+    return out;
+}
+
+Result<Selection::Layers> Selection::parse_layers(const std::string& item) {
+    const auto wrong = [&] {
+        return fail(ErrorCode::InvalidArgument,
+                    "'%s': expected output or layers such as blk.3, blk.0-15.ffn or blk.*.attn",
+                    printable(item).c_str());
+    };
+    const std::vector<std::string_view> pieces = split(item, '.');
+    if (pieces.size() < 2 || pieces.size() > 3 || pieces[0] != "blk") return wrong();
+    Layers out{0, INT64_MAX, true, true};
+    if (pieces.size() == 3) {
+        if (pieces[2] != "attn" && pieces[2] != "ffn") return wrong();
+        out.attention = pieces[2] == "attn";
+        out.feed_forward = !out.attention;
+    }
+    if (pieces[1] == "*") return out;
+    const std::vector<std::string_view> bounds = split(pieces[1], '-');
+    const auto first = parse_int(bounds.front()), last = parse_int(bounds.back());
+    if (bounds.size() > 2 || !first || !last || *first < 0 || *last < *first) return wrong();
+    out.first = *first;
+    out.last = *last;
+    return out;
+}
+
+Result<Selection> Selection::parse(std::string_view list) {
+    Selection out;
+    out.is_all_ = false;
+    for (const std::string_view item : split(list, ',')) {
+        if (item == "output") {
+            out.head_ = true;
+            continue;
+        }
+        TSR_TRY(const Layers layers, parse_layers(std::string(item)));
+        out.layers_.push_back(layers);
+    }
+    return out;
+}
+
+Result<void> Selection::check(int64_t n_layer) const {
+    for (const Layers& layers : layers_) {
+        const int64_t named = layers.last == INT64_MAX ? layers.first : layers.last;
+        if (named >= n_layer)
+            return fail(ErrorCode::InvalidArgument,
+                        "layers for the device: expected 0 to %lld, found up to %lld",
+                        static_cast<long long>(n_layer - 1), static_cast<long long>(named));
+    }
+    return {};
+}
+
+bool Selection::has(int64_t layer, Part part) const {
+    if (is_all_) return true;
+    if (part == Part::Head) return head_;
+    return std::any_of(layers_.begin(), layers_.end(), [&](const Layers& l) {
+        return layer >= l.first && layer <= l.last &&
+               (part == Part::Attention ? l.attention : l.feed_forward);
+    });
+}
+
+std::string op_name(const Program& program, const record::Op& op) {
+    std::string name;
+    if (const auto* norm = std::get_if<record::NormOp>(&op.verb)) name = program[norm->w].tensor.name;
+    if (const auto* norm = std::get_if<record::AddNormOp>(&op.verb)) name = program[norm->w].tensor.name;
+    if (const auto* linear = std::get_if<record::LinearOp>(&op.verb)) name = program[linear->w].tensor.name;
+    if (!name.empty()) return name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
+    return op.layer < 0 ? op.name() : "blk." + std::to_string(op.layer) + "." + op.name();
+}
+
+DeviceRange range_of(const Program& program, int32_t first, int32_t last) {
+    DeviceRange range{.first_op = first, .last_op = last, .inputs = {}, .outputs = {}};
+    Borders borders{program, range};
+    for (int32_t i = first; i <= last; ++i) {
+        const record::Op& op = program.ops[static_cast<size_t>(i)];
+        op.fields(borders);
+        range.attends |= std::holds_alternative<record::AttendOp>(op.verb) ||
+                         std::holds_alternative<record::QkvOp>(op.verb);
+    }
+    return range;
+}
+
+Result<Partition> partition(const Program& program, const Selection& selection, const HtpDevice& device,
+                            const Recipe& recipe) {
+    TSR_TRY_VOID(selection.check(std::ssize(program.caches)));
+    Partition out;
+    out.ops = objections(program, &device, &recipe);
+    const std::vector<Selection::Part> parts = parts_of(program);
+    size_t head = program.ops.size();
+    while (head > 0 && program.ops[head - 1].layer < 0) --head;
+    for (size_t i = 0; i < out.ops.size(); ++i)
+        if (!is_before_layers(program.ops[i]) && !selection.has(program.ops[i].layer, parts[i]))
+            out.ops[i] = left(LeftOut::NotSelected, "it was not selected");
+    keep_caches_whole(program, out.ops);
+    const auto n_ops = static_cast<int32_t>(out.ops.size());
+    for (int32_t first = 0; first < n_ops; ++first) {
+        const auto is_ours = [&](int32_t i) { return out.ops[static_cast<size_t>(i)].why == LeftOut::No; };
+        if (!is_ours(first)) continue;
+        DeviceRange range{.first_op = first, .last_op = first, .inputs = {}, .outputs = {}};
+        while (range.last_op + 1 < n_ops && is_ours(range.last_op + 1) &&
+               range.last_op + 1 != static_cast<int32_t>(head))
+            ++range.last_op;
+        first = range.last_op;
+        if (!trim(program, range, out.ops)) continue;
+        for (int32_t i = range.first_op; i <= range.last_op; ++i)
+            out.ops[static_cast<size_t>(i)].segment = static_cast<int32_t>(out.segments.size());
+        out.segments.push_back(range_of(program, range.first_op, range.last_op));
+    }
+    return out;
+}
+
+std::string left_out_text(const Program& program, const Partition& partition) {
+    std::string out;
+    for (size_t i = 0; i < partition.ops.size(); ++i) {
+        const Placement& op = partition.ops[i];
+        if (op.why == LeftOut::No || op.why == LeftOut::NotSelected || is_before_layers(program.ops[i]))
+            continue;
+        out += op_name(program, program.ops[i]) + ": " + op.reason + "\n";
+    }
+    return out;
+}
+
+Result<DeviceRange> whole_range(const Program& program) {
+    const std::vector<Placement> ops = objections(program, nullptr, nullptr);
+    int32_t first = 0;
+    for (size_t i = 0; i < ops.size(); ++i) {
+        const record::Op& op = program.ops[i];
+        if (is_before_layers(op))
+            first = static_cast<int32_t>(i) + 1;
+        else if (ops[i].why != LeftOut::No)
+            return fail(ErrorCode::Unsupported, "operation %zu, %s of layer %d, stays on the processor: %s",
+                        i, op.name(), op.layer, ops[i].reason.c_str());
+    }
+    return range_of(program, first, static_cast<int32_t>(ops.size()) - 1);
+}
+
+}  // namespace tessera::npu

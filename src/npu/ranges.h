@@ -1,0 +1,62 @@
+#pragma once
+// The ranges of a model's activations: found by running it over a text, and needed to give each activation an
+// encoding. Kept as a JSON file.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/npu/graph.h"
+
+namespace tessera::npu {
+
+struct Range {
+    float min = 0, max = 0;  ///< finite, min <= max
+
+    bool operator==(const Range&) const = default;
+    float largest() const { return std::max(std::max(-min, max), 0.0f); }
+};
+
+struct Ranges {
+    uint64_t model = 0;               ///< digest of the model's file; 0: not known
+    int64_t n_tok = 0;                ///< tokens that were looked at, at least 1
+    std::map<std::string, Range> of;  ///< by the names of GraphValue
+
+    /// NotFound where the model's graph has a value of that name and this has not.
+    Result<Range> find(const std::string& value) const;
+    std::string to_json() const;
+};
+
+/// Reads what to_json() wrote: {"model": "16 digits", "n_tok": 1, "ranges": {"x": [-1, 1]}}. Errors name the
+/// field.
+Result<Ranges> parse_ranges(std::string_view json);
+
+/// Those in a file, which have to be of the model with this digest. Every error names the file.
+Result<Ranges> read_ranges(const std::string& path, uint64_t model);
+
+/// The smallest and the largest number of every value of a graph, over any number of runs.
+class RangeCollector {
+  public:
+    /// Outlived by the graph.
+    explicit RangeCollector(const Graph& graph);
+
+    /// What FloatRun::Observer is called with.
+    void add(GraphValueId id, std::span<const float> x);
+
+    /// Malformed names the first value on the way that was no finite number. Values that no run computed are
+    /// left out.
+    Result<Ranges> take(uint64_t model, int64_t n_tok) const;
+
+  private:
+    struct Seen {
+        Range range;
+        bool any = false, is_finite = true;
+    };
+    const Graph& graph_;
+    std::vector<Seen> seen_;
+};
+
+}  // namespace tessera::npu

@@ -1,0 +1,50 @@
+#pragma once
+// Which numbers of a model become integers of which kind: a JSON file of defaults and of exceptions by name.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/pattern.h"
+#include "src/npu/weights.h"
+
+namespace tessera::npu {
+
+struct Recipe {
+    /// For what the pattern is found in: names of tensors ("blk.0.ffn_down.weight") and of activations
+    /// ("blk.0.ff"). The first exception that matches and says something decides.
+    struct Exception {
+        std::string text;
+        Pattern pattern;
+        std::optional<WeightRecipe> weight;
+        std::optional<int> bits;
+    };
+
+    WeightRecipe weight;  ///< of matrices
+    int bits = 16;        ///< of activations, 8 or 16; probabilities always have 16, keys and values 8
+    std::vector<Exception> exceptions;
+
+    WeightRecipe weight_of(const std::string& tensor) const;
+    int bits_of(const std::string& activation) const;
+
+    /// XXH64 of canonical_text(): the same for files that say the same.
+    uint64_t hash() const;
+    /// A line for the defaults and one for each exception.
+    std::string canonical_text() const;
+};
+
+/// Reads {"default": {"w", "block", "a"}, "kv": "u8", "override": [{"re", and of these some}]}. "w" is "i8",
+/// "lpbq4" or "signed-lpbq4", the latter two with a "block" of 16, 32 or 64; "a" is "u8" or "u16". Errors
+/// name the field. Patterns are POSIX extended, of up to 128 characters; without {}, references back and more
+/// than four +, which could take any amount of memory.
+Result<Recipe> parse_recipe(std::string_view json);
+
+/// The names of the recipes in this program.
+std::span<const std::string_view> shipped_recipes();
+
+/// The recipe of that name in this program, or else the one in the file of that path.
+Result<Recipe> open_recipe(const std::string& name_or_path);
+
+}  // namespace tessera::npu

@@ -1,0 +1,305 @@
+// Whole models in the emulated device equal their reference bit for bit, however they are cut, in whatever
+// order the waits allow, and whatever lies in memory that is of no meaning.
+#include "src/npu/device_run.h"
+
+#include "src/npu/stream.h"
+#include "tests/npu/device_support.h"
+
+namespace tessera::npu {
+namespace {
+
+using namespace test;
+
+class DeviceRuns : public testing::TestWithParam<TestModel> {};
+
+TEST_P(DeviceRuns, EqualTheReference) {
+    const TestModel& test = GetParam();
+    TSR_NEED_MODEL(test);
+    ThreadPool pool(2);
+    auto model = load_model(test.path(), pool, "", false);
+    ASSERT_TRUE(model) << model.error().message;
+    Draw draw(1);
+    for (const auto& [device, recipe] : {std::pair("toy", "w4a16"), std::pair("x-elite", "w8a8")}) {
+        DeviceCase c(**model, pool, device, recipe, {1, 70}, {96, 160});
+        ASSERT_TRUE(c.reference) << device;
+        const DeviceModel& compiled = c.compiled.model;
+        for (const DeviceSegment& segment : compiled.segments)
+            for (const DeviceGraph& graph : segment.graphs)
+                EXPECT_EQ(find_hazard(graph.stream, {graph.n_tok, std::max(graph.n_ctx, graph.n_tok)}), "");
+        const auto run = c.run(best_kernels(), pool);
+        ASSERT_TRUE(run);
+        int64_t n_past = 0;
+        for (const int64_t n : {70, 1, 20, 1}) {
+            const Pass pass{.n_valid = n, .n_past = n_past};
+            const PassData inputs = any_inputs(draw, compiled, n);
+            EXPECT_EQ(outputs_of(*run, compiled, pass, inputs),
+                      outputs_of(*c.reference, compiled, pass, inputs))
+                << device << ", " << n << " rows at " << n_past;
+            n_past += n;
+        }
+        EXPECT_EQ(run->n_nan(), 0);
+    }
+}
+
+/// A prompt in a pass of 128 and a padded one leaves what as many passes of one row do.
+TEST_P(DeviceRuns, AreTheSameForEveryPass) {
+    const TestModel& test = GetParam();
+    TSR_NEED_MODEL(test);
+    ThreadPool pool(2);
+    auto model = load_model(test.path(), pool, "", false);
+    ASSERT_TRUE(model) << model.error().message;
+    DeviceCase c(**model, pool, "x-elite", "w4a16", {1, 128}, {160});
+    ASSERT_TRUE(c.reference);
+    const DeviceModel& compiled = c.compiled.model;
+    constexpr int64_t kRows = 140;
+    Draw draw(2);
+    const PassData inputs = any_inputs(draw, compiled, kRows);
+    /// Rows from `first` on.
+    const auto rows_of = [&](int64_t first, int64_t n) {
+        PassData part = inputs;
+        for (auto& segment : part)
+            for (auto& x : segment) {
+                const auto dim = static_cast<int64_t>(x.size()) / kRows;
+                x = std::vector<float>(x.begin() + first * dim, x.begin() + (first + n) * dim);
+            }
+        return part;
+    };
+    const auto prompt = c.run(best_kernels(), pool), decode = c.run(best_kernels(), pool);
+    ASSERT_TRUE(prompt && decode);
+    PassData whole = outputs_of(*prompt, compiled, {128, 0}, rows_of(0, 128));
+    const PassData rest = outputs_of(*prompt, compiled, {12, 128}, rows_of(128, 12));
+    for (size_t s = 0; s < whole.size(); ++s)
+        for (size_t port = 0; port < whole[s].size(); ++port)
+            whole[s][port].insert(whole[s][port].end(), rest[s][port].begin(), rest[s][port].end());
+    for (int64_t row = 0; row < kRows; ++row) {
+        const PassData one = outputs_of(*decode, compiled, {1, row}, rows_of(row, 1));
+        for (size_t s = 0; s < whole.size(); ++s)
+            for (size_t port = 0; port < whole[s].size(); ++port) {
+                const auto dim = std::ssize(one[s][port]);
+                ASSERT_TRUE(
+                    std::equal(one[s][port].begin(), one[s][port].end(), whole[s][port].begin() + row * dim))
+                    << "row " << row << " of segment " << s;
+            }
+    }
+    EXPECT_TRUE(std::ranges::equal(prompt->cache(), decode->cache()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DeviceRuns, testing::ValuesIn(kTestModels), name_of);
+
+/// llama.gguf, which has all there is to attention and fits into a quick test.
+class OneModel : public testing::Test {
+  protected:
+    void SetUp() override {
+        TSR_NEED_SHARED("golden/models");
+        auto model = load_model(shared("golden/models/llama.gguf"), pool_, "", false);
+        ASSERT_TRUE(model) << model.error().message;
+        model_ = std::move(*model);
+    }
+    ThreadPool pool_{1};
+    std::shared_ptr<const Model> model_;
+};
+
+TEST_F(OneModel, EdgesOfRowsAndOfTheContext) {
+    Draw draw(3);
+    for (const int64_t n : {1, 4, 5, 31, 32, 33, 63, 64, 65, 127, 128, 129}) {
+        DeviceCase c(*model_, pool_, "toy", "w4a16", {n}, {160});
+        ASSERT_TRUE(c.reference);
+        const auto run = c.run(best_kernels(), pool_);
+        // Up to the last position.
+        for (int64_t n_past = 160 % n; n_past < 160; n_past += n) {
+            if (n < 31 && n_past < 160 - 2 * n) continue;
+            const PassData inputs = any_inputs(draw, c.compiled.model, n);
+            const Pass pass{.n_valid = n, .n_past = n_past};
+            ASSERT_EQ(outputs_of(*run, c.compiled.model, pass, inputs),
+                      outputs_of(*c.reference, c.compiled.model, pass, inputs))
+                << n << " rows at " << n_past;
+        }
+    }
+}
+
+TEST_F(OneModel, AnyOrderAnyThreadsAnyKernels) {
+    DeviceCase c(*model_, pool_, "toy", "w4a16", {1, 70}, {96});
+    ASSERT_TRUE(c.reference);
+    Draw draw(4);
+    const PassData inputs = any_inputs(draw, c.compiled.model, 70);
+    const Pass pass{.n_valid = 66, .n_past = 0};
+    const PassData expected = outputs_of(*c.reference, c.compiled.model, pass, inputs);
+    std::vector<Order> orders = priorities();
+    for (uint64_t seed = 0; seed < 4; ++seed) orders.push_back({.kind = Order::Kind::Random, .seed = seed});
+    for (const Order& order : orders) {
+        const auto run = c.run(best_kernels(), pool_);
+        run->reorder(order);
+        ASSERT_EQ(outputs_of(*run, c.compiled.model, pass, inputs), expected);
+    }
+    for (const int n_threads : {1, 2, 3, 8, 16})
+        for (const TileKernels* kernels : usable_kernels()) {
+            ThreadPool pool(n_threads);
+            const auto run = c.run(*kernels, pool);
+            ASSERT_EQ(outputs_of(*run, c.compiled.model, pass, inputs), expected) << n_threads;
+        }
+}
+
+TEST_F(OneModel, NoWaitIsLeftOver) {
+    DeviceCase c(*model_, pool_, "toy", "w4a16", {70}, {96});
+    ASSERT_TRUE(c.reference);
+    Draw draw(5);
+    const PassData inputs = any_inputs(draw, c.compiled.model, 70);
+    const Pass pass{.n_valid = 70, .n_past = 0};
+    const PassData expected = outputs_of(*c.reference, c.compiled.model, pass, inputs);
+    int n_removed = 0, n_differs = 0;
+    while (n_removed < 25) {
+        DeviceModel broken = c.compiled.model;
+        DeviceGraph& graph = broken.segments[static_cast<size_t>(draw.integer(0, 1))].graphs[0];
+        const auto i = static_cast<size_t>(draw.integer(0, std::ssize(graph.stream) - 1));
+        uint32_t& wait = graph.stream[i].waits[static_cast<size_t>(draw.integer(0, kUnits - 1))];
+        if (wait == 0) continue;
+        wait = 0;
+        ++n_removed;
+        EXPECT_NE(find_hazard(graph.stream, {70, 96}), "") << i;
+        for (const Order& order : priorities()) {
+            auto run = DeviceRun::create(broken, best_kernels(), pool_);
+            ASSERT_TRUE(run);
+            (*run)->reorder(order);
+            if (outputs_of(**run, broken, pass, inputs) == expected) continue;
+            ++n_differs;
+            break;
+        }
+    }
+    // Some only guard bytes that are written again before anyone looks.
+    EXPECT_GT(n_differs, n_removed / 2);
+}
+
+TEST_F(OneModel, GarbageMakesNoDifference) {
+    DeviceCase c(*model_, pool_, "x-elite", "w4a16", {1, 70}, {96, 160});
+    ASSERT_TRUE(c.reference);
+    Draw draw(6);
+    const DeviceModel& compiled = c.compiled.model;
+    const auto clean = c.run(best_kernels(), pool_), dirty = c.run(best_kernels(), pool_);
+    std::vector<std::byte> before;
+    int64_t n_past = 0;
+    for (const int64_t n : {20, 1, 33}) {
+        // Everything but the keys and values of positions before.
+        for (std::byte& b : dirty->arena()) b = static_cast<std::byte>(draw.integer(0, 255));
+        for (const DeviceCache& cache : compiled.caches)
+            for (int64_t i = 0; i < cache.n_head * cache.head_dim; ++i)
+                for (int64_t p = n_past; p < compiled.n_ctx; ++p) {
+                    dirty->cache()[cache.k + static_cast<uint64_t>(i * compiled.n_ctx + p)] =
+                        static_cast<std::byte>(draw.integer(0, 255));
+                    const int64_t head = i / cache.head_dim, at = i % cache.head_dim;
+                    dirty->cache()[cache.v +
+                                   static_cast<uint64_t>((head * compiled.n_ctx + p) * cache.head_dim + at)] =
+                        static_cast<std::byte>(draw.integer(0, 255));
+                }
+        before.assign(dirty->cache().begin(), dirty->cache().end());
+        const PassData inputs = any_inputs(draw, compiled, n);
+        const Pass pass{.n_valid = n, .n_past = n_past};
+        ASSERT_EQ(outputs_of(*dirty, compiled, pass, inputs), outputs_of(*clean, compiled, pass, inputs));
+        n_past += n;
+        // Padded rows are never appended.
+        for (const DeviceCache& cache : compiled.caches)
+            for (int64_t i = 0; i < cache.n_head * cache.head_dim; ++i)
+                for (int64_t p = n_past; p < compiled.n_ctx; ++p) {
+                    const uint64_t k = cache.k + static_cast<uint64_t>(i * compiled.n_ctx + p);
+                    ASSERT_EQ(dirty->cache()[k], before[k]);
+                }
+    }
+}
+
+TEST_F(OneModel, TheArenaIsAsLargeAsPlanned) {
+    for (const char* device : {"toy", "x-elite"}) {
+        DeviceCase c(*model_, pool_, device, "w4a16", {1, 32, 128}, {160, 256});
+        ASSERT_TRUE(c.reference);
+        const DeviceModel& compiled = c.compiled.model;
+        Draw draw(7);
+        int64_t most = 0;
+        for (size_t s = 0; s < compiled.segments.size(); ++s)
+            for (const DeviceGraph& graph : compiled.segments[s].graphs) {
+                const Pass pass{.n_valid = graph.n_tok,
+                                .n_past = std::max(graph.n_ctx, graph.n_tok) - graph.n_tok};
+                const auto run = c.run(best_kernels(), pool_);
+                ASSERT_EQ(run->graph_of(s, pass), &graph);
+                PassData inputs = any_inputs(draw, compiled, graph.n_tok);
+                outputs_of(*run, compiled, pass, inputs);
+                int64_t planned = 0;
+                for (size_t other = 0; other < compiled.segments.size(); ++other)
+                    planned = std::max(planned, run->graph_of(other, pass)->arena_bytes);
+                EXPECT_EQ(static_cast<int64_t>(run->arena_peak()), planned);
+                EXPECT_LE(graph.vtcm_bytes, compiled.vtcm_bytes);
+                most = std::max(most, graph.arena_bytes);
+            }
+        EXPECT_EQ(compiled.arena_bytes, most);
+        // Constants are there once, however many graphs there are.
+        DeviceCase one(*model_, pool_, device, "w4a16", {1}, {256});
+        EXPECT_EQ(one.compiled.constants.size(), c.compiled.constants.size());
+        DeviceCase again(*model_, pool_, device, "w4a16", {1}, {256});
+        EXPECT_EQ(one.compiled.constants, again.compiled.constants);
+    }
+}
+
+/// Changes one field of an operand to something else.
+struct Change {
+    Draw& draw;
+    int64_t which;
+
+    template <class T>
+    void operator()(const char*, T& field) {
+        if (which-- != 0) return;
+        const int64_t any = draw.integer(0, int64_t{1} << draw.integer(0, 32));
+        if constexpr (std::is_same_v<T, Multiplier>) {
+            (draw.integer(0, 1) ? field.mult = static_cast<int32_t>(any)
+                                : field.shift = static_cast<int8_t>(any));
+        } else if constexpr (std::is_same_v<T, Encoding>) {
+            (draw.integer(0, 1) ? field.bits : field.zero) = static_cast<int32_t>(any);
+        } else if constexpr (std::is_same_v<T, bool>) {
+            field = !field;
+        } else {
+            field = static_cast<T>(any);
+        }
+    }
+};
+
+TEST_F(OneModel, WhatIsNotRefusedStaysInside) {
+    DeviceCase c(*model_, pool_, "toy", "w4a16", {70}, {96});
+    ASSERT_TRUE(c.reference);
+    Draw draw(8);
+    const PassData inputs = any_inputs(draw, c.compiled.model, 70);
+    int n_run = 0;
+    for (int i = 0; i < 400; ++i) {
+        DeviceModel changed = c.compiled.model;
+        DeviceGraph& graph = changed.segments[static_cast<size_t>(draw.integer(0, 1))].graphs[0];
+        Instruction& it = graph.stream[static_cast<size_t>(draw.integer(0, std::ssize(graph.stream) - 1))];
+        Instruction::visit(it, [&](auto& operands) {
+            Change change{draw, draw.integer(0, 11)};
+            std::decay_t<decltype(operands)>::fields(operands, change);
+        });
+        auto run = DeviceRun::create(changed, best_kernels(), pool_);
+        if (!run) continue;
+        ++n_run;
+        outputs_of(**run, changed, {.n_valid = draw.integer(1, 70), .n_past = draw.integer(0, 26)}, inputs);
+    }
+    EXPECT_GT(n_run, 50);
+}
+
+TEST_F(OneModel, WhatDoesNotFitIsAnError) {
+    HtpDevice tiny = *open_device("toy");
+    tiny.vtcm_bytes = 4096;
+    const auto program = program_of(*model_, 8, 64, RecordedLogits::All);
+    const record::Program* const programs[] = {&program};
+    QuantizedMatrices matrices(*open_recipe("w4a16"));
+    const Partition parts = *partition(program, {}, tiny, matrices.recipe());
+    const Ranges ranges = ranges_of(*model_, pool_, some_tokens(16), 64);
+    const int64_t contexts[] = {64};
+    const auto compiled = compile_model({programs, parts.segments, contexts, tiny, ranges, matrices});
+    ASSERT_FALSE(compiled);
+    EXPECT_NE(compiled.error().message.find("segment 0: blk.0."), std::string::npos)
+        << compiled.error().message;
+    for (const int64_t n_ctx : {0, 4, 40}) {
+        const int64_t wrong[] = {n_ctx};
+        const auto refused = compile_model({programs, parts.segments, wrong, tiny, ranges, matrices});
+        ASSERT_FALSE(refused);
+        EXPECT_NE(refused.error().message.find("multiples of 32"), std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace tessera::npu
