@@ -57,9 +57,9 @@ TSR_API const char* tsr_status_name(tsr_status status);
 TSR_API const char* tsr_version(void);
 TSR_API int tsr_abi_version(void);
 
-/* Whether the library at hand can do this: "chat", "convert", "embeddings", "grammar", "infill", "plan",
- * "reasoning_budget", "tools". 0 for a name that it does not know. A library of an earlier version ignores
- * option fields that came later, so who can do without asks first. */
+/* Whether the library at hand can do this: "chat", "convert", "embedding_requests", "embeddings",
+ * "grammar", "infill", "plan", "reasoning_budget", "tools". 0 for a name that it does not know. A library of
+ * an earlier version ignores option fields that came later, so who can do without asks first. */
 TSR_API int tsr_has_feature(const char* name);
 
 typedef enum tsr_list {
@@ -108,6 +108,18 @@ typedef struct tsr_plan_options {
     const char* v_type;
 } tsr_plan_options;
 
+/* What an emulated NPU computes of a model (docs/npu.md): the results are real, times are not its own. Where
+ * it has keys and values, an engine computes one request at a time, and sessions cannot be saved. */
+typedef struct tsr_npu_options {
+    size_t size;
+    const char* file;    /* a compiled model; NULL: it is compiled by the fields up to `offload` */
+    const char* device;  /* a name that `tessera npu devices` lists, or a file */
+    const char* ranges;  /* the file that `tessera npu calibrate` wrote for this model */
+    const char* recipe;  /* a name, or a file; NULL: w4a16 */
+    const char* offload; /* "blk.0-15.ffn,output"; NULL: all that the device can compute */
+    int32_t strict;      /* not 0: TSR_UNSUPPORTED where something selected stays on the processor */
+} tsr_npu_options;
+
 typedef struct tsr_model_options {
     size_t size;
     int32_t n_threads; /* for loading; 0: the physical cores that the process may use */
@@ -119,6 +131,7 @@ typedef struct tsr_model_options {
      * any, where the system has no room for it. Its isa, precise and n_threads do not count. NULL: do not
      * ask. */
     const tsr_plan_options* must_fit;
+    const tsr_npu_options* npu; /* for all sessions and engines of the model; NULL: none */
 } tsr_model_options;
 
 /* A GGUF file, or the first part of a split one. *model is NULL on failure. options may be NULL. */
@@ -152,6 +165,7 @@ typedef struct tsr_model_info {
     int64_t n_embd, n_layer, n_head, n_head_kv;
     int32_t n_vocab;
     int32_t bos, eos; /* -1: none */
+    int64_t n_bytes;  /* of its files */
 } tsr_model_info;
 
 /* Fills in the fields that the caller's size covers. */
@@ -312,6 +326,12 @@ TSR_API tsr_status tsr_prompt_get_info(const tsr_prompt* prompt, tsr_prompt_info
  * many formats are made of. Any way of cutting the text gives the same answer. One thread at a time. */
 typedef struct tsr_parser tsr_parser;
 
+enum {
+    TSR_PARSER_NO_CALLS = 1, /* what looks like a call is content */
+    /* Reasoning is content, with the marks around it: also with the one that the opening ends with. */
+    TSR_PARSER_KEEP_REASONING = 2
+};
+
 typedef struct tsr_parser_options {
     size_t size;
     const tsr_prompt* prompt; /* whose answer it is; may be NULL, and be freed before the parser */
@@ -323,6 +343,7 @@ typedef struct tsr_parser_options {
     /* not 0: a call of one of the tools whose arguments are JSON comes as TSR_PIECE_CALL_BEGIN and
      * TSR_PIECE_CALL_ARGUMENTS while it is written, and is a call from then on, even if it breaks off */
     int32_t stream_calls;
+    uint64_t flags; /* of TSR_PARSER_* */
 } tsr_parser_options;
 
 TSR_API tsr_status tsr_parser_create(const tsr_parser_options* options, tsr_parser** parser,
@@ -419,6 +440,7 @@ typedef struct tsr_tool_grammar_options {
     const char* before; /* between trigger and JSON, and behind it; with triggers of the caller's */
     const char* after;
     const char* separator; /* between a call and the next trigger; NULL: a line break */
+    int32_t none;          /* not 0: no call, though there are tools; wins over the others */
 } tsr_tool_grammar_options;
 
 TSR_API tsr_status tsr_grammar_create_tools(const tsr_tool_grammar_options* options, tsr_grammar** grammar,
@@ -557,6 +579,8 @@ typedef struct tsr_outcome {
     int64_t n_shifted;                       /* forgotten because the context was full */
     double queue_s, prompt_s, decode_s;      /* waiting; until the first token; from there */
     const char* error;                       /* with TSR_FINISH_FAILED */
+    const float* embedding;                  /* with TSR_FINISH_END, where one was wanted; else NULL */
+    size_t n_embedding;
 } tsr_outcome;
 
 enum {
@@ -564,7 +588,8 @@ enum {
     TSR_SHOW_SPECIAL_TEXT = 2, /* control tokens appear in the text */
     TSR_SHIFT_CONTEXT = 4,     /* a full context forgets its older half instead of ending */
     TSR_LOG_PROBS = 8,
-    TSR_FITS_CONTEXT = 16 /* refused at once unless prompt and max_tokens fit the context together */
+    TSR_FITS_CONTEXT = 16, /* refused at once unless prompt and max_tokens fit the context together */
+    TSR_PROMPT_ONLY = 32   /* nothing is written: the prompt is read, and known to requests that begin so */
 };
 
 typedef struct tsr_request_options {
@@ -589,12 +614,16 @@ typedef struct tsr_request_options {
     void (*on_finish)(void* user, const tsr_outcome* outcome);
     void* user;
     const tsr_grammar* grammar; /* what is written is held to it; NULL: nothing */
-    /* Prompt tokens read so far, after each pass that read some. */
+    /* Prompt tokens read so far: those that were known already when a completion begins, and then after each
+     * pass that read some. */
     void (*on_prompt)(void* user, int32_t completion, int64_t n_read, int64_t n_prompt);
     /* Tokens of reasoning in a completion, behind which its end is written for the model; 0: no limit, -1:
      * none at all. Needs `prompt`; nothing happens where its model does not mark reasoning. */
     int64_t max_reasoning;
     const tsr_prompt* prompt; /* whose answer is written; may be freed after the call */
+    /* Nothing is written: the prompt's embedding, the bits of tsr_session_embed, comes with on_finish. Takes
+     * neither a grammar nor several completions, and no notice of what is for writing. NULL: text is. */
+    const tsr_embed_options* embed;
 } tsr_request_options;
 
 /* Copies all it is given. *request may be NULL when it is never to be waited for or cancelled. */

@@ -366,10 +366,11 @@ struct Request {
     std::optional<Grammar> grammar;
     std::int64_t max_reasoning = 0;
     const tsr_prompt* prompt = nullptr;  ///< lives until the request is submitted
+    std::optional<tsr_embed_options> embed;
     /// On the engine's thread; must not throw.
     std::function<void(const tsr_delta&)> on_delta;
     std::function<void(const tsr_outcome&)> on_finish;
-    /// Prompt tokens read so far.
+    /// Prompt tokens read so far, at first those that were known already.
     std::function<void(std::int32_t completion, std::int64_t n_read, std::int64_t n_prompt)> on_prompt;
 };
 
@@ -430,6 +431,9 @@ class Engine {
         if (request.grammar) options.grammar = request.grammar->get();
         options.max_reasoning = request.max_reasoning;
         options.prompt = request.prompt;
+        tsr_embed_options embed = request.embed.value_or(tsr_embed_options{});
+        embed.size = sizeof embed;
+        if (request.embed) options.embed = &embed;
         options.user = ticket.callbacks_.get();
         if (request.on_delta)
             options.on_delta = [](void* user, const tsr_delta* delta) {

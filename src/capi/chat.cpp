@@ -89,6 +89,8 @@ Result<std::unique_ptr<chat::OutputParser>> parser_of(const tsr_parser_options& 
     if (given.opening) options.opening = given.opening;
     if (given.turn_end) options.turn_end = given.turn_end;
     options.stream_calls = given.stream_calls != 0;
+    options.no_calls = (given.flags & TSR_PARSER_NO_CALLS) != 0;
+    options.keep_reasoning = (given.flags & TSR_PARSER_KEEP_REASONING) != 0;
     return chat::OutputParser::make(*format, std::move(options));
 }
 

@@ -1,6 +1,7 @@
 // The C interface: engines and requests. A request's strings and callbacks are copied, so that the caller's
 // memory is free when submit returns.
 #include <algorithm>
+#include <optional>
 
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
@@ -9,8 +10,8 @@ namespace tessera::capi {
 
 namespace {
 
-constexpr uint32_t kRequestFlags =
-    TSR_IGNORE_END | TSR_SHOW_SPECIAL_TEXT | TSR_SHIFT_CONTEXT | TSR_LOG_PROBS | TSR_FITS_CONTEXT;
+constexpr uint32_t kRequestFlags = TSR_IGNORE_END | TSR_SHOW_SPECIAL_TEXT | TSR_SHIFT_CONTEXT |
+                                   TSR_LOG_PROBS | TSR_FITS_CONTEXT | TSR_PROMPT_ONLY;
 
 static_assert(static_cast<int>(engine::Finish::Failed) == TSR_FINISH_FAILED, "the two lists are one");
 static_assert(sizeof(engine::TokenProb) == sizeof(tsr_token_prob));
@@ -24,13 +25,17 @@ Result<void> create(const tsr_model& model, const tsr_engine_options& options, t
     if (options.max_queue != 0) wanted.max_queue = options.max_queue;
     TSR_TRY(wanted.k_type, cache_type(options.k_type, "k_type"));
     TSR_TRY(wanted.v_type, cache_type(options.v_type, "v_type"));
+    wanted.npu = model.npu;
     out.sampling = model.sampling;
     TSR_TRY(out.pool, create_pool(options.n_threads));
     TSR_TRY(out.engine, engine::Engine::create(model.model, model.tokenizer, *out.pool, wanted));
     return {};
 }
 
-Result<engine::Request> request_of(const sample::Params& defaults, const tsr_request_options& options) {
+/// `embed`: that of the options, or none.
+Result<engine::Request> request_of(const Model& model, const sample::Params& defaults,
+                                   const tsr_request_options& options,
+                                   const std::optional<tsr_embed_options>& embed) {
     engine::Request out;
     if ((options.flags & ~kRequestFlags) != 0)
         return fail(ErrorCode::InvalidArgument, "flags: expected a combination of 0x%x, found 0x%x",
@@ -38,7 +43,7 @@ Result<engine::Request> request_of(const sample::Params& defaults, const tsr_req
     TSR_TRY(const auto tokens, need_span(options.tokens, options.n_tokens, "tokens"));
     out.prompt.assign(tokens.begin(), tokens.end());
     TSR_TRY_VOID(engine::check_range("max_tokens", options.max_tokens, 0, INT64_MAX));
-    out.max_tokens = options.max_tokens > 0 ? options.max_tokens : -1;
+    out.max_tokens = options.flags & TSR_PROMPT_ONLY ? 0 : options.max_tokens > 0 ? options.max_tokens : -1;
     TSR_TRY(out.sampling, sampling_params(defaults, options.sampling, options.n_sampling));
     TSR_TRY(const auto stops, need_span(options.stop, options.n_stop, "stop"));
     for (const char* stop : stops) {
@@ -70,10 +75,13 @@ Result<engine::Request> request_of(const sample::Params& defaults, const tsr_req
         const int64_t most = std::max<int64_t>(options.max_reasoning, 0);
         out.reasoning = engine::reasoning_limit_of(*options.prompt, most);
     }
+    if (embed) {
+        TSR_TRY(out.embedding, pooling_of(model, embed->pooling));
+    }
     return out;
 }
 
-engine::Listener listener_of(const tsr_request_options& options) {
+engine::Listener listener_of(const tsr_request_options& options, bool normalizes) {
     engine::Listener out;
     if (options.on_delta)
         out.on_delta = [call = options.on_delta, user = options.user](const engine::Delta& delta) {
@@ -89,7 +97,10 @@ engine::Listener listener_of(const tsr_request_options& options) {
             call(user, &c);
         };
     if (options.on_finish)
-        out.on_finish = [call = options.on_finish, user = options.user](const engine::Outcome& end) {
+        out.on_finish = [call = options.on_finish, user = options.user,
+                         normalizes](const engine::Outcome& end) {
+            std::vector<float> embedding(end.embedding.begin(), end.embedding.end());
+            if (normalizes) engine::normalize(embedding);
             tsr_outcome c{};
             c.size = sizeof c;
             c.completion = end.completion;
@@ -104,6 +115,8 @@ engine::Listener listener_of(const tsr_request_options& options) {
             c.prompt_s = end.usage.prompt_s;
             c.decode_s = end.usage.decode_s;
             c.error = end.finish == engine::Finish::Failed ? end.error.message.c_str() : nullptr;
+            c.embedding = embedding.empty() ? nullptr : embedding.data();
+            c.n_embedding = embedding.size();
             call(user, &c);
         };
     if (options.on_prompt)
@@ -144,8 +157,13 @@ tsr_status tsr_engine_submit(tsr_engine* engine, const tsr_request_options* opti
         TSR_TRY_VOID(need(engine, "engine"));
         TSR_TRY_VOID(need(options, "options"));
         TSR_TRY(const tsr_request_options wanted, read_options(options, "options"));
-        TSR_TRY(engine::Request asked, request_of(engine->sampling, wanted));
-        TSR_TRY(engine::Ticket ticket, engine->engine->submit(std::move(asked), listener_of(wanted)));
+        std::optional<tsr_embed_options> embed;
+        if (wanted.embed) {
+            TSR_TRY(embed, read_options(wanted.embed, "embed"));
+        }
+        TSR_TRY(engine::Request asked, request_of(engine->engine->model(), engine->sampling, wanted, embed));
+        auto listener = listener_of(wanted, embed && !embed->raw);
+        TSR_TRY(engine::Ticket ticket, engine->engine->submit(std::move(asked), std::move(listener)));
         if (request) *request = new tsr_request{std::move(ticket)};
         return {};
     });

@@ -45,6 +45,7 @@ Result<grammar::ToolGrammar> own_form(const tsr_tool_grammar_options& given, std
     if (given.separator) out.separator = given.separator;
     out.required = given.required != 0;
     out.parallel = given.parallel != 0;
+    out.none = given.none != 0;
     return out;
 }
 
@@ -52,9 +53,10 @@ Result<grammar::ToolGrammar> prompts_form(const tsr_tool_grammar_options& given,
     if (given.tools || given.n_triggers > 0 || given.before || given.after || given.separator)
         return fail(ErrorCode::InvalidArgument,
                     "expected a prompt, or tools with how their calls are written, found both");
-    return engine::tool_calls_of(
-        *given.prompt,
-        {.required = given.required != 0, .parallel = given.parallel != 0, .function = function});
+    return engine::tool_calls_of(*given.prompt, {.required = given.required != 0,
+                                                 .parallel = given.parallel != 0,
+                                                 .none = given.none != 0,
+                                                 .function = function});
 }
 
 Result<std::shared_ptr<const Grammar>> create_tools(const tsr_tool_grammar_options& given) {

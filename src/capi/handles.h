@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "common/threads.h"
+#include "include/tessera.h"
 #include "src/engine/answer_form.h"
 #include "src/engine/chat.h"
 #include "src/engine/constraints.h"
@@ -13,6 +14,7 @@
 
 struct tsr_model : tessera::engine::Loaded {
     std::shared_ptr<tessera::engine::Constraints> constraints;
+    std::shared_ptr<tessera::engine::NpuModel> npu;
 };
 
 struct tsr_session {
@@ -56,6 +58,7 @@ namespace tessera::capi {
 /// 0: one for each physical core that the process may use.
 Result<std::unique_ptr<ThreadPool>> create_pool(int32_t n_threads);
 Result<Type> cache_type(const char* name, const char* option);
+Result<engine::Pooling> pooling_of(const Model& model, tsr_pooling wanted);
 /// `defaults` with what the caller gives.
 Result<sample::Params> sampling_params(const sample::Params& defaults, const tsr_param* params, size_t n);
 

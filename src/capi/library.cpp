@@ -25,8 +25,8 @@ using engine::Catalogue;
 
 static_assert(static_cast<int>(Catalogue::Samplers) == TSR_LIST_SAMPLERS, "the two lists are one");
 
-constexpr std::string_view kFeatures[] = {"chat",   "convert", "embeddings",       "grammar",
-                                          "infill", "plan",    "reasoning_budget", "tools"};
+constexpr std::string_view kFeatures[] = {"chat",   "convert", "embedding_requests", "embeddings", "grammar",
+                                          "infill", "plan",    "reasoning_budget",   "tools"};
 
 Result<std::span<const std::string_view>> names_of(tsr_list list) {
     if (list == TSR_LIST_FEATURES) return std::span<const std::string_view>(kFeatures);

@@ -6,6 +6,7 @@
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
 #include "src/engine/infill.h"
+#include "src/engine/npu_offload.h"
 #include "src/engine/plan.h"
 
 namespace tessera::capi {
@@ -54,6 +55,24 @@ Result<engine::MemoryDemand> demand_of(const tsr_plan_options& given) {
     return demand;
 }
 
+Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const Model& model,
+                                                   const tsr_npu_options& given) {
+    engine::NpuOptions options;
+    if (given.file) {
+        options.file = given.file;
+    } else {
+        TSR_TRY_VOID(need(given.device, "npu: device"));
+        TSR_TRY_VOID(need(given.ranges, "npu: ranges"));
+        options.device = given.device;
+        options.ranges = given.ranges;
+    }
+    if (given.recipe) options.recipe = given.recipe;
+    if (given.offload) options.offload = given.offload;
+    options.strict = given.strict != 0;
+    TSR_TRY(gguf::File file, gguf::File::open(path));
+    return engine::NpuModel::create(std::move(file), model.kernels(), options);
+}
+
 Result<void> load(const char* path, const tsr_model_options& options, tsr_model& out) {
     engine::MemoryDemand demand;
     if (options.must_fit) {
@@ -73,6 +92,10 @@ Result<void> load(const char* path, const tsr_model_options& options, tsr_model&
                           .progress = progress,
                           .must_fit = options.must_fit ? &demand : nullptr}));
     if (abort.load()) return fail(ErrorCode::Cancelled, "'%s': loading was cancelled", path);
+    if (options.npu) {
+        TSR_TRY(const tsr_npu_options given, read_options(options.npu, "npu"));
+        TSR_TRY(out.npu, load_npu(path, *out.model, given));
+    }
     out.constraints = std::make_shared<engine::Constraints>(out.tokenizer);
     return {};
 }
@@ -93,6 +116,7 @@ tsr_model_info info_of(const tsr_model& model) {
     out.n_vocab = static_cast<int32_t>(h.n_vocab);
     out.bos = special.bos;
     out.eos = special.eos;
+    out.n_bytes = static_cast<int64_t>(model.model->file().total_bytes());
     return out;
 }
 

@@ -13,6 +13,7 @@ Result<void> create(const tsr_model& model, const tsr_session_options& options, 
     if (options.n_batch != 0) wanted.n_batch = options.n_batch;
     TSR_TRY(wanted.k_type, cache_type(options.k_type, "k_type"));
     TSR_TRY(wanted.v_type, cache_type(options.v_type, "v_type"));
+    wanted.npu = model.npu;
     TSR_TRY(const sample::Params params,
             sampling_params(model.sampling, options.sampling, options.n_sampling));
     TSR_TRY(out.pool, create_pool(options.n_threads));
@@ -93,10 +94,17 @@ Result<int32_t> draw(tsr_session& session) {
                 "sampling: expected a token that grammar and parameters allow, found none");
 }
 
-Result<engine::Pooling> pooling_of(const tsr_session& session, tsr_pooling wanted) {
+Result<void> need_logits(const tsr_session& session) {
+    if (session.session->has_logits()) return {};
+    return fail(ErrorCode::InvalidArgument, "session: expected an evaluated token, found no logits");
+}
+
+}  // namespace
+
+Result<engine::Pooling> pooling_of(const Model& model, tsr_pooling wanted) {
     switch (wanted) {
         case TSR_POOLING_DEFAULT:
-            return engine::model_pooling(session.session->model());
+            return engine::model_pooling(model);
         case TSR_POOLING_LAST:
             return engine::Pooling::Last;
         case TSR_POOLING_MEAN:
@@ -105,13 +113,6 @@ Result<engine::Pooling> pooling_of(const tsr_session& session, tsr_pooling wante
     return fail(ErrorCode::InvalidArgument, "pooling: expected one of tsr_pooling, found %d",
                 static_cast<int>(wanted));
 }
-
-Result<void> need_logits(const tsr_session& session) {
-    if (session.session->has_logits()) return {};
-    return fail(ErrorCode::InvalidArgument, "session: expected an evaluated token, found no logits");
-}
-
-}  // namespace
 
 }  // namespace tessera::capi
 
@@ -190,7 +191,7 @@ tsr_status tsr_session_embed(tsr_session* session, const int32_t* tokens, size_t
         TSR_TRY_VOID(need(out, "out"));
         TSR_TRY(const auto given, need_span(tokens, n, "tokens"));
         TSR_TRY(const tsr_embed_options wanted, read_options(options, "options"));
-        TSR_TRY(const engine::Pooling pooling, pooling_of(*session, wanted.pooling));
+        TSR_TRY(const engine::Pooling pooling, pooling_of(session->session->model(), wanted.pooling));
         const std::span<float> row(out, capacity);
         session->matcher.reset();
         auto done = settled(*session, session->session->embed(given, pooling, row));

@@ -2,12 +2,10 @@
 // model, overrides before that, and the substitutes for rows that are no multiple of a block after it.
 #include "src/convert/quantize_policy.h"
 
-#include <regex.h>
-
 #include <algorithm>
 #include <map>
-#include <memory>
 
+#include "common/pattern.h"
 #include "common/strings.h"
 #include "ggml-like/gguf/packed.h"
 
@@ -85,24 +83,6 @@ int64_t layer_of(std::string_view name) {
     for (; i < name.size() && name[i] >= '0' && name[i] <= '9' && i < 12; i++)
         layer = layer * 10 + (name[i] - '0');
     return i > 4 && i < name.size() && name[i] == '.' ? layer : -1;
-}
-
-struct FreePattern {
-    void operator()(regex_t* pattern) const {
-        regfree(pattern);
-        delete pattern;
-    }
-};
-using Pattern = std::unique_ptr<regex_t, FreePattern>;
-
-Result<Pattern> compile_pattern(const std::string& text) {
-    auto compiled = std::make_unique<regex_t>();
-    const int status = regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB);
-    if (status == 0) return Pattern(compiled.release());
-    char reason[100];
-    regerror(status, compiled.get(), reason, sizeof reason);
-    return fail(ErrorCode::InvalidArgument, "pattern '%s': expected a regular expression: %s",
-                printable(text).c_str(), reason);
 }
 
 class Planner {
@@ -186,7 +166,7 @@ Place Planner::place_of(const gguf::TensorInfo& tensor) const {
 
 Result<void> Planner::compile_overrides() {
     for (const TypeOverride& override : options_.overrides) {
-        TSR_TRY(Pattern pattern, compile_pattern(override.pattern));
+        TSR_TRY(Pattern pattern, Pattern::compile(override.pattern));
         patterns_.push_back(std::move(pattern));
     }
     return {};
@@ -195,7 +175,7 @@ Result<void> Planner::compile_overrides() {
 std::optional<Type> Planner::overridden(const gguf::TensorInfo& tensor, Role role) const {
     const std::string name(tensor.name);
     for (size_t i = 0; i < patterns_.size(); i++)
-        if (regexec(patterns_[i].get(), name.c_str(), 0, nullptr, 0) == 0) return options_.overrides[i].type;
+        if (patterns_[i].found_in(name)) return options_.overrides[i].type;
     if (role == Role::Embedding && options_.embedding_type) return options_.embedding_type;
     if ((role == Role::Output || (role == Role::Embedding && is_tied_)) && options_.output_type)
         return options_.output_type;

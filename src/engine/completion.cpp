@@ -55,7 +55,7 @@ Completion::Completion(std::shared_ptr<Job> job, int32_t index, const text::Toke
 
 Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job, int32_t index,
                                                        const text::Tokenizer& tokenizer, kv::PagePool& pages,
-                                                       int64_t n_ctx) {
+                                                       int64_t n_ctx, int64_t n_embd) {
     const Request& request = job->request;
     const auto n_vocab = static_cast<int32_t>(tokenizer.vocab().size());
     TSR_TRY(const sample::Params params, sampling_of(request, tokenizer.vocab()));
@@ -77,6 +77,8 @@ Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job,
     const ReasoningLimit& reasoning = out->job_->request.reasoning;
     if (reasoning.max_tokens >= 0) out->reasoning_.emplace(reasoning);
     out->usage_.n_prompt = static_cast<int64_t>(out->tokens_.size());
+    if (const auto pooling = out->job_->request.embedding)
+        out->embedding_.emplace(*pooling, out->usage_.n_prompt, n_embd);
     return out;
 }
 
@@ -85,6 +87,7 @@ void Completion::admitted(int64_t n_cached) {
     began_at_ = now_seconds();
     usage_.queue_s = began_at_ - job_->submitted_at;
     usage_.n_cached = n_cached;
+    tell_prompt_read();
 }
 
 /// Log probabilities by the model alone: of the drawn token and of the likeliest.
@@ -278,9 +281,15 @@ void Completion::finish(Finish why) {
     emit(-1, rest);
     emit(-1, stops_.flush());
     if (first_token_at_ > 0) usage_.decode_s = now_seconds() - first_token_at_;
+    std::vector<float> embedding;
+    if (embedding_ && why == Finish::EndOfGeneration) {
+        usage_.prompt_s = now_seconds() - began_at_;
+        embedding.resize(embedding_->n_embd());
+        embedding_->write(embedding);
+    }
     if (job_->listener.on_finish)
         job_->listener.on_finish(
-            {index_, why, stops_.hit(), std::move(error_), chain_.seed(), chain_.names(), usage_});
+            {index_, why, stops_.hit(), std::move(error_), chain_.seed(), chain_.names(), embedding, usage_});
     job_->n_open.fetch_sub(1);
     job_->n_open.notify_all();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "src/engine/embedding.h"
 #include "src/engine/request.h"
 #include "src/engine/stop_strings.h"
 #include "src/grammar/matcher.h"
@@ -40,7 +41,7 @@ class Completion {
     /// Errors: sampling parameters that do not fit the vocabulary.
     static Result<std::unique_ptr<Completion>> create(std::shared_ptr<Job> job, int32_t index,
                                                       const text::Tokenizer& tokenizer, kv::PagePool& pages,
-                                                      int64_t n_ctx);
+                                                      int64_t n_ctx, int64_t n_embd);
 
     const Job& job() const { return *job_; }
     int32_t index() const { return index_; }
@@ -50,6 +51,13 @@ class Completion {
         return std::span(tokens_).subspan(static_cast<size_t>(sequence_.n_tok()));
     }
     bool decoding() const { return usage_.n_generated > 0 && pending().size() == 1; }
+    /// Where no text is written, what takes the states of its tokens; else null.
+    EmbeddingSum* embedding() { return embedding_ ? &*embedding_ : nullptr; }
+    /// Tokens at the front that need not be computed where their keys and values are known.
+    std::span<const int32_t> skippable() const {
+        return std::span(tokens_).first(embedding_ ? static_cast<size_t>(embedding_->n_done())
+                                                   : tokens_.size() - 1);
+    }
 
     /// Tells the listener how far the prompt is.
     void tell_prompt_read() const;
@@ -66,7 +74,7 @@ class Completion {
     void preempted() { ++usage_.n_preempted; }
     void mark_prompt_known() { job_->prompt_known = true; }
 
-    /// Tells the listener of the end. Once.
+    /// Tells the listener of the end; EndOfGeneration of an embedding is that all its states have come. Once.
     void finish(Finish why);
     Finish ended_by() const { return ended_by_; }
     /// Tokens written, be they drawn or forced by the grammar.
@@ -97,6 +105,7 @@ class Completion {
     std::vector<uint64_t> allowed_;  // a bit for each token
     std::optional<sample::StringBan> ban_;
     std::optional<ReasoningWatch> reasoning_;
+    std::optional<EmbeddingSum> embedding_;
     std::vector<TokenProb> top_;  // the likeliest where the token stands that is shown next
     struct Held {
         float log_p;

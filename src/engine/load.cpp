@@ -15,6 +15,17 @@ Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& 
     return fail_in(file.path(), std::move(tokenizer.error()));
 }
 
+Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,
+                                                  const kernels::KernelTable& kernels,
+                                                  const LoadOptions& options) {
+    TSR_TRY(auto bound, Model::bind(std::move(file), kernels, !options.precise));
+    if (options.must_fit) {
+        TSR_TRY(const MemoryPlan plan, plan_memory(*bound, *options.must_fit, pool.n_threads()));
+        TSR_TRY_VOID(check_fits(plan, available_memory_bytes()));
+    }
+    return Model::pack(std::move(bound), pool, options.progress);
+}
+
 Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options) {
     Loaded out;
     TSR_TRY(const kernels::IsaInfo* isa,
@@ -22,12 +33,7 @@ Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions
     out.isa_name = isa->name;
     TSR_TRY(gguf::File file, gguf::File::open(path));
     TSR_TRY(out.tokenizer, load_tokenizer(file));
-    TSR_TRY(auto bound, Model::bind(std::move(file), *isa->table, !options.precise));
-    if (options.must_fit) {
-        TSR_TRY(const MemoryPlan plan, plan_memory(*bound, *options.must_fit, pool.n_threads()));
-        TSR_TRY_VOID(check_fits(plan, available_memory_bytes()));
-    }
-    TSR_TRY(out.model, Model::pack(std::move(bound), pool, options.progress));
+    TSR_TRY(out.model, load_weights(std::move(file), pool, *isa->table, options));
     for (const std::string& name : sample::apply_model_defaults(out.model->file(), out.sampling))
         log::info("the model file sets the default of %s", name.c_str());
     return out;

@@ -14,7 +14,7 @@ namespace tessera::engine {
 struct MemoryDemand;  // plan.h
 
 struct LoadOptions {
-    std::string isa;        ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
+    std::string isa = "";   ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
     bool precise = false;   ///< float products straight from the file
     ByteProgress progress;  ///< bytes, while weights are packed
     /// Refuse, before the weights take any, where the memory has no room for this; null: do not ask.
@@ -30,6 +30,11 @@ struct Loaded {
 
 /// The tokenizer of a file. Every error names the file.
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);
+
+/// Packs the weights of a file that is open already. Of the options `isa` is not asked, but `kernels` taken.
+Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,
+                                                  const kernels::KernelTable& kernels,
+                                                  const LoadOptions& options);
 
 /// Errors name the file, or the instruction set.
 Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options);

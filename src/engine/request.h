@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/expected.h"
+#include "src/engine/embedding.h"
 #include "src/engine/reasoning.h"
 #include "src/grammar/grammar.h"
 #include "src/sample/params.h"
@@ -18,7 +20,7 @@ namespace tessera::engine {
 
 /// What ended a completion.
 enum class Finish : uint8_t {
-    EndOfGeneration,  ///< the model's own end
+    EndOfGeneration,  ///< the model's own end, or that of an embedding
     StopString,       ///< one of Request::stop
     Length,           ///< max_tokens
     ContextFull,      ///< no position left, and the policy is to stop
@@ -57,6 +59,8 @@ struct Request {
     int32_t priority = 0;   ///< higher ones are admitted first and give way last
     std::string client;     ///< whose it is: among equals, who has less running comes first
     double deadline_s = 0;  ///< seconds from submission; 0 = none
+    /// Nothing is written: the one completion ends with the prompt's embedding, once that has been read.
+    std::optional<Pooling> embedding;
 };
 
 /// A token and the text that became certain with it.
@@ -86,6 +90,7 @@ struct Outcome {
     Error error;          ///< with Finish::Failed
     uint64_t seed = 0;
     std::span<const std::string_view> samplers;  ///< that took part, in order; during the call
+    std::span<const float> embedding;            ///< [n_embd], where one was wanted; during the call
     Usage usage;
 };
 
@@ -93,7 +98,8 @@ struct Outcome {
 struct Listener {
     std::function<void(const Delta&)> on_delta;
     std::function<void(const Outcome&)> on_finish;  ///< once for each completion, its last call
-    /// Prompt tokens read so far, after each pass that read some.
+    /// Prompt tokens read so far: those that were known already, once when a completion begins; and after
+    /// each pass that read some.
     std::function<void(int32_t completion, int64_t n_read, int64_t n_prompt)> on_prompt;
 };
 

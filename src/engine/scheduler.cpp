@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "common/cpu.h"
+#include "src/engine/npu_offload.h"
 #include "src/engine/plan.h"
 
 namespace tessera::engine {
@@ -40,6 +41,10 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
     TSR_TRY_VOID(check_range("running completions", options.max_running, 1, kMaxRunning));
     TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
     std::unique_ptr<Scheduler> out(new Scheduler());
+    if (options.npu && options.npu->attends() && options.max_running != 1)
+        return fail(ErrorCode::InvalidArgument,
+                    "running completions: expected 1, whose keys and values the NPU has, found %lld",
+                    static_cast<long long>(options.max_running));
     const SessionOptions one{.n_ctx = options.n_ctx,
                              .n_batch = options.n_batch,
                              .k_type = options.k_type,
@@ -61,11 +66,17 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
     out->outputs_.reserve(n_running);
     out->drawing_.reserve(n_running);
     out->tokens_.reserve(static_cast<size_t>(options.n_batch));
+    if (options.npu) {
+        TSR_TRY(out->npu_, options.npu->start(*model, *out->backend_, out->n_ctx_, options.n_batch,
+                                              options.max_running));
+    }
     out->model_ = std::move(model);
     out->tokenizer_ = std::move(tokenizer);
     out->pool_ = &pool;
     return out;
 }
+
+Scheduler::Scheduler() = default;
 
 Scheduler::~Scheduler() {
     for (Queue* queue : {&running_, &waiting_})
@@ -94,6 +105,10 @@ Result<void> Scheduler::check(const Request& request) const {
     TSR_TRY_VOID(check_range("n", request.n, 1, kMaxCompletions));
     TSR_TRY_VOID(check_range("log probabilities", request.n_top, -1, kMaxTop));
     TSR_TRY_VOID(check_range("stop strings", static_cast<int64_t>(request.stop.size()), 0, kMaxStops));
+    if (request.embedding && (request.n != 1 || request.grammar))
+        return fail(ErrorCode::InvalidArgument,
+                    "embedding: expected one completion without a grammar, found %s",
+                    request.grammar ? "a grammar" : strf("%d", request.n).c_str());
     for (const std::string& stop : request.stop)
         TSR_TRY_VOID(
             check_range("bytes of a stop string", static_cast<int64_t>(stop.size()), 1, kMaxStopBytes));
@@ -102,7 +117,7 @@ Result<void> Scheduler::check(const Request& request) const {
 
 void Scheduler::add(std::shared_ptr<Job> job) {
     for (int32_t i = 0; i < job->request.n; ++i) {
-        auto completion = Completion::create(job, i, *tokenizer_, *pages_, n_ctx_);
+        auto completion = Completion::create(job, i, *tokenizer_, *pages_, n_ctx_, model_->hparams().n_embd);
         if (completion) {
             insert_by_rank(waiting_, std::move(*completion));
         } else {
@@ -135,13 +150,19 @@ void Scheduler::reap(Queue& queue, bool are_running) {
     }
 }
 
+/// The front of a text whose keys and values may be taken over from the prefix tree: a device has those of
+/// one text only.
+std::span<const int32_t> Scheduler::reusable(std::span<const int32_t> front) const {
+    if (!npu_ || !npu_->attends()) return front;
+    const auto ends = std::mismatch(front.begin(), front.end(), on_device_.begin(), on_device_.end());
+    return front.first(static_cast<size_t>(ends.first - front.begin()));
+}
+
 /// Shares what is known of its text, and makes room for the rest. False, with nothing changed, when there is
 /// none yet.
 bool Scheduler::admit_one(std::unique_ptr<Completion>& next) {
     kv::Sequence& sequence = next->sequence();
-    const auto tokens = next->tokens();
-    // The last token is computed in any case: its logits are wanted.
-    const kv::PrefixTree::Match known = tree_->match(tokens.first(tokens.size() - 1));
+    const kv::PrefixTree::Match known = tree_->match(reusable(next->skippable()));
     sequence.adopt(known.pages, known.n_tok);
     const auto n_left = static_cast<int64_t>(next->pending().size());
     if (!tree_->make_room(sequence.pages_for(n_left))) {
@@ -233,6 +254,17 @@ void Scheduler::plan() {
         if (!one.decoding()) n_prompt -= n;
         rows_.push_back({&one, n});
     }
+    // Whose logits are wanted come first.
+    std::partition(rows_.begin(), rows_.end(), [](const Row& row) { return !row.completion->embedding(); });
+}
+
+/// Notes what the device has: of the one text its n_more tokens beyond those in the cache. A pass that ends
+/// early may have overwritten what came behind them.
+void Scheduler::keep_on_device(int64_t n_more) {
+    if (!npu_->attends()) return;
+    Completion& one = *rows_.front().completion;
+    const auto known = one.tokens().first(static_cast<size_t>(one.sequence().n_tok() + n_more));
+    on_device_.assign(known.begin(), known.end());
 }
 
 /// False when it was interrupted: then nothing has changed.
@@ -249,6 +281,10 @@ bool Scheduler::compute() {
         tokens_.insert(tokens_.end(), pending.begin(), pending.begin() + row.n_tok);
         segments_.push_back({nullptr, row0, row.n_tok, sequence.n_tok()});
         n_decoding += row.completion->decoding();
+        if (const EmbeddingSum* sum = row.completion->embedding()) {
+            sum->want(sequence.n_tok(), row.n_tok, row0, outputs_);
+            continue;
+        }
         if (row.n_tok < static_cast<int64_t>(pending.size())) continue;
         outputs_.push_back(static_cast<int32_t>(row0 + row.n_tok - 1));
         drawing_.push_back(row.completion);
@@ -262,10 +298,21 @@ bool Scheduler::compute() {
                 rows_[i].completion->sequence().pages(plane);
         }
     const auto n_tok = static_cast<int64_t>(tokens_.size());
+    const auto n_drawing = static_cast<int64_t>(drawing_.size());
+    Act* hidden = nullptr;
+    if (outputs_.size() > drawing_.size()) {
+        hidden_.dim = model_->hparams().n_embd;
+        hidden_rows_.resize(outputs_.size() * static_cast<size_t>(hidden_.dim));
+        hidden_.f32 = hidden_rows_.data();
+        hidden = &hidden_;
+    }
     const bool may_end = n_tok > kShortPass && !was_interrupted_;
     pool_->set_abort_flag(may_end ? &control_->abort : nullptr);
     const double start = now_seconds();
-    forward(*backend_, *model_, layout, {tokens_, segments_, outputs_, n_ctx_}, activations_);
+    if (npu_) keep_on_device(0);
+    Backend& backend = npu_ ? static_cast<Backend&>(npu_->backend()) : *backend_;
+    forward(backend, *model_, layout, {tokens_, segments_, outputs_, n_ctx_, hidden, n_drawing},
+            activations_);
     const double seconds = now_seconds() - start;
     pool_->set_abort_flag(nullptr);
     stats_.forward_s += seconds;
@@ -275,6 +322,7 @@ bool Scheduler::compute() {
         return false;
     }
     ++stats_.n_passes;
+    if (npu_) keep_on_device(rows_.front().n_tok);
     pace_.measured(n_decoding, n_tok - n_decoding, seconds);
     for (const Row& row : rows_) {
         kv::Sequence& sequence = row.completion->sequence();
@@ -282,10 +330,11 @@ bool Scheduler::compute() {
         const bool was_decoding = row.completion->decoding();
         sequence.advance(row.n_tok);
         if (!was_decoding) row.completion->tell_prompt_read();
-        // A whole page is known to all from now on; so is a prompt, when it has been read.
+        // A whole page is known to all from now on; so is a prompt, when it has been read. Nobody goes on
+        // from the text of an embedding, which must not displace those of others.
         const bool read = row.n_tok > 1 && row.completion->pending().empty();
         const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
-        if (read || n_whole > n_before)
+        if ((read || n_whole > n_before) && !row.completion->embedding())
             tree_->insert(
                 row.completion->tokens().first(static_cast<size_t>(read ? sequence.n_tok() : n_whole)),
                 sequence.page_tables(), read);
@@ -299,9 +348,28 @@ void Scheduler::retire(size_t index, Finish why) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_tables());
+    if (!one->embedding())
+        tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_tables());
     sequence.truncate(0);
     one->finish(why);
+}
+
+/// The states that embeddings are made of, which lie behind those that logits come from.
+void Scheduler::take_states() {
+    auto row = static_cast<int64_t>(drawing_.size());
+    for (const Row& planned : rows_) {
+        Completion* one = planned.completion;
+        EmbeddingSum* sum = one->embedding();
+        if (!sum) continue;
+        while (sum->n_done() < one->sequence().n_tok()) sum->add({hidden_.row(row++), sum->n_embd()});
+        if (one->pending().empty()) retire(index_of(one), Finish::EndOfGeneration);
+    }
+}
+
+size_t Scheduler::index_of(const Completion* running) const {
+    const auto at = std::find_if(running_.begin(), running_.end(),
+                                 [running](const auto& one) { return one.get() == running; });
+    return static_cast<size_t>(at - running_.begin());
 }
 
 void Scheduler::sample_and_take() {
@@ -317,9 +385,7 @@ void Scheduler::sample_and_take() {
         const bool goes_on = one->take();
         stats_.n_generated_tokens += one->n_generated() - n_before;
         if (goes_on) continue;
-        const auto at =
-            std::find_if(running_.begin(), running_.end(), [one](const auto& c) { return c.get() == one; });
-        retire(static_cast<size_t>(at - running_.begin()), one->ended_by());
+        retire(index_of(one), one->ended_by());
     }
 }
 
@@ -332,7 +398,10 @@ void Scheduler::step() {
     reap(running_, true);
     admit();
     plan();
-    if (!rows_.empty() && compute()) sample_and_take();
+    if (!rows_.empty() && compute()) {
+        take_states();
+        sample_and_take();
+    }
     stats_.other_s += now_seconds() - start - (stats_.forward_s + stats_.sample_s - before);
 }
 

@@ -23,6 +23,8 @@ struct EngineOptions {
     int64_t max_running = 8;  ///< completions in one pass, 1..256 and at most n_batch
     int64_t max_queue = 256;  ///< requests that wait
     Type k_type = Type::F16, v_type = Type::F16;
+    /// What computes parts of the passes; where it has keys and values, max_running is 1.
+    std::shared_ptr<NpuModel> npu = nullptr;
 };
 
 /// Completions in one pass at most.
@@ -76,21 +78,27 @@ class Scheduler {
   private:
     using Queue = std::deque<std::unique_ptr<Completion>>;
 
-    Scheduler() = default;
+    Scheduler();
     void reap(Queue& queue, bool are_running);
     void admit();
     bool admit_one(std::unique_ptr<Completion>& next);
+    std::span<const int32_t> reusable(std::span<const int32_t> front) const;
     void plan();
     bool make_room(Completion& wanting, int64_t n_tok);
     void preempt(size_t index);
+    void keep_on_device(int64_t n_more);
     bool compute();
+    void take_states();
     void sample_and_take();
+    size_t index_of(const Completion* running) const;
     void retire(size_t index, Finish why);
 
     std::shared_ptr<const Model> model_;
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
+    std::unique_ptr<NpuPasses> npu_;
+    std::vector<int32_t> on_device_;  // tokens whose keys and values the device has
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::PrefixTree> tree_;
     Activations activations_;
@@ -111,7 +119,9 @@ class Scheduler {
     std::vector<Row> rows_;
     std::vector<int32_t> tokens_, outputs_;
     std::vector<Segment> segments_;     // [n_planes, rows]
-    std::vector<Completion*> drawing_;  // completion of each output row
+    std::vector<Completion*> drawing_;  // completion of each output row; those of embeddings come behind
+    Act hidden_{.name = "hidden"};      // states of the output rows, where some are wanted
+    std::vector<float> hidden_rows_;
 };
 
 }  // namespace tessera::engine

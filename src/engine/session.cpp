@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/strings.h"
+#include "src/engine/npu_offload.h"
 
 namespace tessera::engine {
 
@@ -100,9 +101,16 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
     session->sequence_ = std::make_unique<kv::Sequence>(*session->pages_);
     session->tokens_.reserve(static_cast<size_t>(session->n_ctx_));
     session->outputs_.reserve(static_cast<size_t>(n_batch));
+    if (options.npu) {
+        TSR_TRY(session->npu_, options.npu->start(*model, *session->backend_, session->n_ctx_, n_batch,
+                                                  std::min(options.max_out, n_batch)));
+    }
     session->model_ = std::move(model);
     return session;
 }
+
+Session::Session() = default;
+Session::~Session() = default;
 
 Result<void> Session::check(std::span<const int32_t> tokens) const {
     if (tokens.empty()) return fail(ErrorCode::InvalidArgument, "tokens: expected at least one, found none");
@@ -127,7 +135,8 @@ Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int3
                     static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
                     static_cast<long long>(pages_->n_free()));
     const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
-    Backend& backend = front_ ? *front_ : *backend_;
+    Backend& own = npu_ ? static_cast<Backend&>(npu_->backend()) : *backend_;
+    Backend& backend = front_ ? *front_ : own;
     forward(backend, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_, hidden},
             activations_);
     if (pool_->aborted()) return fail(ErrorCode::Cancelled, "evaluation was cancelled");
@@ -168,6 +177,33 @@ Result<void> Session::eval_all(std::span<const int32_t> tokens, const RowsFn& ro
         if (!rows(static_cast<int64_t>(at), static_cast<int64_t>(part.size()), activations_.logits.f32))
             return {};
     }
+    return {};
+}
+
+Result<void> Session::embed(std::span<const int32_t> tokens, Pooling pooling, std::span<float> out) {
+    const auto n_embd = static_cast<size_t>(model_->hparams().n_embd);
+    if (out.size() < n_embd)
+        return fail(ErrorCode::InvalidArgument, "embedding: expected room for %zu floats, found %zu", n_embd,
+                    out.size());
+    truncate(0);
+    TSR_TRY_VOID(check(tokens));
+    const auto n_batch = static_cast<size_t>(activations_.max_tok);
+    hidden_.resize(n_batch * n_embd);
+    Act hidden{.name = "hidden", .dim = static_cast<int64_t>(n_embd)};
+    hidden.f32 = hidden_.data();
+    EmbeddingSum sum(pooling, std::ssize(tokens), hidden.dim);
+    Result<void> done;
+    for (size_t at = 0; at < tokens.size() && done; at += n_batch) {
+        const auto part = tokens.subspan(at, std::min(n_batch, tokens.size() - at));
+        outputs_.clear();
+        sum.want(static_cast<int64_t>(at), std::ssize(part), 0, outputs_);
+        done = step(part, outputs_, &hidden);
+        for (size_t row = 0; row < outputs_.size() && done; ++row)
+            sum.add({hidden.row(static_cast<int64_t>(row)), n_embd});
+    }
+    truncate(0);
+    TSR_TRY_VOID(done);
+    sum.write(out);
     return {};
 }
 

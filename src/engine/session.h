@@ -10,28 +10,26 @@
 
 #include "common/threads.h"
 #include "ggml-like/cpu/backend.h"
+#include "src/engine/embedding.h"
 #include "src/forward/forward.h"
 #include "src/kv/sequence.h"
 #include "src/model/model.h"
 
 namespace tessera::engine {
 
+// npu_offload.h
+class NpuModel;
+class NpuPasses;
+
 struct SessionOptions {
     int64_t n_ctx = 0;      ///< positions; 0 = the model's training context, at most kDefaultCtx
     int64_t n_batch = 512;  ///< tokens of one pass, 1..4096; sets speed and scratch, never results
     int64_t max_out = 1;    ///< rows whose logits one pass may return, 1..n_batch
     Type k_type = Type::F16, v_type = Type::F16;  ///< of kKvTypes
+    std::shared_ptr<NpuModel> npu = nullptr;      ///< what computes parts of the passes
 
     static constexpr int64_t kDefaultCtx = 4096;
 };
-
-/// What becomes of the hidden states of a text's tokens.
-enum class Pooling : uint8_t { Last, Mean };
-/// The one that the model's file names (`ARCHITECTURE.pooling_type`); the last token's where it names none.
-Pooling model_pooling(const Model& model);
-
-/// Divides a vector by its Euclidean length; one of zeros stays as it is.
-void normalize(std::span<float> row);
 
 /// What the cache of one context takes.
 struct CachePlan {
@@ -61,6 +59,7 @@ class Session {
     /// `pool` outlives the session. Errors: options out of range, or no memory for a named buffer.
     static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, ThreadPool& pool,
                                                    const SessionOptions& options);
+    ~Session();
 
     /// Appends tokens and computes the logits of the last one. Errors: an id outside the vocabulary, more
     /// tokens than the context holds (nothing is changed), Cancelled when the pool's abort flag was seen (the
@@ -84,7 +83,8 @@ class Session {
     /// in `out`. The session is empty afterwards. Errors as eval().
     Result<void> embed(std::span<const int32_t> tokens, Pooling pooling, std::span<float> out);
 
-    /// The text and its cache into a file, which appears when it is complete.
+    /// The text and its cache into a file, which appears when it is complete. Neither this nor restore()
+    /// where keys and values are a device's.
     Result<void> save(const std::string& path) const;
     /// Takes them from there; what the session held is gone. Errors, with the session empty: a file that is
     /// torn or changed, another model's or another cache type's, or a text that does not fit the context.
@@ -98,6 +98,7 @@ class Session {
     /// What computes the passes. Where another backend is put in front of it, each verb goes there, which
     /// hands it on; null takes that away again.
     CpuBackend& backend() { return *backend_; }
+    const kv::Layout& layout() const { return pages_->layout(); }
     void compute_through(Backend* front) { front_ = front; }
 
     /// Bytes of cache pages for the whole context.
@@ -107,8 +108,9 @@ class Session {
     void truncate(int64_t n);
 
   private:
-    Session() = default;
+    Session();
     Result<void> check(std::span<const int32_t> tokens) const;
+    Result<void> check_pages() const;
     uint64_t fingerprint() const;
     Result<void> step(std::span<const int32_t> tokens, std::span<const int32_t> outputs,
                       Act* hidden = nullptr);
@@ -117,6 +119,7 @@ class Session {
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
     Backend* front_ = nullptr;
+    std::unique_ptr<NpuPasses> npu_;
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::Sequence> sequence_;
     Activations activations_;

@@ -8,6 +8,7 @@
 #include "common/hash.h"
 #include "common/mapped_file.h"
 #include "ggml-like/gguf/output_file.h"
+#include "src/engine/npu_offload.h"
 #include "src/engine/session.h"
 
 namespace tessera::engine {
@@ -100,7 +101,14 @@ uint64_t Session::fingerprint() const {
     return *fingerprint_;
 }
 
+Result<void> Session::check_pages() const {
+    if (!npu_ || !npu_->attends()) return {};
+    return fail(ErrorCode::Unsupported,
+                "a session file: expected keys and values of the processor, found them on the NPU");
+}
+
 Result<void> Session::save(const std::string& path) const {
+    TSR_TRY_VOID(check_pages());
     gguf::OutputFile file;
     TSR_TRY_VOID(file.create(path));
     Hash64 hash;
@@ -120,6 +128,7 @@ Result<void> Session::save(const std::string& path) const {
 
 Result<void> Session::restore(const std::string& path) {
     truncate(0);
+    TSR_TRY_VOID(check_pages());
     TSR_TRY(const MappedFile file, MappedFile::open(path));
     ByteReader in(file.bytes());
     const auto broken = [&path](const std::string& what) {

@@ -100,6 +100,7 @@ static void test_model(const char* path, const tsr_model* model) {
     CHECK_OK(tsr_model_get_info(model, &info, error));
     CHECK(strcmp(info.architecture, "llama") == 0);
     CHECK(info.n_vocab == 4096 && info.n_embd == 256 && info.n_layer == 6 && info.n_ctx_train == 256);
+    CHECK(info.n_bytes > info.n_params / 2 && info.n_bytes < 4 * info.n_params);
     /* An older caller, whose struct ended behind the second field. */
     memset(&short_info, 0x55, sizeof short_info);
     short_info.size = 3 * sizeof(size_t);

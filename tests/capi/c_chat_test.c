@@ -187,6 +187,15 @@ static void test_parser(const tsr_model* model) {
     CHECK_OK(tsr_parser_answer(parser, &answer, error));
     CHECK(strcmp(answer.content, "Hi") == 0);
     tsr_parser_free(parser);
+    options.flags = TSR_PARSER_NO_CALLS | TSR_PARSER_KEEP_REASONING;
+    options.format = "hermes";
+    options.opening = "<think>";
+    CHECK_OK(tsr_parser_create(&options, &parser, error));
+    CHECK_OK(tsr_parser_push(parser, "Hm.</think><tool_call>{}", 24, error));
+    CHECK_OK(tsr_parser_finish(parser, error));
+    CHECK_OK(tsr_parser_answer(parser, &answer, error));
+    CHECK(strcmp(answer.content, "<think>Hm.</think><tool_call>{}") == 0 && !*answer.reasoning);
+    tsr_parser_free(parser);
     options.format = "esperanto";
     CHECK_FAILS(TSR_NOT_FOUND, "esperanto", tsr_parser_create(&options, &parser, error));
     options.format = NULL;
@@ -254,6 +263,10 @@ static void test_grammars(const tsr_model* model) {
     tools.prompt = prompt;
     CHECK_OK(tsr_grammar_create_tools(&tools, &grammar, error));
     tsr_grammar_free(grammar);
+    tools.none = 1;
+    CHECK_OK(tsr_grammar_create_tools(&tools, &grammar, error));
+    tsr_grammar_free(grammar);
+    tools.none = 0;
     tools.function = "walk";
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "walk", tsr_grammar_create_tools(&tools, &grammar, error));
     tools.function = NULL;
@@ -324,7 +337,7 @@ static void test_session(const tsr_model* model) {
 
 typedef struct {
     tsr_parser* parser;
-    int64_t n_generated, n_read;
+    int64_t n_generated, n_read, n_known;
     tsr_finish finish;
 } Reading;
 
@@ -341,7 +354,8 @@ static void on_finish(void* user, const tsr_outcome* outcome) {
 
 static void on_prompt(void* user, int32_t completion, int64_t n_read, int64_t n_prompt) {
     Reading* reading = user;
-    CHECK(completion == 0 && n_read <= n_prompt);
+    CHECK(completion == 0 && n_read <= n_prompt && n_read >= reading->n_read);
+    if (reading->n_known < 0) reading->n_known = n_read;
     reading->n_read = n_read;
 }
 
@@ -361,6 +375,7 @@ static void test_request(const tsr_model* model) {
     tsr_request* request = NULL;
     tsr_answer answer = {sizeof answer};
     Reading reading = {0};
+    reading.n_known = -1;
     form.prompt = prompt;
     form.required = 1;
     form.compact_json = 1;
@@ -389,7 +404,7 @@ static void test_request(const tsr_model* model) {
     tsr_request_wait(request);
     CHECK_OK(tsr_parser_finish(reading.parser, error));
     CHECK_OK(tsr_parser_answer(reading.parser, &answer, error));
-    CHECK(reading.n_read > 0);
+    CHECK(reading.n_known == 0 && reading.n_read == (int64_t)asked.n_tokens);
     /* Arguments without a schema may go on; the name is certain. */
     CHECK(reading.finish == TSR_FINISH_LENGTH ||
           (answer.n_calls == 1 && strcmp(answer.calls[0].name, "stop") == 0));

@@ -214,7 +214,75 @@ static void test_plan(const char* path) {
     }
     options.size = 4;
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "must_fit", tsr_model_load(path, &load, &model, error));
+    load.must_fit = NULL;
+    tsr_npu_options npu = {sizeof npu};
+    load.npu = &npu;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "npu: device", tsr_model_load(path, &load, &model, error));
+    npu.device = "x-elite";
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "npu: ranges", tsr_model_load(path, &load, &model, error));
+    npu.ranges = "nowhere.json";
+    CHECK_FAILS(TSR_NOT_FOUND, "nowhere.json", tsr_model_load(path, &load, &model, error));
+    npu.file = "nowhere.nctx";
+    CHECK_FAILS(TSR_NOT_FOUND, "nowhere.nctx", tsr_model_load(path, &load, &model, error));
+    CHECK(model == NULL);
     CHECK_NULL("plan:", tsr_plan_memory(path, NULL, NULL, error));
+}
+
+typedef struct {
+    float values[256];
+    size_t n;
+    tsr_finish finish;
+} Embedded;
+
+static void on_embedded(void* user, const tsr_outcome* outcome) {
+    Embedded* out = user;
+    out->finish = outcome->finish;
+    out->n = outcome->n_embedding;
+    if (out->n == 256) memcpy(out->values, outcome->embedding, sizeof out->values);
+}
+
+/* Requests for embeddings, which are those of sessions. */
+static void test_requests(const tsr_model* model, const int32_t* ids, size_t n, const float* normed,
+                          const float* raw) {
+    tsr_engine_options options = {sizeof options};
+    tsr_request_options asked = {sizeof asked};
+    tsr_embed_options embed = {sizeof embed};
+    tsr_engine* engine = NULL;
+    tsr_request* request = NULL;
+    Embedded found = {{0}, 0, TSR_FINISH_FAILED};
+    int i;
+    CHECK(tsr_has_feature("embedding_requests"));
+    options.n_ctx = 64;
+    CHECK_OK(tsr_engine_create(model, &options, &engine, error));
+    asked.tokens = ids;
+    asked.n_tokens = n;
+    asked.embed = &embed;
+    asked.on_finish = on_embedded;
+    asked.user = &found;
+    for (i = 0; i < 2; i++) {
+        embed.raw = i;
+        CHECK_OK(tsr_engine_submit(engine, &asked, &request, error));
+        tsr_request_wait(request);
+        tsr_request_free(request);
+        CHECK(found.finish == TSR_FINISH_END && found.n == 256);
+        CHECK(memcmp(found.values, i ? raw : normed, sizeof found.values) == 0);
+    }
+    asked.embed = NULL;
+    asked.flags = TSR_PROMPT_ONLY;
+    CHECK_OK(tsr_engine_submit(engine, &asked, &request, error));
+    tsr_request_wait(request);
+    tsr_request_free(request);
+    CHECK(found.finish == TSR_FINISH_LENGTH && found.n == 0);
+    asked.embed = &embed;
+    asked.flags = 0;
+    asked.n_completions = 2;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "embedding", tsr_engine_submit(engine, &asked, &request, error));
+    asked.n_completions = 1;
+    embed.pooling = (tsr_pooling)8;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "pooling", tsr_engine_submit(engine, &asked, &request, error));
+    embed.size = 0;
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "embed", tsr_engine_submit(engine, &asked, &request, error));
+    tsr_engine_free(engine);
 }
 
 static void test_embeddings(const tsr_model* model) {
@@ -241,6 +309,7 @@ static void test_embeddings(const tsr_model* model) {
     CHECK(fabs(square - 1) < 1e-5);
     CHECK(raw[0] != last[0] &&
           fabs((double)raw[0] / (double)last[0] - (double)raw[1] / (double)last[1]) < 1e-2);
+    test_requests(model, ids, n, last, raw);
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "256", tsr_session_embed(session, ids, n, &embed, raw, 255, error));
     embed.pooling = (tsr_pooling)8;
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "pooling", tsr_session_embed(session, ids, n, &embed, raw, 256, error));

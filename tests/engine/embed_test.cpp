@@ -2,12 +2,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "tests/engine/support.h"
 #include "tests/model/support.h"
 
 namespace tessera::engine {
 namespace {
-
-const std::string kModelPath = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
 
 std::vector<int32_t> some_tokens(int32_t n) {
     std::vector<int32_t> out;
@@ -71,6 +70,111 @@ TEST(Embeddings, refuse_what_does_not_fit) {
     EXPECT_FALSE(session->embed(std::vector<int32_t>{-1}, Pooling::Mean, out).has_value());
     EXPECT_FALSE(session->embed(some_tokens(2), Pooling::Mean, std::span(out).first(3)).has_value());
     EXPECT_TRUE(session->embed(some_tokens(16), Pooling::Mean, out).has_value());
+}
+
+class EmbeddingRequests : public Engines {
+  protected:
+    Request wanted(int32_t n_tok, Pooling pooling) {
+        Request out;
+        out.prompt = some_tokens(n_tok);
+        out.embedding = pooling;
+        return out;
+    }
+    /// What a session makes of it.
+    std::vector<float> expected(const Request& request) {
+        return embedding(loaded_.model, 2, 512, request.prompt, *request.embedding);
+    }
+    /// Its outcome goes to slot i of `found`.
+    Listener into(size_t i) {
+        if (found_.size() <= i) found_.resize(i + 1);
+        Listener out;
+        out.on_delta = [](const Delta&) { ADD_FAILURE() << "an embedding writes nothing"; };
+        out.on_finish = [this, i](const Outcome& end) {
+            EXPECT_EQ(end.finish, Finish::EndOfGeneration);
+            found_[i].assign(end.embedding.begin(), end.embedding.end());
+            n_preempted_ += end.usage.n_preempted;
+        };
+        return out;
+    }
+
+    std::vector<std::vector<float>> found_;
+    int64_t n_preempted_ = 0;
+};
+
+// Side by side, beside texts, and in pieces: as alone, and the texts, too.
+TEST_F(EmbeddingRequests, have_the_bits_of_a_session_in_any_company) {
+    const Request text = request("Once upon a time there was", 40);
+    const std::vector<int32_t> undisturbed = alone(text, {.n_ctx = 200});
+    for (const int64_t n_batch : {8, 100, 512}) {
+        const auto all = scheduler({.n_ctx = 200, .n_batch = n_batch, .max_running = 4});
+        std::vector<Request> asked;
+        for (const int32_t n : {131, 1, 40, 200, 64, 65, 7})
+            for (const Pooling pooling : {Pooling::Last, Pooling::Mean}) asked.push_back(wanted(n, pooling));
+        found_.assign(asked.size(), {});
+        Got got;
+        uint64_t number = 0;
+        all->add(job_of(text, got.listener(), number++));
+        for (size_t i = 0; i < asked.size(); ++i) all->add(job_of(asked[i], into(i), number++));
+        while (!all->idle()) all->step();
+        for (size_t i = 0; i < asked.size(); ++i)
+            EXPECT_TRUE(test::same_bits(found_[i], expected(asked[i]))) << n_batch << ", " << i;
+        EXPECT_EQ(got.ids[0], undisturbed);
+        // Only the text is kept for others.
+        EXPECT_LE(all->stats().n_pages_cached, 2);
+    }
+}
+
+// Who gives way goes on where its states had come to.
+TEST_F(EmbeddingRequests, that_give_way_lose_no_bit) {
+    const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
+    for (const Pooling pooling : {Pooling::Last, Pooling::Mean}) {
+        const auto all = scheduler({.n_ctx = 256, .kv_bytes = 6 * page, .n_batch = 8, .max_running = 3});
+        // Two texts that take a second page while the third of the embedding is wanted.
+        Got got[2];
+        for (uint64_t i = 0; i < 2; ++i) {
+            Request text = request("", 66, i);
+            text.prompt = some_tokens(60);
+            text.prompt[0] += static_cast<int32_t>(i);
+            all->add(job_of(text, got[i].listener(), i));
+        }
+        const Request asked = wanted(190, pooling);
+        all->add(job_of(asked, into(0), 2));
+        n_preempted_ = 0;
+        for (int i = 0; i < 5000 && !all->idle(); ++i) all->step();
+        ASSERT_TRUE(all->idle());
+        EXPECT_TRUE(test::same_bits(found_[0], expected(asked)));
+        EXPECT_GT(n_preempted_, 0);
+    }
+}
+
+TEST_F(EmbeddingRequests, that_know_their_beginning_have_the_same_bits) {
+    const auto all = scheduler({.n_ctx = 256});
+    Got got;
+    Request text = wanted(150, Pooling::Last);
+    text.embedding.reset();
+    text.max_tokens = 1;
+    all->add(job_of(text, got.listener(), 0));
+    while (!all->idle()) all->step();
+    for (const Pooling pooling : {Pooling::Last, Pooling::Mean}) {
+        const int64_t n_before = all->stats().n_cached_tokens;
+        const Request asked = wanted(160, pooling);
+        all->add(job_of(asked, into(0), 1));
+        while (!all->idle()) all->step();
+        EXPECT_TRUE(test::same_bits(found_[0], expected(asked)));
+        EXPECT_EQ(all->stats().n_cached_tokens > n_before, pooling == Pooling::Last);
+    }
+}
+
+TEST_F(EmbeddingRequests, refuse_what_is_for_writing) {
+    const auto all = engine({.n_ctx = 64});
+    Request asked = wanted(4, Pooling::Mean);
+    asked.n = 2;
+    const auto two = all->submit(asked, {});
+    ASSERT_FALSE(two.has_value());
+    EXPECT_NE(two.error().message.find("found 2"), std::string::npos) << two.error().message;
+    asked.n = 1;
+    asked.prompt = some_tokens(65);
+    EXPECT_FALSE(all->submit(asked, {}).has_value());
 }
 
 TEST(Embeddings, are_normalized) {

@@ -1,0 +1,147 @@
+// The two ways to a compiled model, and from there to what runs it. A model that is compiled in place has
+// passes of 128 rows and of one, and buckets of positions up to the context, as `tessera npu compile` has
+// where it is not told otherwise.
+#include "src/engine/npu_offload.h"
+
+#include <algorithm>
+
+#include "common/strings.h"
+#include "src/forward/record.h"
+#include "src/npu/device_run.h"
+#include "src/npu/model_digest.h"
+#include "src/npu/tile_kernels.h"
+
+namespace tessera::engine {
+
+namespace {
+
+/// Rows of a long pass; the last one of a text is padded.
+constexpr int64_t kRows = 128;
+/// Positions of the first bucket.
+constexpr int64_t kBucket = 256;
+
+}  // namespace
+
+/// A compiled file has the operations that it computes by their number, which the model's must fit.
+Result<void> NpuModel::read_context(const std::string& path, uint64_t digest) {
+    TSR_TRY(context_, npu::ContextFile::open(path, {}));
+    TSR_TRY_VOID(context_->expect_model(digest));
+    const npu::DeviceModel& compiled = context_->model();
+    const record::Program program = record_all_rows(*model_, 1, 1);
+    const auto n_ops = static_cast<int32_t>(program.ops.size());
+    const auto wrong = [&] {
+        return fail(ErrorCode::Malformed, "'%s': its segments are not those of this model; compile it again",
+                    printable(path, 400).c_str());
+    };
+    if (!compiled.ops.empty() && std::ssize(compiled.ops) != n_ops) return wrong();
+    parts_.ops.resize(program.ops.size());
+    int32_t next = 0;
+    for (const npu::DeviceSegment& segment : compiled.segments) {
+        if (segment.first_op < next || segment.last_op < segment.first_op || segment.last_op >= n_ops)
+            return wrong();
+        next = segment.last_op + 1;
+        npu::DeviceRange range = npu::range_of(program, segment.first_op, segment.last_op);
+        for (const npu::DeviceGraph& graph : segment.graphs) {
+            const auto fits = [&](const std::vector<npu::Port>& ports,
+                                  const std::vector<record::ValueId>& values) {
+                return std::equal(ports.begin(), ports.end(), values.begin(), values.end(),
+                                  [&](const npu::Port& port, record::ValueId id) {
+                                      return port.dim == program[program[id].slot].dim;
+                                  });
+            };
+            if (!fits(graph.inputs, range.inputs) || !fits(graph.outputs, range.outputs)) return wrong();
+        }
+        if (range.attends != segment.attends) return wrong();
+        for (int32_t i = segment.first_op; i <= segment.last_op; ++i)
+            parts_.ops[static_cast<size_t>(i)].segment = static_cast<int32_t>(parts_.segments.size());
+        parts_.segments.push_back(std::move(range));
+    }
+    for (const npu::DeviceOp& op : compiled.ops)
+        if (op.segment < 0 && !op.reason.empty()) left_out_ += op.name + ": " + op.reason + "\n";
+    device_ = context_->device();
+    return {};
+}
+
+Result<void> NpuModel::prepare(const NpuOptions& options, uint64_t digest) {
+    TSR_TRY(device_, npu::open_device(options.device));
+    TSR_TRY(ranges_, npu::read_ranges(options.ranges, digest));
+    npu::Selection selection;
+    if (!options.offload.empty()) {
+        TSR_TRY(selection, npu::Selection::parse(options.offload));
+    }
+    const record::Program program = record_all_rows(*model_, 1, 1);
+    TSR_TRY(parts_, npu::partition(program, selection, device_, matrices_.recipe()));
+    left_out_ = npu::left_out_text(program, parts_);
+    return {};
+}
+
+Result<std::shared_ptr<NpuModel>> NpuModel::create(gguf::File file, const kernels::KernelTable& kernels,
+                                                   const NpuOptions& options) {
+    TSR_TRY(npu::Recipe recipe, npu::open_recipe(options.recipe));
+    std::shared_ptr<NpuModel> out(new NpuModel(std::move(recipe)));
+    const uint64_t digest = npu::model_digest(file);
+    const bool compiles = options.file.empty();
+    TSR_TRY(out->model_, Model::bind(std::move(file), kernels, !compiles));
+    if (compiles)
+        TSR_TRY_VOID(out->prepare(options, digest));
+    else
+        TSR_TRY_VOID(out->read_context(options.file, digest));
+    if (out->parts_.segments.empty() || (options.strict && !out->left_out_.empty()))
+        return fail(ErrorCode::Unsupported,
+                    "expected all that was selected on %s, found on the processor:\n%s",
+                    out->device_.name.c_str(), out->left_out_.c_str());
+    const record::Program program = record_all_rows(*out->model_, 1, 1);
+    out->description_ =
+        strf("%lld of %zu operations on %s, in %zu segments; %s a token cross the border",
+             static_cast<long long>(out->parts_.n_on_device()), program.ops.size(),
+             printable(out->device_.name).c_str(), out->parts_.segments.size(),
+             format_bytes(static_cast<uint64_t>(out->parts_.boundary_bytes(program))).c_str());
+    return out;
+}
+
+/// Compiled for a cache that holds n_ctx positions.
+Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compiled_for(int64_t n_ctx) {
+    const int64_t n_rows = std::min(kRows, n_ctx);
+    std::shared_ptr<const npu::CompiledModel>& known = compiled_[n_ctx];
+    if (known) return known;
+    const int64_t positions = (n_ctx + 31) / 32 * 32;
+    std::vector<int64_t> contexts;
+    if (positions > 2 * kBucket) contexts.push_back(kBucket);
+    contexts.push_back(positions);
+    std::vector<record::Program> programs;
+    for (const int64_t n_tok : {int64_t{1}, n_rows})
+        if (programs.empty() || n_tok > 1) programs.push_back(record_all_rows(*model_, n_tok, n_ctx));
+    std::vector<const record::Program*> pointers;
+    for (const record::Program& program : programs) pointers.push_back(&program);
+    TSR_TRY(npu::CompiledModel compiled,
+            npu::compile_model({pointers, parts_.segments, contexts, device_, ranges_, matrices_}));
+    known = std::make_shared<const npu::CompiledModel>(std::move(compiled));
+    return known;
+}
+
+Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
+                                                   int64_t max_tok, int64_t max_out) {
+    std::unique_ptr<NpuPasses> out(new NpuPasses());
+    out->model_ = shared_from_this();
+    out->attends_ = attends();
+    out->program_ = record_all_rows(model, 1, n_ctx);
+    const npu::DeviceModel* compiled = context_ ? &context_->model() : nullptr;
+    if (!compiled) {
+        const std::lock_guard lock(mutex_);
+        TSR_TRY(out->compiled_, compiled_for(n_ctx));
+        compiled = &out->compiled_->model;
+    } else if (attends() &&
+               (n_ctx > compiled->n_ctx || model.rope(n_ctx).freq != model.rope(compiled->n_ctx).freq)) {
+        return fail(ErrorCode::InvalidArgument,
+                    "context size: expected at most the %lld positions that the NPU was compiled for, found "
+                    "%lld",
+                    static_cast<long long>(compiled->n_ctx), static_cast<long long>(n_ctx));
+    }
+    TSR_TRY(out->runner_,
+            npu::DeviceRun::create(*compiled, npu::tile_kernels(cpu.kernels().name), cpu.pool()));
+    TSR_TRY(out->backend_,
+            npu::NpuBackend::create(cpu, out->program_, parts_.segments, *out->runner_, max_tok, max_out));
+    return out;
+}
+
+}  // namespace tessera::engine

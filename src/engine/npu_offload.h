@@ -1,0 +1,89 @@
+#pragma once
+// A model parts of which an emulated device computes: compiled before, in a file, or from its ranges and a
+// recipe when it is first needed. Shared by the sessions and engines that compute it.
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "ggml-like/gguf/file.h"
+#include "src/model/model.h"
+#include "src/npu/compile_model.h"
+#include "src/npu/context_file.h"
+#include "src/npu/npu_backend.h"
+
+namespace tessera::engine {
+
+struct NpuOptions {
+    std::string file;  ///< that `tessera npu compile` wrote; empty: the model is compiled by the fields below
+
+    std::string device;            ///< a name (npu::shipped_devices), or a file
+    std::string ranges;            ///< the file that `tessera npu calibrate` wrote for this model
+    std::string recipe = "w4a16";  ///< a name (npu::shipped_recipes), or a file
+    std::string offload;           ///< as npu::Selection::parse; empty: all that the device can compute
+
+    bool strict = false;  ///< refuse where something that was selected stays on the processor
+};
+
+class NpuModel;
+
+/// What computes the passes of one session or engine. Outlived by its model and the processor's backend.
+class NpuPasses {
+  public:
+    npu::NpuBackend& backend() { return *backend_; }
+    /// Whether keys and values are the device's: of one sequence, and in no page of the processor's.
+    bool attends() const { return attends_; }
+
+  private:
+    friend class NpuModel;
+    NpuPasses() = default;
+
+    std::shared_ptr<const NpuModel> model_;
+    std::shared_ptr<const npu::CompiledModel> compiled_;
+    record::Program program_;
+    std::unique_ptr<npu::SegmentRunner> runner_;
+    std::unique_ptr<npu::NpuBackend> backend_;
+    bool attends_ = false;
+};
+
+class NpuModel : public std::enable_shared_from_this<NpuModel> {
+  public:
+    /// `file` is that of the model which the sessions compute, opened once more: weights that are compiled
+    /// are read from there. Errors name the file or option at fault: ranges or a compiled file of another
+    /// model, layers that it has not, a packed container, nothing that could be offloaded, and with `strict`
+    /// what stays on the processor.
+    static Result<std::shared_ptr<NpuModel>> create(gguf::File file, const kernels::KernelTable& kernels,
+                                                    const NpuOptions& options);
+
+    /// For passes of `model` of up to max_tok tokens, of which max_out are wanted, in contexts of n_ctx.
+    /// Compiles where no one has asked for such a context before. Any thread. Errors: an activation without a
+    /// range or that cannot be said in the device's numbers, what does not fit the device, a context that is
+    /// longer than the compiled one, no memory.
+    Result<std::unique_ptr<NpuPasses>> start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
+                                             int64_t max_tok, int64_t max_out);
+
+    bool attends() const { return parts_.attends(); }
+    /// "41 of 44 operations on x-elite, in 2 segments; 8.00 KiB a token cross the border".
+    const std::string& description() const { return description_; }
+    /// A line for each operation that was selected and stays on the processor; empty where none does.
+    const std::string& left_out() const { return left_out_; }
+
+  private:
+    explicit NpuModel(npu::Recipe recipe) : matrices_(std::move(recipe)) {}
+    Result<void> read_context(const std::string& path, uint64_t digest);
+    Result<void> prepare(const NpuOptions& options, uint64_t digest);
+    Result<std::shared_ptr<const npu::CompiledModel>> compiled_for(int64_t n_ctx);
+
+    std::shared_ptr<const Model> model_;  // with rows as in the file
+    npu::Partition parts_;
+    std::string description_, left_out_;
+    std::optional<npu::ContextFile> context_;
+    npu::HtpDevice device_;
+    npu::Ranges ranges_;
+    std::mutex mutex_;
+    npu::QuantizedMatrices matrices_;
+    std::map<int64_t, std::shared_ptr<const npu::CompiledModel>> compiled_;  // by context
+};
+
+}  // namespace tessera::engine

@@ -1,0 +1,198 @@
+// Engines and sessions whose passes an NPU computes in part: the same text however it is asked for, one
+// text's keys and values at a time, and what is refused.
+#include "src/engine/npu_offload.h"
+
+#include "src/engine/npu_calibration.h"
+#include "src/forward/record.h"
+#include "src/npu/model_digest.h"
+#include "tests/engine/support.h"
+#include "tests/support/temp_folder.h"
+
+namespace tessera::engine {
+namespace {
+
+class NpuOffload : public Engines {
+  protected:
+    void SetUp() override {
+        auto file = gguf::File::open(kModelPath);
+        ASSERT_TRUE(file) << file.error().message;
+        const uint64_t digest = npu::model_digest(*file);
+        auto rows =
+            Model::load(std::move(*file), pool_, loaded_.model->kernels(), {.pack = false, .progress = {}});
+        ASSERT_TRUE(rows) << rows.error().message;
+        auto session = Session::create(*rows, pool_, {.n_ctx = 128, .n_batch = 64, .max_out = 64});
+        ASSERT_TRUE(session) << session.error().message;
+        auto calibration = NpuCalibration::create(**session, 64);
+        ASSERT_TRUE(calibration) << calibration.error().message;
+        auto tokens = *loaded_.tokenizer->encode(story(8));
+        tokens.resize(128);
+        ASSERT_TRUE((*calibration)->add(tokens));
+        auto ranges = (*calibration)->take(digest);
+        ASSERT_TRUE(ranges) << ranges.error().message;
+        options_.device = "x-elite";
+        options_.ranges = folder_.write("ranges.json", ranges->to_json());
+    }
+
+    Result<std::shared_ptr<NpuModel>> npu() {
+        auto file = gguf::File::open(kModelPath);
+        return NpuModel::create(std::move(*file), loaded_.model->kernels(), options_);
+    }
+
+    test::TempFolder folder_;
+    NpuOptions options_;
+};
+
+TEST_F(NpuOffload, OneTextsKeysAtATime) {
+    auto model = npu();
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_TRUE((*model)->attends());
+    EXPECT_EQ((*model)->left_out(), "");
+    EngineOptions options{.n_ctx = 256, .max_running = 1, .npu = *model};
+    // Long enough to be known to the prefix tree, with the same beginning, and again.
+    const std::string begin = story(5);
+    std::vector<Request> requests;
+    for (const char* end : {"", "But then the storm came.", ""}) requests.push_back(request(begin + end, 3));
+    requests[2].n = 2;
+    auto one = engine(options);
+    int64_t n_cached = 0;
+    for (const Request& each : requests) {
+        Got got;
+        one->submit(each, got.listener())->wait();
+        EXPECT_EQ(got.outcome[0].finish, Finish::Length);
+        n_cached += got.outcome[0].usage.n_cached;
+        EXPECT_EQ(got.ids[0], alone(each, options));
+    }
+    EXPECT_GT(n_cached, 0);
+    // Passes of another length give the same.
+    const Request other = request("The captain looked at the sea.", 3);
+    const std::vector<int32_t> ids = alone(other, options);
+    options.n_batch = 3;
+    EXPECT_EQ(alone(other, options), ids);
+}
+
+TEST_F(NpuOffload, SeveralTextsWhereKeysAreTheProcessors) {
+    options_.offload = "blk.*.ffn,output";
+    auto model = npu();
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_FALSE((*model)->attends());
+    const EngineOptions options{.n_ctx = 256, .max_running = 3, .npu = *model};
+    auto one = engine(options);
+    std::vector<Request> requests;
+    for (const char* prompt : {"Once upon a time", "The captain", "My dear friend,"})
+        requests.push_back(request(prompt, 5));
+    std::vector<Got> got(requests.size());
+    std::vector<Ticket> tickets;
+    for (size_t i = 0; i < got.size(); ++i) tickets.push_back(*one->submit(requests[i], got[i].listener()));
+    for (const Ticket& ticket : tickets) ticket.wait();
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].ids[0], alone(requests[i], options)) << i;
+}
+
+/// One pass then has rows that want hidden states and rows that want logits.
+TEST_F(NpuOffload, EmbeddingsBesideTexts) {
+    options_.offload = "blk.*.ffn,output";
+    auto model = npu();
+    ASSERT_TRUE(model) << model.error().message;
+    const EngineOptions options{.n_ctx = 256, .max_running = 4, .npu = *model};
+    auto one = engine(options);
+    const Request text = request("Once upon a time", 8);
+    const std::vector<int32_t> expected = alone(text, options);
+    Request embedded = request(story(3), 1);
+    embedded.embedding = Pooling::Mean;
+    std::vector<std::vector<float>> found(6);
+    std::vector<Ticket> tickets;
+    Got got;
+    tickets.push_back(*one->submit(text, got.listener()));
+    for (std::vector<float>& each : found) {
+        Listener listener;
+        listener.on_finish = [&each](const Outcome& end) {
+            each.assign(end.embedding.begin(), end.embedding.end());
+        };
+        tickets.push_back(*one->submit(embedded, listener));
+    }
+    for (const Ticket& ticket : tickets) ticket.wait();
+    EXPECT_EQ(got.ids[0], expected);
+    for (const std::vector<float>& each : found) {
+        EXPECT_FALSE(each.empty());
+        EXPECT_EQ(each, found.front());
+    }
+}
+
+/// A file of a model that is compiled before, for contexts of 96 and 192.
+std::string compile_file(const std::string& to, const NpuOptions& options, const Model& rows) {
+    npu::QuantizedMatrices matrices(*npu::open_recipe(options.recipe));
+    const npu::HtpDevice device = *npu::open_device(options.device);
+    const npu::Ranges ranges = *npu::parse_ranges(test::read_file(options.ranges));
+    const Hparams& h = rows.hparams();
+    const auto layout = kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, Type::F16, Type::F16);
+    std::vector<record::Program> programs;
+    for (const int64_t n : {1, 32})
+        programs.push_back(
+            record_forward(rows, layout, {.n_tok = n, .n_ctx = 192, .logits = RecordedLogits::All}));
+    const record::Program* const pointers[] = {&programs[0], &programs[1]};
+    const int64_t contexts[] = {96, 192};
+    const npu::Partition parts = *npu::partition(programs[0], {}, device, matrices.recipe());
+    auto compiled = npu::compile_model({pointers, parts.segments, contexts, device, ranges, matrices});
+    EXPECT_TRUE(compiled) << compiled.error().message;
+    for (size_t i = 0; i < parts.ops.size(); ++i)
+        compiled->model.ops.push_back(
+            {npu::op_name(programs[0], programs[0].ops[i]), parts.ops[i].segment, parts.ops[i].reason});
+    const auto written = npu::write_context(to, compiled->model, device);
+    EXPECT_TRUE(written) << written.error().message;
+    return to;
+}
+
+TEST_F(NpuOffload, AFileGivesWhatIsCompiledInPlace) {
+    auto file = gguf::File::open(kModelPath);
+    auto rows = Model::bind(std::move(*file), loaded_.model->kernels(), false);
+    ASSERT_TRUE(rows) << rows.error().message;
+    auto in_place = npu();
+    ASSERT_TRUE(in_place) << in_place.error().message;
+    NpuOptions from_file;
+    from_file.file = compile_file(folder_.at("tiny.nctx"), options_, **rows);
+    options_ = from_file;
+    auto compiled = npu();
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    EXPECT_TRUE((*compiled)->attends());
+    EXPECT_EQ((*compiled)->description(), (*in_place)->description());
+    const Request asked = request(story(4), 8);
+    EXPECT_EQ(alone(asked, {.n_ctx = 192, .max_running = 1, .npu = *compiled}),
+              alone(asked, {.n_ctx = 192, .max_running = 1, .npu = *in_place}));
+    const auto longer = Session::create(loaded_.model, pool_, {.n_ctx = 193, .npu = *compiled});
+    ASSERT_FALSE(longer);
+    EXPECT_NE(longer.error().message.find("at most the 192 positions"), std::string::npos);
+    // Of another model.
+    file = gguf::File::open(kModelPath,
+                            {.overrides = {*gguf::parse_override("llama.rope.freq_base=float:9000")}});
+    const auto other = NpuModel::create(std::move(*file), loaded_.model->kernels(), from_file);
+    ASSERT_FALSE(other);
+    EXPECT_NE(other.error().message.find("tiny.nctx"), std::string::npos) << other.error().message;
+}
+
+TEST_F(NpuOffload, Refusals) {
+    auto model = npu();
+    ASSERT_TRUE(model) << model.error().message;
+    const auto several = Scheduler::create(loaded_.model, loaded_.tokenizer, pool_,
+                                           {.n_ctx = 64, .max_running = 2, .npu = *model});
+    ASSERT_FALSE(several);
+    EXPECT_NE(several.error().message.find("expected 1, whose keys and values the NPU has, found 2"),
+              std::string::npos);
+    auto session = Session::create(loaded_.model, pool_, {.n_ctx = 64, .npu = *model});
+    ASSERT_TRUE(session) << session.error().message;
+    ASSERT_TRUE((*session)->eval(std::vector<int32_t>{1, 5, 7}));
+    for (const auto& refused :
+         {(*session)->save(folder_.at("saved")), (*session)->restore(folder_.at("saved"))}) {
+        ASSERT_FALSE(refused);
+        EXPECT_NE(refused.error().message.find("found them on the NPU"), std::string::npos);
+    }
+    options_.offload = "blk.6";
+    EXPECT_NE(npu().error().message.find("expected 0 to 5, found up to 6"), std::string::npos);
+    options_.offload = "";
+    options_.ranges =
+        folder_.write("other.json", R"({"model": "0123456789abcdef", "n_tok": 1, "ranges": {}})");
+    EXPECT_NE(npu().error().message.find("found those of 0123456789abcdef"), std::string::npos);
+    options_.ranges = folder_.at("nothing.json");
+    EXPECT_NE(npu().error().message.find("nothing.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera::engine
