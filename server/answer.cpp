@@ -2,6 +2,8 @@
 // generation along, which cancels it.
 #include "server/answer.h"
 
+#include <cmath>
+
 #include "server/error.h"
 #include "server/prompts.h"
 
@@ -17,6 +19,18 @@ struct Reply {
     Totals totals;
     bool started = false;
 
+    void pass_on(const Event& event, std::string& out) {
+        switch (event.kind) {
+            case Event::Kind::Prompt:
+                return answer->prompt(event, out);
+            case Event::Kind::Token:
+                return answer->token(event, out);
+            case Event::Kind::End:
+                totals.add(event.outcome, event.choice / n);
+                return answer->end(event, totals, out);
+        }
+    }
+
     /// What the next event brings; false at the end. Throws what the answer throws.
     bool step(std::string& out) {
         if (!started) {
@@ -27,8 +41,7 @@ struct Reply {
         Event event;
         switch (generation->next(event)) {
             case Generation::Next::Event:
-                if (event.is_end) totals.add(event.outcome, event.choice / n);
-                event.is_end ? answer->end(event, totals, out) : answer->token(event, out);
+                pass_on(event, out);
                 request.n_prompt = totals.n_prompt;
                 request.n_generated = totals.n_generated;
                 return true;
@@ -48,6 +61,17 @@ struct Reply {
 };
 
 }  // namespace
+
+void Answer::add_extras(const Event& event, Json& data) const {
+    Totals so_far;
+    so_far.add(event.outcome, 0);
+    if (shows_timings_) data["timings"] = so_far.timings();
+    if (event.kind == Event::Kind::Prompt)
+        data["prompt_progress"] = {{"total", event.outcome.n_prompt},
+                                   {"cache", event.outcome.n_cached},
+                                   {"processed", event.n_read},
+                                   {"time_ms", std::llround(1000 * event.outcome.prompt_s)}};
+}
 
 Response respond(Request& request, std::unique_ptr<Generation> generation, std::shared_ptr<Answer> answer,
                  size_t n, bool stream) {

@@ -16,41 +16,46 @@ constexpr Field kChatRows[] = {
     {"reasoning_budget", kWhole, -1, 1e9,
      "Tokens of reasoning, after which its end is written; 0: none, -1 (default): no limit."},
     {"thinking_budget_tokens", kWhole, -1, 1e9, "The same by another name."},
+    {"reasoning_format", kText, 0, 0,
+     "deepseek or auto (default): reasoning comes as `reasoning_content`; none: it stays in the content."},
     {"logprobs", kFlag, 0, 0, "The logarithms of the tokens' probabilities; default false."},
     {"top_logprobs", kWhole, 0, 20, "With logprobs: so many likeliest tokens beside each."}};
 
 class ChatAnswer : public Answer {
   public:
-    ChatAnswer(const Service& service, const tessera_api::Prompt& prompt, size_t n, bool log_probs,
-               bool with_usage)
-        : service_(service),
+    ChatAnswer(const Service& service, const Fields& fields, const tsr_parser_options& reading, size_t n)
+        : Answer(fields),
+          service_(service),
           id_(random_name("chatcmpl-")),
           created_(unix_time()),
-          log_probs_(log_probs),
-          with_usage_(with_usage) {
-        for (size_t i = 0; i < n; i++) choices_.emplace_back(prompt);
+          log_probs_(fields.flag("logprobs")),
+          with_usage_(wants_usage(fields)) {
+        for (size_t i = 0; i < n; i++) choices_.emplace_back(reading);
     }
 
     void start(std::string& out) override {
         for (size_t i = 0; i < choices_.size(); i++)
-            out += chunk(i, {{"role", "assistant"}, {"content", ""}}, nullptr);
+            out += sse(chunk(i, {{"role", "assistant"}, {"content", ""}}, nullptr));
     }
 
     void token(const Event& event, std::string& out) override {
         Choice& choice = choices_[event.choice];
         if (log_probs_ && event.id >= 0) choice.log_probs.push_back(log_prob(event));
         choice.parser.push(event.text);
-        show_pieces(event.choice, out);
+        show_pieces(event, out);
     }
 
     void end(const Event& event, const Totals& totals, std::string& out) override {
         Choice& choice = choices_[event.choice];
         choice.parser.finish();
-        show_pieces(event.choice, out);
+        show_pieces(event, out);
         choice.finish = finish_reason(event);
         if (!choice.ids.empty() && choice.finish == "stop") choice.finish = "tool_calls";
         const bool last = ++n_ended_ == choices_.size();
-        out += chunk(event.choice, Json::object(), choice.finish, last && !with_usage_ ? &totals : nullptr);
+        Json data = chunk(event.choice, Json::object(), choice.finish);
+        add_extras(event, data);
+        if (last && !with_usage_) data["timings"] = totals.timings();
+        out += sse(data);
     }
 
     void finish(const Totals& totals, std::string& out) override {
@@ -89,9 +94,16 @@ class ChatAnswer : public Answer {
         return out;
     }
 
+  protected:
+    std::string progress(const Event& event) override {
+        Json data = chunk(event.choice, Json::object(), nullptr);
+        add_extras(event, data);
+        return sse(data);
+    }
+
   private:
     struct Choice {
-        explicit Choice(const tessera_api::Prompt& prompt) : parser(prompt, true) {}
+        explicit Choice(const tsr_parser_options& reading) : parser(reading) {}
         tessera_api::Parser parser;
         Json log_probs = Json::array();      ///< not shown yet
         Json all_log_probs = Json::array();  ///< of whole answers
@@ -107,7 +119,7 @@ class ChatAnswer : public Answer {
                 {"system_fingerprint", std::string("tessera-") + tsr_version()}};
     }
 
-    std::string chunk(size_t index, Json delta, const Json& finish, const Totals* totals = nullptr) {
+    Json chunk(size_t index, Json delta, const Json& finish) {
         Choice& choice = choices_[index];
         Json out = envelope("chat.completion.chunk");
         Json row = {
@@ -118,12 +130,11 @@ class ChatAnswer : public Answer {
             choice.log_probs = Json::array();
         }
         out["choices"] = Json::array({std::move(row)});
-        if (totals) out["timings"] = totals->timings();
-        return sse(out);
+        return out;
     }
 
-    void show_pieces(size_t index, std::string& out) {
-        Choice& choice = choices_[index];
+    void show_pieces(const Event& event, std::string& out) {
+        Choice& choice = choices_[event.choice];
         while (const auto piece = choice.parser.next()) {
             Json delta;
             switch (piece->kind) {
@@ -140,7 +151,9 @@ class ChatAnswer : public Answer {
                 default:
                     delta[piece->kind == TSR_PIECE_REASONING ? "reasoning_content" : "content"] = piece->text;
             }
-            out += chunk(index, std::move(delta), nullptr);
+            Json data = chunk(event.choice, std::move(delta), nullptr);
+            add_extras(event, data);
+            out += sse(data);
         }
     }
 
@@ -153,7 +166,7 @@ class ChatAnswer : public Answer {
     Json entry(int32_t id, float log_p) const {
         return {{"token", token_text(service_, id)},
                 {"logprob", json_log_p(log_p)},
-                {"bytes", token_bytes(service_, id)}};
+                {"bytes", byte_list(token_bytes(service_, id))}};
     }
     Json log_prob(const Event& event) const {
         Json out = entry(event.id, event.log_p);
@@ -174,13 +187,33 @@ class ChatAnswer : public Answer {
 
 const FieldTable kChatFields = kChatRows;
 
+namespace {
+
+/// How the answer is taken apart.
+tsr_parser_options reading_of(const Dialogue& dialogue, const Fields& fields) {
+    tsr_parser_options out{};
+    out.prompt = dialogue.prompt().get();
+    out.stream_calls = 1;
+    if (dialogue.forbids_calls()) out.flags |= TSR_PARSER_NO_CALLS;
+    const std::string format = fields.text("reasoning_format", "auto");
+    if (format != "none" && format != "deepseek" && format != "auto")
+        throw HttpError(400,
+                        "reasoning_format: expected none, deepseek or auto, found '" + shown(format) + "'",
+                        "reasoning_format");
+    if (format == "none") out.flags |= TSR_PARSER_KEEP_REASONING;
+    return out;
+}
+
+}  // namespace
+
 Response post_chat_completions(Service& service, Request& request) {
     const Fields fields(parse_json(request.body), {kTemplateFields, kGenerationFields, kChatFields});
     const Dialogue dialogue(service, fields);
+    const tsr_parser_options reading = reading_of(dialogue, fields);
     const std::vector<int32_t> tokens = dialogue.prompt().tokens();
     check_length(service, tokens.size(), "messages");
     tessera_api::Request options = read_generation(service, request, fields);
-    options.max_tokens = read_max_tokens(fields, {"max_completion_tokens", "max_tokens"});
+    read_max_tokens(fields, {"max_completion_tokens", "max_tokens"}, options);
     options.flags |= TSR_SHOW_SPECIAL_TEXT;
     const int64_t budget = fields.whole("reasoning_budget", fields.whole("thinking_budget_tokens", -1));
     options.max_reasoning = budget < 0 ? 0 : budget == 0 ? -1 : budget;
@@ -192,7 +225,8 @@ Response post_chat_completions(Service& service, Request& request) {
     if (options.n_top > 0 && !log_probs)
         throw HttpError(400, "top_logprobs: expected logprobs to be true, found it is not", "top_logprobs");
     options.grammar = read_response_format(fields, dialogue.prompt().get());
-    if (auto calls = dialogue.calls(fields)) {
+    // Where calls are forbidden another constraint stands alone: what it lets through is read as no call.
+    if (auto calls = options.grammar && dialogue.forbids_calls() ? std::nullopt : dialogue.calls(fields)) {
         if (options.grammar)
             throw HttpError(
                 400, "tools: expected no other constraint on the answer where calls are held to their form",
@@ -200,7 +234,7 @@ Response post_chat_completions(Service& service, Request& request) {
         options.grammar = std::move(calls);
     }
     const auto n = static_cast<size_t>(options.n_completions);
-    auto answer = std::make_shared<ChatAnswer>(service, dialogue.prompt(), n, log_probs, wants_usage(fields));
+    auto answer = std::make_shared<ChatAnswer>(service, fields, reading, n);
     auto generation =
         std::make_unique<Generation>(service, request, options, std::vector<std::vector<int32_t>>{tokens});
     return respond(request, std::move(generation), std::move(answer), n, fields.flag("stream"));

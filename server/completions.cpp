@@ -10,7 +10,8 @@ namespace {
 
 constexpr Field kCompletionRows[] = {
     {"prompt", kText | kList, 0, 1 << 24, "A text, token ids, or an array of such prompts.", true},
-    {"max_tokens", kWhole, -1, 1e9, "Tokens to write; default 16, -1: until the model ends."},
+    {"max_tokens", kWhole, -1, 1e9,
+     "Tokens to write; default 16, 0: the prompt is read, -1: until the model ends."},
     {"echo", kFlag, 0, 0, "The prompt in front of the text; default false."},
     {"logprobs", kWhole | kFlag, 0, 20, "The tokens' probabilities, and so many likeliest beside each."},
     {"best_of", kWhole, 1, 16, "Only what n says is taken."},
@@ -18,21 +19,22 @@ constexpr Field kCompletionRows[] = {
 
 class TextAnswer : public Answer {
   public:
-    TextAnswer(const Service& service, std::vector<std::string> echoes, size_t n, bool log_probs,
-               bool with_usage)
-        : service_(service),
+    TextAnswer(const Service& service, const Fields& fields, std::vector<std::string> echoes, size_t n,
+               bool log_probs)
+        : Answer(fields),
+          service_(service),
           id_(random_name("cmpl-")),
           created_(unix_time()),
           n_(n),
           log_probs_(log_probs),
-          with_usage_(with_usage),
+          with_usage_(wants_usage(fields)),
           echoes_(std::move(echoes)),
           choices_(echoes_.size() * n) {}
 
     void start(std::string& out) override {
         for (size_t i = 0; i < choices_.size(); i++) {
             choices_[i].text = echoes_[i / n_];
-            if (!choices_[i].text.empty()) out += chunk(i, choices_[i].text, Json(), Json());
+            if (!choices_[i].text.empty()) out += sse(chunk(i, choices_[i].text, Json(), Json()));
         }
     }
 
@@ -44,12 +46,17 @@ class TextAnswer : public Answer {
             add_log_prob(shown, event, choice.text.size());
         }
         choice.text += event.text;
-        if (!event.text.empty() || !shown.is_null()) out += chunk(event.choice, event.text, shown, Json());
+        if (event.text.empty() && shown.is_null()) return;
+        Json data = chunk(event.choice, event.text, shown, Json());
+        add_extras(event, data);
+        out += sse(data);
     }
 
     void end(const Event& event, const Totals&, std::string& out) override {
         choices_[event.choice].finish = finish_reason(event);
-        out += chunk(event.choice, "", Json(), choices_[event.choice].finish);
+        Json data = chunk(event.choice, "", Json(), choices_[event.choice].finish);
+        add_extras(event, data);
+        out += sse(data);
     }
 
     void finish(const Totals& totals, std::string& out) override {
@@ -76,6 +83,13 @@ class TextAnswer : public Answer {
         return out;
     }
 
+  protected:
+    std::string progress(const Event& event) override {
+        Json data = chunk(event.choice, "", Json(), Json());
+        add_extras(event, data);
+        return sse(data);
+    }
+
   private:
     struct Choice {
         std::string text, finish;
@@ -86,12 +100,11 @@ class TextAnswer : public Answer {
         return {{"id", id_}, {"object", "text_completion"}, {"created", created_}, {"model", service_.name}};
     }
 
-    std::string chunk(size_t index, const std::string& text, const Json& log_probs,
-                      const Json& finish) const {
+    Json chunk(size_t index, const std::string& text, const Json& log_probs, const Json& finish) const {
         Json out = envelope();
         out["choices"] = Json::array(
             {{{"text", text}, {"index", index}, {"logprobs", log_probs}, {"finish_reason", finish}}});
-        return sse(out);
+        return out;
     }
 
     void add_log_prob(Json& to, const Event& event, size_t offset) const {
@@ -146,7 +159,8 @@ Response post_completions(Service& service, Request& request) {
     const Fields fields(parse_json(request.body), {kGenerationFields, kCompletionFields});
     const auto prompts = prompts_of(service, fields);
     tessera_api::Request options = read_generation(service, request, fields);
-    options.max_tokens = fields.has("max_tokens") ? read_max_tokens(fields, {"max_tokens"}) : 16;
+    options.max_tokens = 16;
+    read_max_tokens(fields, {"max_tokens"}, options);
     options.grammar = read_response_format(fields, nullptr);
     const int64_t best_of = fields.whole("best_of", options.n_completions);
     if (best_of != options.n_completions)
@@ -167,7 +181,7 @@ Response post_completions(Service& service, Request& request) {
         echoes[i] = fields.value("prompt").is_string() ? fields.value("prompt").get<std::string>()
                                                        : service.model.detokenize(prompts[i]);
     const auto n = static_cast<size_t>(options.n_completions);
-    auto answer = std::make_shared<TextAnswer>(service, std::move(echoes), n, log_probs, wants_usage(fields));
+    auto answer = std::make_shared<TextAnswer>(service, fields, std::move(echoes), n, log_probs);
     auto generation = std::make_unique<Generation>(service, request, options, prompts);
     return respond(request, std::move(generation), std::move(answer), n, fields.flag("stream"));
 }

@@ -13,7 +13,7 @@ constexpr Field kTemplateRows[] = {
     {"messages", kList, 0, 10000, "The dialogue, in OpenAI's form.", true},
     {"tools", kList, 0, 1000, "Functions that the model may call, with JSON schemas of their arguments."},
     {"tool_choice", kText | kObject, 0, 0,
-     "auto (default with tools), none, required, or the one function to be called."},
+     "auto (default with tools), none (what begins a call cannot come), required, or the one to be called."},
     {"parallel_tool_calls", kFlag, 0, 0, "Several calls in one answer; default true."},
     {"chat_template_kwargs", kObject, 0, 0, "Further variables of the template, such as enable_thinking."},
     {"enable_thinking", kFlag, 0, 0, "The template's switch for reasoning."},
@@ -46,7 +46,7 @@ const FieldTable kTemplateFields = kTemplateRows;
 Dialogue::Dialogue(const Service& service, const Fields& fields) : service_(service) {
     read_choice(fields);
     const std::string messages = dump(fields.value("messages"));
-    const std::string tools = choice_ == Choice::None ? "" : dump(fields.value("tools"));
+    const std::string tools = has_tools_ ? dump(fields.value("tools")) : "";
     const std::string effort = read_effort(fields);
     Json variables = fields.value("chat_template_kwargs");
     if (!effort.empty() && !variables.contains("reasoning_effort")) variables["reasoning_effort"] = effort;
@@ -72,7 +72,7 @@ Dialogue::Dialogue(const Service& service, const Fields& fields) : service_(serv
 
 void Dialogue::read_choice(const Fields& fields) {
     const Json& tools = fields.value("tools");
-    const bool some = !tools.is_null() && !tools.empty();
+    has_tools_ = !tools.is_null() && !tools.empty();
     const Json& choice = fields.value("tool_choice");
     if (choice.is_object()) {
         const bool named = choice.contains("function") && choice["function"].is_object() &&
@@ -83,26 +83,32 @@ void Dialogue::read_choice(const Fields& fields) {
         function_ = terminated(choice["function"]["name"], "tool_choice.function.name");
         choice_ = Choice::Required;
     } else if (choice.is_null() || choice == "auto") {
-        choice_ = some ? Choice::Auto : Choice::None;
+        choice_ = has_tools_ ? Choice::Auto : Choice::Free;
     } else if (choice == "required") {
         choice_ = Choice::Required;
-    } else if (choice != "none") {
+    } else if (choice == "none") {
+        choice_ = Choice::None;
+    } else {
         throw HttpError(400,
                         "tool_choice: expected auto, none, required or a function, found '" +
                             shown(choice.get_ref<const std::string&>()) + "'",
                         "tool_choice");
     }
-    if (choice_ == Choice::Required && !some)
+    if (choice_ == Choice::Required && !has_tools_)
         throw HttpError(400, "tool_choice: a call is required, and tools has no function", "tool_choice");
 }
 
 std::optional<tessera_api::Grammar> Dialogue::calls(const Fields& fields) const {
     const int enforced = service_.chat_info.enforced_calls;
-    if (choice_ == Choice::None || (choice_ == Choice::Auto && enforced < 2)) return std::nullopt;
-    const bool parallel = fields.flag("parallel_tool_calls", true);
+    if (!has_tools_ || (choice_ != Choice::Required && enforced < 2)) return std::nullopt;
+    tsr_tool_grammar_options form{};
+    form.prompt = prompt_->get();
+    form.required = choice_ == Choice::Required;
+    form.none = choice_ == Choice::None;
+    form.parallel = fields.flag("parallel_tool_calls", true);
+    form.function = function_.empty() ? nullptr : function_.c_str();
     try {
-        return prompt_->calls(choice_ == Choice::Required, parallel,
-                              function_.empty() ? nullptr : function_.c_str());
+        return tessera_api::Grammar(form);
     } catch (const tessera_api::Error& error) {
         rethrow(error, choice_ == Choice::Required ? "tool_choice" : "tools");
     }

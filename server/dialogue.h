@@ -13,15 +13,18 @@ class Dialogue {
     Dialogue(const Service& service, const Fields& fields);
 
     const tessera_api::Prompt& prompt() const { return *prompt_; }
+    /// By tool_choice: nothing in the answer is to be read as a call.
+    bool forbids_calls() const { return choice_ == Choice::None; }
     /// What the answer is held to by tools and tool_choice, if anything.
     std::optional<tessera_api::Grammar> calls(const Fields& fields) const;
 
   private:
-    enum class Choice { None, Auto, Required };
+    enum class Choice { Free, None, Auto, Required };
     void read_choice(const Fields& fields);
 
     const Service& service_;
-    Choice choice_ = Choice::None;
+    Choice choice_ = Choice::Free;  ///< without tools, and without a word about them
+    bool has_tools_ = false;
     std::string function_;  ///< the one that tool_choice names
     std::optional<tessera_api::Prompt> prompt_;
 };

@@ -8,40 +8,44 @@
 namespace tessera::server {
 
 namespace {
-constexpr double kPatience = 10;  // seconds without an event; streams then show that they live
-}
+// Seconds: without an event, after which streams show that they live; and between looks for room in the
+// queue.
+constexpr double kPatience = 10, kRetry = 0.02;
+}  // namespace
 
-Generation::Generation(Service& service, const Request& request, const tessera_api::Request& options,
-                       const std::vector<std::vector<int32_t>>& prompts)
+Generation::Generation(Service& service, const Request& request, tessera_api::Request options,
+                       std::vector<std::vector<int32_t>> prompts)
     : service_(service),
       peer_(*request.peer),
-      stop_(options.stop),
-      n_choices_(prompts.size() * static_cast<size_t>(options.n_completions)),
-      last_token_(n_choices_) {
-    for (size_t i = 0; i < prompts.size(); i++) {
-        const auto first = i * static_cast<size_t>(options.n_completions);
-        tessera_api::Request one = options;
-        one.tokens = prompts[i];
-        one.on_delta = [this, first](const tsr_delta& delta) {
-            Event event;
-            event.choice = first + static_cast<size_t>(delta.completion);
-            event.id = delta.id;
-            event.text.assign(delta.text, delta.n_text);
-            event.log_p = delta.log_p;
-            event.top.assign(delta.top, delta.top + delta.n_top);
-            push(std::move(event));
-        };
-        one.on_finish = [this, first](const tsr_outcome& outcome) {
-            Event event;
-            event.choice = first + static_cast<size_t>(outcome.completion);
-            event.is_end = true;
-            event.outcome = outcome;
-            if (outcome.finish == TSR_FINISH_FAILED && outcome.error) event.error = outcome.error;
-            push(std::move(event));
-        };
+      options_(std::move(options)),
+      prompts_(std::move(prompts)),
+      n_choices_(prompts_.size() * static_cast<size_t>(options_.n_completions)),
+      choices_(n_choices_) {
+    submit_more();
+}
+
+Generation::~Generation() {
+    if (n_ended_ < n_choices_)
+        for (auto& ticket : tickets_) ticket.cancel();
+    tickets_.clear();
+}
+
+size_t Generation::n_under_way() const {
+    return tickets_.size() * static_cast<size_t>(options_.n_completions) - n_ended_;
+}
+
+void Generation::submit_more() {
+    const auto most = static_cast<size_t>(service_.n_slots());
+    while (tickets_.size() < prompts_.size() && n_under_way() < most) {
+        tessera_api::Request one = options_;
+        one.tokens = std::move(prompts_[tickets_.size()]);
+        listen(one, tickets_.size() * static_cast<size_t>(options_.n_completions));
         try {
-            tickets_.push_back(service.engine.submit(one));
+            tickets_.push_back(service_.engine.submit(one));
         } catch (const tessera_api::Error& error) {
+            // What has begun goes on when there is room again.
+            prompts_[tickets_.size()] = std::move(one.tokens);
+            if (error.status() == TSR_BUSY && !tickets_.empty()) return;
             for (auto& ticket : tickets_) ticket.cancel();
             tickets_.clear();  // waits, while the queue is still there
             rethrow(error);
@@ -49,10 +53,49 @@ Generation::Generation(Service& service, const Request& request, const tessera_a
     }
 }
 
-Generation::~Generation() {
-    if (n_ended_ < n_choices_)
-        for (auto& ticket : tickets_) ticket.cancel();
-    tickets_.clear();
+void Generation::listen(tessera_api::Request& request, size_t first) {
+    request.on_prompt = [this, first, most = request.max_tokens](int32_t completion, int64_t n_read,
+                                                                 int64_t n_prompt) {
+        Event event;
+        event.kind = Event::Kind::Prompt;
+        event.choice = first + static_cast<size_t>(completion);
+        event.n_read = n_read;
+        event.outcome.n_prompt = n_prompt;
+        auto& slot = choices_[event.choice].slot;
+        if (slot)
+            service_.slots.read(*slot, n_read);
+        else
+            slot = service_.slots.enter({0, n_prompt, n_read, n_read, 0, most});
+        event.slot = *slot;
+        push(std::move(event));
+    };
+    request.on_delta = [this, first](const tsr_delta& delta) {
+        Event event;
+        event.choice = first + static_cast<size_t>(delta.completion);
+        event.id = delta.id;
+        event.text.assign(delta.text, delta.n_text);
+        event.log_p = delta.log_p;
+        event.top.assign(delta.top, delta.top + delta.n_top);
+        if (const auto slot = choices_[event.choice].slot) {
+            event.slot = *slot;
+            if (delta.id >= 0) service_.slots.wrote(*slot);
+        }
+        push(std::move(event));
+    };
+    request.on_finish = [this, first](const tsr_outcome& outcome) {
+        Event event;
+        event.kind = Event::Kind::End;
+        event.choice = first + static_cast<size_t>(outcome.completion);
+        event.outcome = outcome;
+        if (outcome.finish == TSR_FINISH_FAILED && outcome.error) event.error = outcome.error;
+        event.embedding.assign(outcome.embedding, outcome.embedding + outcome.n_embedding);
+        // What ends while it waits never had one.
+        if (const auto slot = choices_[event.choice].slot) {
+            event.slot = *slot;
+            service_.slots.leave(*slot);
+        }
+        push(std::move(event));
+    };
 }
 
 void Generation::push(Event event) {
@@ -65,15 +108,20 @@ void Generation::push(Event event) {
 }
 
 Generation::Next Generation::next(Event& event) {
+    const auto seconds_left = [end = Clock::now() + std::chrono::duration<double>(kPatience)] {
+        return std::chrono::duration<double>(end - Clock::now()).count();
+    };
     for (;;) {
         // The client is looked at even when events keep coming.
         if (n_ended_ == n_choices_) return Next::Done;
+        submit_more();
         bool some;
         {
             const std::lock_guard lock(mutex_);
             some = !events_.empty();
         }
-        const Woken woken = peer_.wait(ready_.fd(), some ? 0 : kPatience);
+        const double patience = n_under_way() > 0 ? seconds_left() : kRetry;
+        const Woken woken = peer_.wait(ready_.fd(), some ? 0 : patience);
         if (woken == Woken::Gone) {
             service_.metrics.count_disconnect();
             return Next::Gone;
@@ -82,30 +130,46 @@ Generation::Next Generation::next(Event& event) {
         ready_.clear();
         const std::lock_guard lock(mutex_);
         if (events_.empty()) {
-            if (woken == Woken::Timeout) return Next::Nothing;
+            if (seconds_left() <= 0) return Next::Nothing;
             continue;
         }
         event = std::move(events_.front());
         events_.pop_front();
         measure(event);
-        if (event.is_end) n_ended_++;
+        if (event.kind == Event::Kind::End) n_ended_++;
         return Next::Event;
     }
 }
 
-void Generation::measure(const Event& event) {
+void Generation::measure(Event& event) {
     const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
-    if (event.is_end) {
+    Choice& choice = choices_[event.choice];
+    if (event.kind == Event::Kind::End) {
         service_.metrics.observe(Metrics::kQueue, event.outcome.queue_s);
         return;
     }
-    if (event.id < 0) return;
-    auto& last = last_token_[event.choice];
-    if (last)
-        service_.metrics.observe(Metrics::kBetweenTokens, seconds(event.when - *last));
-    else
-        service_.metrics.observe(Metrics::kFirstToken, seconds(event.when - start_));
-    last = event.when;
+    tsr_outcome& outcome = choice.outcome;
+    if (event.kind == Event::Kind::Prompt) {
+        if (!choice.began) {
+            choice.began = event.when;
+            outcome.n_prompt = event.outcome.n_prompt;
+            outcome.n_cached = event.n_read;
+            outcome.queue_s = seconds(event.when - start_);
+        }
+        outcome.prompt_s = seconds(event.when - *choice.began);
+    } else if (event.id >= 0) {
+        if (choice.last_token) {
+            service_.metrics.observe(Metrics::kBetweenTokens, seconds(event.when - *choice.last_token));
+        } else {
+            service_.metrics.observe(Metrics::kFirstToken, seconds(event.when - start_));
+            choice.first_token = event.when;
+            if (choice.began) outcome.prompt_s = seconds(event.when - *choice.began);
+        }
+        choice.last_token = event.when;
+        outcome.n_generated++;
+        outcome.decode_s = seconds(event.when - *choice.first_token);
+    }
+    event.outcome = outcome;
 }
 
 void Totals::add(const tsr_outcome& outcome, size_t prompt) {

@@ -1,4 +1,6 @@
 // What the server says of itself: health, models, properties, slots, metrics, and its own description.
+#include <optional>
+
 #include "server/error.h"
 #include "server/prompts.h"
 #include "server/routes.h"
@@ -21,7 +23,26 @@ Json model_row(const Service& service) {
               {"n_ctx", service.n_ctx},
               {"n_ctx_train", info.n_ctx_train},
               {"n_embd", info.n_embd},
-              {"n_params", info.n_params}}}};
+              {"n_params", info.n_params},
+              {"size", info.n_bytes}}}};
+}
+
+/// As llama.cpp's server tells of a slot; there next_token is a list of one, too.
+Json slot_row(const Service& service, size_t id, const std::optional<Slots::State>& state) {
+    const Slots::State now = state.value_or(Slots::State());
+    const int64_t n_left = now.max_tokens > 0 ? now.max_tokens - now.n_decoded : -1;
+    return {
+        {"id", id},
+        {"id_task", state ? static_cast<int64_t>(now.task) : -1},
+        {"n_ctx", service.n_ctx},
+        {"speculative", false},
+        {"is_processing", state.has_value()},
+        {"n_prompt_tokens", now.n_prompt},
+        {"n_prompt_tokens_cache", now.n_cached},
+        {"n_prompt_tokens_processed", now.n_read - now.n_cached},
+        {"next_token",
+         Json::array(
+             {{{"has_next_token", state.has_value()}, {"n_remain", n_left}, {"n_decoded", now.n_decoded}}})}};
 }
 
 Json special_token(const Service& service, int32_t id) {
@@ -58,13 +79,18 @@ Response get_props(Service& service, Request&) {
         else
             defaults[row.name] = row.default_value;
     }
+    // By the names of /completion alone: the page takes what the chat's route has, too, for settings.
+    defaults["n_predict"] = -1;
+    defaults["n_keep"] = 0;
+    defaults["n_probs"] = 0;
+    Json slot = slot_row(service, 0, std::nullopt);
+    slot["params"] = std::move(defaults);
     const tsr_chat_info& chat = service.chat_info;
-    const int64_t slots = service.config.engine.max_running > 0 ? service.config.engine.max_running : 8;
     return json_response({{"model_alias", service.name},
                           {"model_path", service.config.model_path},
                           {"build_info", std::string("tessera ") + tsr_version()},
-                          {"total_slots", slots},
-                          {"default_generation_settings", {{"n_ctx", service.n_ctx}, {"params", defaults}}},
+                          {"total_slots", service.n_slots()},
+                          {"default_generation_settings", std::move(slot)},
                           {"chat_template", chat.source},
                           {"chat_format", chat.format},
                           {"chat_template_caps",
@@ -80,11 +106,9 @@ Response get_props(Service& service, Request&) {
 }
 
 Response get_slots(Service& service, Request&) {
-    const tsr_engine_stats stats = service.engine.stats();
-    const int64_t slots = service.config.engine.max_running > 0 ? service.config.engine.max_running : 8;
     Json out = Json::array();
-    for (int64_t i = 0; i < slots; i++)
-        out.push_back({{"id", i}, {"n_ctx", service.n_ctx}, {"is_processing", i < stats.n_running}});
+    for (const auto& state : service.slots.list(static_cast<size_t>(service.n_slots())))
+        out.push_back(slot_row(service, out.size(), state));
     return json_response(out);
 }
 

@@ -1,4 +1,6 @@
 // POST /completion and /infill: llama.cpp's own interface.
+#include <algorithm>
+
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/prompts.h"
@@ -11,30 +13,62 @@ namespace {
 constexpr Field kNativeRows[] = {
     {"prompt", kText | kList, 0, 1 << 24,
      "A text, token ids, both mixed in an array, or an array of prompts."},
-    {"n_predict", kWhole, -1, 1e9, "Tokens to write; -1 (default): until the model ends."},
+    {"n_predict", kWhole, -1, 1e9,
+     "Tokens to write; 0: the prompt is read, -1 (default): until the model ends."},
     {"max_tokens", kWhole, -1, 1e9, "The same by another name."},
     {"n_probs", kWhole, 0, 100, "So many likeliest tokens beside each, with their probabilities; default 0."},
     {"n_keep", kWhole, -1, 1e9,
      "Tokens at the front that stay when a full context is shifted; -1: all of the prompt."},
     {"context_shift", kFlag, 0, 0, "A full context forgets its older half instead of ending; default false."},
-    {"return_tokens", kFlag, 0, 0, "The ids too; default false."}};
+    {"return_tokens", kFlag, 0, 0, "The ids too; default false."},
+    {"response_fields", kList, 0, 100,
+     "Only these members of the answer, or of a stream's last event; `timings/predicted_n` is one further "
+     "inside."}};
 constexpr Field kInfillRows[] = {
     {"input_prefix", kText, 0, 1 << 24, "The text in front of the gap."},
     {"input_suffix", kText, 0, 1 << 24, "The text behind it."},
     {"input_extra", kList, 0, 1000, "Files of the same repository: objects with `filename` and `text`."}};
 
+std::vector<std::string> read_members(const Fields& fields) {
+    std::vector<std::string> out;
+    for (const Json& path : fields.value("response_fields"))
+        out.push_back(terminated(path, "response_fields[" + std::to_string(out.size()) + "]"));
+    return out;
+}
+
+/// The members that these paths lead to, by their paths; what is not there is left out.
+Json members_of(const Json& report, const std::vector<std::string>& paths) {
+    Json out = Json::object();
+    for (const std::string& path : paths) {
+        const Json* at = &report;
+        for (size_t begin = 0; at && begin <= path.size();) {
+            const size_t end = std::min(path.find('/', begin), path.size());
+            const auto found = at->find(path.substr(begin, end - begin));
+            at = found == at->end() ? nullptr : &*found;
+            begin = end + 1;
+        }
+        if (at) out[path] = *at;
+    }
+    return out;
+}
+
 class NativeAnswer : public Answer {
   public:
-    NativeAnswer(const Service& service, std::vector<std::string> stop, size_t n_choices, bool ids)
-        : service_(service), stop_(std::move(stop)), ids_(ids), choices_(n_choices) {}
+    NativeAnswer(const Service& service, const Fields& fields, std::vector<std::string> stop,
+                 size_t n_choices)
+        : Answer(fields),
+          service_(service),
+          stop_(std::move(stop)),
+          members_(read_members(fields)),
+          ids_(fields.flag("return_tokens")),
+          choices_(n_choices) {}
 
     void start(std::string&) override {}
 
     void token(const Event& event, std::string& out) override {
         Choice& choice = choices_[event.choice];
         choice.text += event.text;
-        Json shown = {
-            {"index", event.choice}, {"content", event.text}, {"tokens", Json::array()}, {"stop", false}};
+        Json shown = chunk(event);
         if (event.id >= 0) {
             shown["tokens"].push_back(event.id);
             choice.tokens.push_back(event.id);
@@ -43,6 +77,7 @@ class NativeAnswer : public Answer {
                 choice.probabilities.push_back(shown["completion_probabilities"][0]);
             }
         }
+        add_extras(event, shown);
         out += sse(shown);
     }
 
@@ -56,7 +91,7 @@ class NativeAnswer : public Answer {
         choice.report = {{"index", event.choice},
                          {"content", ""},
                          {"tokens", Json::array()},
-                         {"id_slot", 0},
+                         {"id_slot", event.slot},
                          {"stop", true},
                          {"model", service_.name},
                          {"tokens_predicted", outcome.n_generated},
@@ -69,7 +104,7 @@ class NativeAnswer : public Answer {
                          {"stopping_word", is_word ? stop_[static_cast<size_t>(outcome.stop_index)] : ""},
                          {"seed", outcome.seed},
                          {"timings", own.timings()}};
-        out += sse(choice.report);
+        out += sse(shown_of(choice.report));
     }
 
     void finish(const Totals&, std::string&) override {}
@@ -81,9 +116,16 @@ class NativeAnswer : public Answer {
             if (ids_) choice.report["tokens"] = choice.tokens;
             if (!choice.probabilities.empty())
                 choice.report["completion_probabilities"] = std::move(choice.probabilities);
-            list.push_back(std::move(choice.report));
+            list.push_back(shown_of(choice.report));
         }
         return list.size() == 1 ? Json(list[0]) : list;
+    }
+
+  protected:
+    std::string progress(const Event& event) override {
+        Json data = chunk(event);
+        add_extras(event, data);
+        return sse(data);
     }
 
   private:
@@ -93,10 +135,23 @@ class NativeAnswer : public Answer {
         Json probabilities = Json::array(), report;
     };
 
+    static Json chunk(const Event& event) {
+        return {{"index", event.choice},
+                {"content", event.text},
+                {"tokens", Json::array()},
+                {"stop", false},
+                {"id_slot", event.slot},
+                {"tokens_predicted", event.outcome.n_generated},
+                {"tokens_evaluated", event.outcome.n_prompt}};
+    }
+    Json shown_of(const Json& report) const {
+        return members_.empty() ? report : members_of(report, members_);
+    }
+
     Json row(int32_t id, float log_p) const {
         return {{"id", id},
                 {"token", token_text(service_, id)},
-                {"bytes", token_bytes(service_, id)},
+                {"bytes", byte_list(token_bytes(service_, id))},
                 {"logprob", json_log_p(log_p)}};
     }
     Json probabilities(const Event& event) const {
@@ -107,7 +162,7 @@ class NativeAnswer : public Answer {
     }
 
     const Service& service_;
-    const std::vector<std::string> stop_;
+    const std::vector<std::string> stop_, members_;
     const bool ids_;
     std::vector<Choice> choices_;
 };
@@ -115,7 +170,7 @@ class NativeAnswer : public Answer {
 Response complete(Service& service, Request& request, const Fields& fields,
                   const std::vector<std::vector<int32_t>>& prompts) {
     tessera_api::Request options = read_generation(service, request, fields);
-    options.max_tokens = read_max_tokens(fields, {"n_predict", "max_tokens"});
+    read_max_tokens(fields, {"n_predict", "max_tokens"}, options);
     options.n_top = static_cast<int32_t>(fields.whole("n_probs", 0));
     if (options.n_top > 0) options.flags |= TSR_LOG_PROBS;
     if (fields.flag("context_shift")) options.flags |= TSR_SHIFT_CONTEXT;
@@ -123,8 +178,7 @@ Response complete(Service& service, Request& request, const Fields& fields,
     options.n_keep = n_keep < 0 ? static_cast<int64_t>(prompts[0].size()) : n_keep;
     options.grammar = read_response_format(fields, nullptr);
     const auto n = static_cast<size_t>(options.n_completions);
-    auto answer = std::make_shared<NativeAnswer>(service, options.stop, prompts.size() * n,
-                                                 fields.flag("return_tokens"));
+    auto answer = std::make_shared<NativeAnswer>(service, fields, options.stop, prompts.size() * n);
     auto generation = std::make_unique<Generation>(service, request, options, prompts);
     return respond(request, std::move(generation), std::move(answer), n, fields.flag("stream"));
 }

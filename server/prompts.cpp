@@ -13,7 +13,7 @@ namespace tessera::server {
 
 namespace {
 
-constexpr int kMaxChoices = 16, kMaxPrompts = 128;
+constexpr int kMaxChoices = 16;
 
 constexpr Field kGenerationRows[] = {
     {"model", kText, 0, 4096, "Ignored: the server has one model."},
@@ -29,6 +29,9 @@ constexpr Field kGenerationRows[] = {
     {"response_format", kObject, 0, 0,
      "`type`: text, json_object, or json_schema with the schema in `json_schema.schema`."},
     {"t_max_predict_ms", kWhole, 0, 1e9, "Milliseconds after which a completion ends; 0 (default): none."},
+    {"timings_per_token", kFlag, 0, 0, "Every event of a stream has the timings so far; default false."},
+    {"return_progress", kFlag, 0, 0,
+     "A stream tells in `prompt_progress` how far the prompt has been read; default false."},
     {"user", kText, 0, 256, "Who asks: requests of several take turns."}};
 
 /// Texts and ids in one prompt, in order.
@@ -62,7 +65,7 @@ void check_length(const Service& service, size_t n_tokens, const std::string& pa
 }
 
 std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Json& value,
-                                               const std::string& path) {
+                                               const std::string& path, size_t limit) {
     std::vector<std::vector<int32_t>> out;
     const auto add = [&](std::vector<int32_t> ids, const std::string& name) {
         check_length(service, ids.size(), name);
@@ -77,9 +80,9 @@ std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Jso
     } else if (!value.empty() && value[0].is_number()) {
         add(mixed(service, value, path), path);
     } else {
-        if (value.empty() || value.size() > kMaxPrompts)
+        if (value.empty() || value.size() > limit)
             throw HttpError(400,
-                            path + ": expected 1 to " + std::to_string(kMaxPrompts) + " prompts, found " +
+                            path + ": expected 1 to " + std::to_string(limit) + " prompts, found " +
                                 std::to_string(value.size()),
                             path);
         const bool is_mixed =
@@ -109,21 +112,23 @@ tessera_api::Request read_generation(const Service& service, const Request& requ
     out.n_completions = static_cast<int32_t>(fields.whole("n", 1));
     out.stop = texts(fields.value("stop"), "stop", 16);
     out.deadline_s = static_cast<double>(fields.whole("t_max_predict_ms", 0)) / 1000;
-    out.client = fields.text("user", request.header("X-Client-Id").substr(0, 256));
+    out.client = read_client(request, fields);
     if (fields.flag("ignore_eos")) out.flags |= TSR_IGNORE_END;
     return out;
 }
 
-int64_t read_max_tokens(const Fields& fields, std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-        if (!fields.has(name)) continue;
-        const int64_t n = fields.whole(name, 0);
-        if (n == 0)
-            throw HttpError(400, std::string(name) + ": expected at least 1, or -1 for no limit, found 0",
-                            name);
-        return n < 0 ? 0 : n;
-    }
-    return 0;
+std::string read_client(const Request& request, const Fields& fields) {
+    return fields.text("user", request.header("X-Client-Id").substr(0, 256));
+}
+
+void read_max_tokens(const Fields& fields, std::initializer_list<const char*> names,
+                     tessera_api::Request& out) {
+    const auto found =
+        std::find_if(names.begin(), names.end(), [&](const char* name) { return fields.has(name); });
+    if (found == names.end()) return;
+    const int64_t n = fields.whole(*found, -1);
+    out.max_tokens = std::max<int64_t>(n, 0);
+    if (n == 0) out.flags |= TSR_PROMPT_ONLY;
 }
 
 bool wants_usage(const Fields& fields) {
@@ -196,15 +201,21 @@ std::optional<tessera_api::Grammar> read_response_format(const Fields& fields, c
 }
 
 std::string token_text(const Service& service, int32_t id) {
-    return service.model.detokenize({id}, TSR_SHOW_SPECIAL);
+    // As a text of its own a token would lose the space in front of it.
+    std::string bytes = token_bytes(service, id);
+    return bytes.empty() ? service.model.detokenize({id}, TSR_SHOW_SPECIAL) : bytes;
 }
 
-Json token_bytes(const Service& service, int32_t id) {
+std::string token_bytes(const Service& service, int32_t id) {
     const char* bytes = nullptr;
     size_t n = 0;
     tessera_api::detail::call(tsr_token_bytes, service.model.get(), id, &bytes, &n);
+    return {bytes, n};
+}
+
+Json byte_list(const std::string& bytes) {
     Json out = Json::array();
-    for (size_t i = 0; i < n; i++) out.push_back(static_cast<unsigned char>(bytes[i]));
+    for (const char byte : bytes) out.push_back(static_cast<unsigned char>(byte));
     return out;
 }
 

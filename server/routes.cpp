@@ -15,7 +15,7 @@ static std::span<const Route> table() {
         {"GET", "/v1/models/{model}", get_model, "The model by its name."},
         {"GET", "/models", get_models, "The same as /v1/models."},
         {"GET", "/props", get_props, "Template, defaults and limits."},
-        {"GET", "/slots", get_slots, "How many requests are computed."},
+        {"GET", "/slots", get_slots, "The completions that are computed."},
         {"GET", "/metrics", get_metrics, "Counters and histograms for Prometheus."},
         {"GET", "/openapi.json", get_openapi, "This description."},
         {"POST", "/tokenize", post_tokenize, "Text to token ids.", {kTokenizeFields}},
@@ -63,6 +63,11 @@ static std::span<const Route> table() {
          true},
         {"POST", "/v1/embeddings", post_embeddings, "Texts to vectors.", {kEmbeddingFields}},
         {"POST", "/embeddings", post_embeddings, "The same.", {kEmbeddingFields}},
+        {"POST",
+         "/embedding",
+         post_native_embedding,
+         "The same in llama.cpp's form.",
+         {kNativeEmbeddingFields}},
     };
     return kRoutes;
 }

@@ -32,7 +32,7 @@ Json openapi(const Service& service);
 
 // Fields of the bodies, each table beside the functions that read them.
 extern const FieldTable kGenerationFields, kCompletionFields, kChatFields, kNativeFields, kInfillFields,
-    kTokenizeFields, kDetokenizeFields, kTemplateFields, kEmbeddingFields;
+    kTokenizeFields, kDetokenizeFields, kTemplateFields, kEmbeddingFields, kNativeEmbeddingFields;
 
 Response get_page(Service&, Request&);
 Response get_health(Service&, Request&);
@@ -47,6 +47,7 @@ Response post_detokenize(Service&, Request&);
 Response post_apply_template(Service&, Request&);
 Response post_input_tokens(Service&, Request&);
 Response post_embeddings(Service&, Request&);
+Response post_native_embedding(Service&, Request&);
 Response post_completions(Service&, Request&);
 Response post_chat_completions(Service&, Request&);
 Response post_native_completion(Service&, Request&);

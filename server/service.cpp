@@ -5,10 +5,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <future>
 #include <string_view>
 
-#include "server/connection.h"
 #include "server/error.h"
 
 namespace tessera::server {
@@ -111,44 +109,6 @@ Service::Service(const Config& settings)
       created(std::chrono::duration_cast<std::chrono::seconds>(
                   std::chrono::system_clock::now().time_since_epoch())
                   .count()) {}
-
-std::vector<float> Service::embed(const std::vector<int32_t>& tokens, tsr_pooling pooling, Peer& peer) {
-    const auto check = [this](Woken woken) {
-        if (woken == Woken::Gone) {
-            metrics.count_disconnect();
-            throw HttpError(kClientGone, "the client has gone");
-        }
-        if (woken == Woken::Stopping) throw HttpError(503, "the server is stopping");
-    };
-    Signal done;
-    std::unique_lock lock(embed_mutex_, std::defer_lock);
-    while (!lock.try_lock_for(std::chrono::milliseconds(20))) check(peer.wait(done.fd(), 0));
-    if (!embed_session_) {
-        tsr_session_options options{};
-        options.n_ctx = n_ctx;
-        options.n_threads = config.engine.n_threads;
-        embed_session_.emplace(model, options);
-    }
-    // On a thread of its own, since this one watches the client.
-    auto result = std::async(std::launch::async, [&] {
-        tsr_embed_options options{};
-        options.pooling = pooling;
-        struct Raise {
-            Signal& signal;
-            ~Raise() { signal.raise(); }
-        } const at_end{done};
-        return embed_session_->embed(tokens, options);
-    });
-    Woken woken = Woken::Timeout;
-    while (woken == Woken::Timeout) woken = peer.wait(done.fd(), 60);
-    if (woken != Woken::Ready) {
-        embed_session_->cancel();
-        result.wait();
-        embed_session_.reset();  // it may have been done just then, and would cancel its next text
-    }
-    check(woken);
-    return result.get();
-}
 
 tessera_api::Sampling read_sampling(const Service& service, const Json& body) {
     tessera_api::Sampling out;

@@ -1,12 +1,12 @@
 #pragma once
 // What the routes work with. Made once; any thread.
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "server/fields.h"
 #include "server/metrics.h"
 #include "server/server.h"
+#include "server/slots.h"
 
 namespace tessera::server {
 
@@ -24,14 +24,10 @@ struct Service {
     int64_t n_ctx;                         ///< positions of one request
     int64_t created;                       ///< seconds since 1970
     Metrics metrics;
+    Slots slots;
 
-    /// The embedding of a text, of length 1. One at a time; others wait. Throws HttpError where the client
-    /// goes or the server stops meanwhile, with the computation ended.
-    std::vector<float> embed(const std::vector<int32_t>& tokens, tsr_pooling pooling, Peer& peer);
-
-  private:
-    std::timed_mutex embed_mutex_;
-    std::optional<tessera_api::Session> embed_session_;
+    /// Completions that are computed together.
+    int64_t n_slots() const { return config.engine.max_running > 0 ? config.engine.max_running : 8; }
 };
 
 /// The fields of a request that are sampling parameters, as the engine takes them. Throws HttpError 400.

@@ -1,6 +1,7 @@
 // Routes that compute no answer: text to tokens and back, dialogues to prompts, texts to embeddings.
 #include <cstring>
 
+#include "server/answer.h"
 #include "server/dialogue.h"
 #include "server/error.h"
 #include "server/prompts.h"
@@ -18,10 +19,17 @@ constexpr Field kTokenizeRows[] = {
     {"parse_special", kFlag, 0, 0, "The spelling of a control token becomes that token; default true."},
     {"with_pieces", kFlag, 0, 0, "Objects with id and piece instead of ids; default false."}};
 constexpr Field kDetokenizeRows[] = {{"tokens", kList, 0, 1 << 22, "Token ids.", true}};
+constexpr int kMaxInputs = 2048;
 constexpr Field kEmbeddingRows[] = {
-    {"input", kText | kList, 0, 2048, "A text, an array of texts, token ids, or arrays of them.", true},
+    {"model", kText, 0, 4096, "Ignored: the server has one model."},
+    {"input", kText | kList, 0, 0, "A text, an array of texts, token ids, or arrays of them.", true},
     {"encoding_format", kText, 0, 0, "float (default) or base64: floats of 32 bits, little endian."},
     {"dimensions", kWhole, 1, 1 << 20, "Only the model's own number is taken."},
+    {"pooling", kText, 0, 0, "last or mean; default: as the model's file says, else last."},
+    {"user", kText, 0, 256, "Who asks: requests of several take turns."}};
+constexpr Field kNativeEmbeddingRows[] = {
+    {"content", kText | kList, 0, 0, "A text, an array of texts, token ids, or arrays of them.", true},
+    {"embd_normalize", kWhole, -1, 2, "2 (default): a vector of length 1; -1: as it comes."},
     {"pooling", kText, 0, 0, "last or mean; default: as the model's file says, else last."}};
 
 std::string base64(const std::vector<float>& values) {
@@ -41,17 +49,12 @@ std::string base64(const std::vector<float>& values) {
 
 /// A piece as text, or as bytes where it is not whole UTF-8.
 Json piece(const Service& service, int32_t id) {
-    const char* bytes = nullptr;
-    size_t n = 0;
-    tessera_api::detail::call(tsr_token_bytes, service.model.get(), id, &bytes, &n);
-    const Json text = std::string(bytes, n);
+    const Json text = token_bytes(service, id);
     try {
         (void)text.dump();
         return text;
     } catch (const nlohmann::json::exception&) {
-        Json out = Json::array();
-        for (size_t i = 0; i < n; i++) out.push_back(static_cast<unsigned char>(bytes[i]));
-        return out;
+        return byte_list(text.get_ref<const std::string&>());
     }
 }
 
@@ -63,11 +66,63 @@ tsr_pooling pooling_of(const Fields& fields) {
     throw HttpError(400, "pooling: expected last or mean, found '" + shown(name) + "'", "pooling");
 }
 
+/// The embeddings of all texts, in order.
+class EmbeddingAnswer : public Answer {
+  public:
+    EmbeddingAnswer(const Fields& fields, size_t n) : Answer(fields), vectors_(n) {}
+    void start(std::string&) override {}
+    void token(const Event&, std::string&) override {}
+    void end(const Event& event, const Totals&, std::string&) override {
+        (void)finish_reason(event);
+        vectors_[event.choice] = event.embedding;
+    }
+    void finish(const Totals&, std::string&) override {}
+
+  protected:
+    std::string progress(const Event&) override { return ""; }
+    std::vector<std::vector<float>> vectors_;
+};
+
+/// In OpenAI's form.
+class EmbeddingList : public EmbeddingAnswer {
+  public:
+    EmbeddingList(const Service& service, const Fields& fields, size_t n, bool packed)
+        : EmbeddingAnswer(fields, n), service_(service), packed_(packed) {}
+    Json whole(const Totals& totals) override {
+        Json rows = Json::array();
+        for (const auto& values : vectors_)
+            rows.push_back({{"object", "embedding"},
+                            {"index", rows.size()},
+                            {"embedding", packed_ ? Json(base64(values)) : Json(values)}});
+        return {{"object", "list"},
+                {"data", std::move(rows)},
+                {"model", service_.name},
+                {"usage", {{"prompt_tokens", totals.n_prompt}, {"total_tokens", totals.n_prompt}}}};
+    }
+
+  private:
+    const Service& service_;
+    const bool packed_;
+};
+
+/// In llama.cpp's, where a text can have the vectors of several tokens.
+class NativeEmbeddings : public EmbeddingAnswer {
+  public:
+    using EmbeddingAnswer::EmbeddingAnswer;
+    Json whole(const Totals&) override {
+        Json rows = Json::array();
+        for (const auto& values : vectors_)
+            rows.push_back({{"index", rows.size()}, {"embedding", Json::array({values})}});
+        return rows;
+    }
+};
+
 }  // namespace
 
 const FieldTable kTokenizeFields = kTokenizeRows;
 const FieldTable kDetokenizeFields = kDetokenizeRows;
 const FieldTable kEmbeddingFields = kEmbeddingRows;
+const FieldTable kNativeEmbeddingFields = kNativeEmbeddingRows;
 
 Response post_tokenize(Service& service, Request& request) {
     const Fields fields(parse_json(request.body), {kTokenizeFields});
@@ -111,21 +166,29 @@ Response post_embeddings(Service& service, Request& request) {
                         "dimensions: expected " + std::to_string(service.info.n_embd) +
                             ", which the model has, found " + std::to_string(n),
                         "dimensions");
-    const tsr_pooling pooling = pooling_of(fields);
-    const auto inputs = read_prompts(service, fields.value("input"), "input");
-    Json data = Json::array();
-    size_t n_tokens = 0;
-    for (size_t i = 0; i < inputs.size(); i++) {
-        const auto values = service.embed(inputs[i], pooling, *request.peer);
-        n_tokens += inputs[i].size();
-        data.push_back({{"object", "embedding"},
-                        {"index", i},
-                        {"embedding", format == "float" ? Json(values) : Json(base64(values))}});
-    }
-    return json_response({{"object", "list"},
-                          {"data", std::move(data)},
-                          {"model", service.name},
-                          {"usage", {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}}}});
+    const auto inputs = read_prompts(service, fields.value("input"), "input", kMaxInputs);
+    tessera_api::Request options;
+    options.embed.emplace().pooling = pooling_of(fields);
+    options.client = read_client(request, fields);
+    auto answer = std::make_shared<EmbeddingList>(service, fields, inputs.size(), format == "base64");
+    auto generation = std::make_unique<Generation>(service, request, options, inputs);
+    return respond(request, std::move(generation), std::move(answer), 1, false);
+}
+
+Response post_native_embedding(Service& service, Request& request) {
+    const Fields fields(parse_json(request.body), {kNativeEmbeddingFields});
+    const int64_t norm = fields.whole("embd_normalize", 2);
+    if (norm != 2 && norm != -1)
+        throw HttpError(400, "embd_normalize: expected 2 or -1, found " + std::to_string(norm),
+                        "embd_normalize");
+    const auto inputs = read_prompts(service, fields.value("content"), "content", kMaxInputs);
+    tessera_api::Request options;
+    options.embed.emplace().pooling = pooling_of(fields);
+    options.embed->raw = norm == -1;
+    options.client = read_client(request, fields);
+    auto answer = std::make_shared<NativeEmbeddings>(fields, inputs.size());
+    auto generation = std::make_unique<Generation>(service, request, options, inputs);
+    return respond(request, std::move(generation), std::move(answer), 1, false);
 }
 
 }  // namespace tessera::server

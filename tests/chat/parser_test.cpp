@@ -395,7 +395,7 @@ std::string rewritten(const std::string& json) {
 
 // The examples' calls are all the same ones, be they told of early or whole, and every cut agrees.
 TEST(OutputParser, calls_that_stream) {
-    std::set<std::string_view> early;
+    std::set<std::string_view> early, late;
     for (const Example& example : examples()) {
         const Format* format = find_format(example.format);
         const ParserOptions options = {tools(), example.opening, "", true};
@@ -420,10 +420,14 @@ TEST(OutputParser, calls_that_stream) {
         parser->finish();
         for (const Delta& delta : parser->take_deltas())
             if (delta.kind == Delta::Kind::CallBegin) early.insert(format->name);
+        if (!whole.calls.empty()) late.insert(format->name);
     }
-    for (const char* name : {"hermes", "mistral", "llama3", "granite", "gpt-oss", "command-r"})
-        EXPECT_TRUE(early.count(name)) << name;
-    EXPECT_FALSE(early.count("glm"));
+    for (const std::string_view name : early) late.erase(name);
+    // As docs/server.md lists them.
+    const std::set<std::string_view> expected = {"apertus", "deepseek", "deepseek-dsml", "gemma",
+                                                 "glm",     "lfm2",     "minicpm",       "minimax",
+                                                 "phi4",    "seed",     "qwen3-coder"};
+    EXPECT_EQ(late, expected);
 }
 
 TEST(OutputParser, a_call_is_told_of_before_it_is_whole) {
@@ -459,6 +463,64 @@ TEST(OutputParser, calls_of_no_tool_do_not_begin_early) {
         parser->finish();
         EXPECT_EQ(parser->answer().content, text);
     }
+}
+
+ParserOptions without_calls(std::string_view opening) {
+    ParserOptions out;
+    out.tools = tools();
+    out.opening = opening;
+    out.stream_calls = out.no_calls = true;
+    return out;
+}
+
+ParserOptions with_reasoning(std::string_view opening) {
+    ParserOptions out;
+    out.tools = tools();
+    out.opening = opening;
+    out.keep_reasoning = true;
+    return out;
+}
+
+// What is asked to stay content does so in every format, and the rest is read as ever.
+TEST(OutputParser, calls_and_reasoning_that_stay_content) {
+    for (const Example& example : examples()) {
+        const Format* format = find_format(example.format);
+        const ParserOptions without = without_calls(example.opening);
+        const ParserOptions kept = with_reasoning(example.opening);
+        for (const size_t cut : {size_t{0}, std::string_view(example.text).size() / 2}) {
+            std::string streamed;
+            const Answer no_calls = read(*format, without, example.text, cut, &streamed);
+            EXPECT_TRUE(no_calls.calls.empty()) << example.format << ": " << example.text;
+            EXPECT_GE(no_calls.content.size(),
+                      example.expected.content.size() + (example.expected.calls.empty() ? 0 : 1))
+                << example.format << ": " << shown(no_calls);
+            const Answer whole = read(*format, kept, example.text, cut, &streamed);
+            EXPECT_TRUE(whole.calls == example.expected.calls) << example.format << ": " << shown(whole);
+            EXPECT_EQ(whole.reasoning, "");
+            // Its paragraphs may be messages, with marks between them.
+            std::string_view left = example.expected.reasoning;
+            for (size_t n; !left.empty(); left.remove_prefix(std::min(left.size(), n + 2))) {
+                n = std::min(left.find("\n\n"), left.size());
+                EXPECT_NE(whole.content.find(left.substr(0, n)), std::string::npos) << shown(whole);
+            }
+        }
+    }
+    const auto content = [](const char* format, const ParserOptions& options, std::string_view text) {
+        return read(*find_format(format), options, text, 0, nullptr).content;
+    };
+    const ParserOptions kept = with_reasoning("");
+    const ParserOptions open = with_reasoning("<|im_start|>assistant\n<think>\n");
+    EXPECT_EQ(content("hermes", kept, "<think>\nHm. </think>\n\nYes."), "<think>\nHm. </think>\n\nYes.");
+    EXPECT_EQ(content("hermes", open, "Hm.\n</think>\nYes."), "<think>\nHm.\n</think>\nYes.");
+    EXPECT_EQ(
+        content("gpt-oss", kept,
+                "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes."),
+        "<|channel|>analysis<|message|>Hm.<|end|>\n\nYes.");
+    const ParserOptions none = without_calls("");
+    const std::string_view call = R"(<tool_call>{"name": "search", "arguments": {}}</tool_call>)";
+    EXPECT_EQ(content("hermes", none, call), call);
+    const std::string_view bare = R"({"name": "search", "parameters": {}})";
+    EXPECT_EQ(content("llama3", none, bare), bare);
 }
 
 TEST(OutputParser, format_of_a_template) {

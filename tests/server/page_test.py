@@ -14,7 +14,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 from npm import node_with, skip  # noqa: E402
 
-PACKAGES = ["playwright-core@1.65.1"]
+# Later ones want node 20; Debian 12 has 18.
+PACKAGES = ["playwright-core@1.53.2"]
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 

@@ -3,8 +3,9 @@ import base64
 import json
 import struct
 import tempfile
+import time
 
-from server_case import ServerCase, main
+from server_case import MODEL, ServerCase, main, raw
 
 HI = [{"role": "user", "content": "Tell me of a ship."}]
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"],
@@ -12,6 +13,8 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength
 
 
 class Information(ServerCase):
+    options = ("-c", 2048)
+
     def get(self, path):
         answer = self.server.ask("GET", path)
         self.assertEqual(answer.status, 200, answer.body)
@@ -19,12 +22,40 @@ class Information(ServerCase):
 
     def test_descriptions(self):
         self.assertEqual(self.get("/health").json(), {"status": "ok"})
-        self.assertEqual(self.get("/v1/models").json()["data"][0]["id"], "tessera-tiny")
+        model = self.get("/v1/models").json()["data"][0]
+        self.assertEqual(model["id"], "tessera-tiny")
+        self.assertEqual(model["meta"]["size"], MODEL.stat().st_size)
         props = self.get("/props").json()
         self.assertEqual(props["total_slots"], 8)
         self.assertTrue(props["eos_token"])
         self.assertIn("temperature", props["default_generation_settings"]["params"])
-        self.assertEqual(len(self.get("/slots").json()), 8)
+        defaults = props["default_generation_settings"]
+        self.assertEqual((defaults["id"], defaults["is_processing"], defaults["params"]["n_predict"]), (0, False, -1))
+        self.assertEqual([slot["id"] for slot in self.get("/slots").json()], list(range(8)))
+
+    def test_slots(self):
+        def busy():
+            return [slot for slot in self.get("/slots").json() if slot["is_processing"]]
+
+        def until(done):
+            deadline = time.monotonic() + 20
+            while not done(found := busy()):
+                self.assertLess(time.monotonic(), deadline, found)
+                time.sleep(0.01)
+            return found
+
+        with self.server.connect() as connection:
+            body = {"prompt": "Once upon a time", "n_predict": 3000, "ignore_eos": True, "stream": True, "n": 2}
+            connection.sendall(raw("/completion", body))
+            two = until(lambda found: len(found) == 2 and all(s["next_token"][0]["n_decoded"] > 2 for s in found))
+            self.assertEqual([slot["id"] for slot in two], [0, 1])
+            self.assertEqual(len({slot["id_task"] for slot in two}), 2)
+            for slot in two:
+                read, known = slot["n_prompt_tokens_processed"], slot["n_prompt_tokens_cache"]
+                self.assertEqual(slot["n_prompt_tokens"], read + known)
+                row = slot["next_token"][0]
+                self.assertEqual(row["n_decoded"] + row["n_remain"], 3000)
+        self.assertEqual(until(lambda found: not found), [])
 
     def test_metrics(self):
         self.fine("/v1/completions", prompt="Once", max_tokens=5, ignore_eos=True)
@@ -77,6 +108,21 @@ class Information(ServerCase):
         packed = base64.b64decode(vectors(input="a tree", encoding_format="base64")[0])
         self.assertEqual(struct.unpack(f"<{len(both[1])}f", packed)[0], struct.unpack("<f", struct.pack("<f", both[1][0]))[0])
         self.assertNotEqual(vectors(input="a tree", pooling="mean"), both[1:])
+        # Many side by side, more than are computed together, as each alone.
+        many = ["a ship", "x " * 200] + [f"tree number {i}" for i in range(20)]
+        for pooling in ("last", "mean"):
+            alone = [vectors(input=text, pooling=pooling)[0] for text in many]
+            self.assertEqual(vectors(input=many, pooling=pooling), alone)
+        usage = self.fine("/v1/embeddings", input=[[5, 6, 7], [8]], user="me").json()["usage"]
+        self.assertEqual(usage, {"prompt_tokens": 4, "total_tokens": 4})
+        self.fine("/v1/embeddings", input="word " * 500)
+        self.refused(400, "/v1/embeddings", "input", says=["2048", "2049"], input=["x"] * 2049)
+        native = self.fine("/embedding", content=["a tree", "a ship"]).json()
+        self.assertEqual([row["index"] for row in native], [0, 1])
+        self.assertEqual([row["embedding"][0] for row in native], both[::-1])
+        raw_one = self.fine("/embedding", content="a tree", embd_normalize=-1).json()[0]["embedding"][0]
+        self.assertNotAlmostEqual(sum(x * x for x in raw_one), 1, 2)
+        self.refused(400, "/embedding", "embd_normalize", content="x", embd_normalize=1)
         self.refused(400, "/v1/embeddings", "pooling", input="x", pooling="none")
         self.refused(400, "/v1/embeddings", "dimensions", input="x", dimensions=7)
 
@@ -138,7 +184,7 @@ class Completions(ServerCase):
         self.refused(400, path, "temperature", says="expected a number, found a string", prompt="x", temperature="hot")
         self.refused(400, path, "top_k", prompt="x", top_k=1.5)
         self.refused(400, path, "n", says="from 1 to 16", prompt="x", n=0)
-        self.refused(400, path, "max_tokens", prompt="x", max_tokens=0)
+        self.refused(400, path, "max_tokens", prompt="x", max_tokens=-2)
         self.refused(400, path, "stop", says="stop[1]", prompt="x", stop=["a", ""])
         self.refused(400, path, "stop", says="U+0000", prompt="x", stop="\0")
         self.refused(400, path, "logit_bias", says="token id", prompt="x", logit_bias={"-1": 1})
@@ -169,6 +215,53 @@ class Completions(ServerCase):
         self.assertEqual("".join(e["content"] for e in events), whole["content"])
         self.assertEqual([e["stop"] for e in events][-2:], [False, True])
 
+    def test_response_fields(self):
+        body = {"prompt": "Once upon", "n_predict": 4, "seed": 2}
+        fields = ["content", "timings/predicted_n", "timings/nothing", "content/x"]
+        some = self.fine("/completion", **body, response_fields=fields).json()
+        self.assertEqual(some, {"content": self.fine("/completion", **body).json()["content"], "timings/predicted_n": 4})
+        self.assertEqual(self.fine("/completion", **body, response_fields=["stop"], stream=True).events()[-1], {"stop": True})
+        self.assertEqual(self.fine("/completion", **body, response_fields=[""]).json(), {})  # for nothing at all
+        self.refused(400, "/completion", "response_fields[0]", prompt="x", response_fields=[5])
+
+    def test_prompt_only(self):
+        """Clients read a prompt in advance, so that the next request finds it known."""
+        ids = [7 + i % 150 for i in range(120)]
+        for path, name in (("/completion", "n_predict"), ("/v1/completions", "max_tokens")):
+            ids.append(3)
+            answer = self.fine(path, prompt=ids, **{name: 0}).json()
+            self.assertEqual(answer["timings"]["predicted_n"], 0)
+            self.assertEqual(answer["timings"]["prompt_n"] + answer["timings"]["cache_n"], len(ids))
+            self.assertEqual(self.fine(path, prompt=ids, **{name: 2}).json()["timings"]["prompt_n"], 1)
+        self.assertEqual((answer["choices"][0]["text"], answer["choices"][0]["finish_reason"]), ("", "length"))
+        echo = self.fine("/v1/completions", prompt="Once", max_tokens=0, echo=True, stream=True).events()
+        self.assertEqual("".join(e["choices"][0]["text"] for e in echo[:-1]), "Once")
+
+    def test_timings_per_token(self):
+        body = {"prompt": "Once upon", "max_tokens": 5, "seed": 2, "ignore_eos": True, "stream": True}
+        for path in ("/completion", "/v1/completions"):
+            timings = [e["timings"] for e in self.fine(path, **body, timings_per_token=True).events() if e != "[DONE]"]
+            for name in ("predicted_n", "predicted_ms"):
+                rising = [t[name] for t in timings[:-1]]
+                self.assertEqual(sorted(rising), rising)
+            self.assertEqual((timings[0]["predicted_n"], timings[-1]["predicted_n"]), (1, 5))
+            self.assertGreater(timings[0]["prompt_ms"], 0)
+            plain = self.fine(path, **body).events()
+            self.assertFalse([e for e in plain[:4] if "timings" in e or "prompt_progress" in e])
+
+    def test_progress(self):
+        ids = [5 + i % 190 for i in range(200)]
+        for path in ("/completion", "/v1/completions"):
+            ids = ids[::-1] if path == "/completion" else ids
+            for n_known in (0, 190):
+                events = self.fine(path, prompt=ids, max_tokens=2, stream=True, return_progress=True).events()
+                told = [e["prompt_progress"] for e in events if "prompt_progress" in e]
+                self.assertTrue(all("prompt_progress" in e for e in events[:len(told)]), events)
+                self.assertTrue(all(t["total"] == 200 and t["cache"] == told[0]["cache"] for t in told), told)
+                self.assertGreaterEqual(told[0]["cache"], n_known)
+                self.assertEqual((told[0]["processed"], told[-1]["processed"]), (told[0]["cache"], 200))
+                self.assertEqual(sorted(t["time_ms"] for t in told), [t["time_ms"] for t in told])
+
     def test_infill_without_the_tokens(self):
         self.refused(400, "/infill", "infill", input_prefix="a", input_suffix="b", says="token")
 
@@ -183,6 +276,8 @@ class Chat(ServerCase):
         self.assertEqual(whole["message"]["role"], "assistant")
         self.assertEqual(len(whole["logprobs"]["content"]), 12)
         self.assertEqual(len(whole["logprobs"]["content"][0]["top_logprobs"]), 2)
+        # Tokens with the spaces in front of them.
+        self.assertEqual("".join(row["token"] for row in whole["logprobs"]["content"]), whole["message"]["content"])
         events = self.fine(self.path, **body, stream=True).events()
         self.assertEqual(events.pop(), "[DONE]")
         self.assertEqual(events[0]["choices"][0]["delta"]["role"], "assistant")
@@ -236,6 +331,34 @@ class Chat(ServerCase):
         self.refused(400, self.path, "tools", says=['"lookup"', "/properties/a"], messages=HI, tools=tools)
         tools[0]["function"]["parameters"] = SCHEMA
         self.refused(400, self.path, "tool_choice", messages=HI, tools=tools, tool_choice="perhaps")
+
+    def test_no_call(self):
+        """Neither free text nor a form that is asked for holds a call where none may come."""
+        tools = [{"type": "function", "function": {"name": "lookup", "parameters": SCHEMA}}]
+        body = {"messages": HI, "tools": tools, "tool_choice": "none", "max_tokens": 60, "seed": 1}
+        trigger = self.fine("/tokenize", content="<tool_call>").json()["tokens"]
+        wanted = {"logit_bias": {str(id): 1000 for id in trigger}, "temperature": 0}
+        choice = self.fine(self.path, **body, **wanted).json()["choices"][0]
+        self.assertNotIn("<tool_call>", choice["message"]["content"])
+        self.assertNotIn("tool_calls", choice["message"])
+        call = '<tool_call>{"name": "lookup", "arguments": {"name": "x"}}</tool_call>'
+        for more in ({}, {"tools": None}):
+            answer = self.fine(self.path, **body | more, grammar="root ::= " + json.dumps(call)).json()["choices"][0]
+            self.assertEqual((answer["message"]["content"], answer["finish_reason"]), (call, "stop"))
+            events = self.fine(self.path, **body | more, grammar="root ::= " + json.dumps(call), stream=True).events()[:-1]
+            self.assertEqual("".join(e["choices"][0]["delta"].get("content", "") for e in events), call)
+        count = [self.fine(self.path + "/input_tokens", messages=HI, tools=tools, tool_choice=choice).json()["input_tokens"]
+                 for choice in ("auto", "none")]
+        self.assertEqual(count[0], count[1])
+
+    def test_progress_and_timings(self):
+        body = {"messages": HI, "max_tokens": 4, "seed": 1, "ignore_eos": True, "stream": True}
+        events = self.fine(self.path, **body, return_progress=True, timings_per_token=True).events()[:-1]
+        told = [e for e in events if "prompt_progress" in e]
+        self.assertTrue(all(e["choices"][0]["delta"] == {} for e in told), told)
+        self.assertEqual(told[-1]["prompt_progress"]["processed"], told[-1]["prompt_progress"]["total"])
+        self.assertEqual(events[-1]["timings"]["predicted_n"], 4)
+        self.assertTrue(all("timings" in e for e in events[1:]))
 
     def test_a_call_that_breaks_off(self):
         long = {"type": "object", "properties": {"name": {"type": "string", "minLength": 900}}, "required": ["name"]}
@@ -294,6 +417,19 @@ class Reasoning(ServerCase):
                 self.assertTrue(free["message"]["reasoning_content"].startswith(thought.strip()))
         unlimited = self.fine(self.path, **body, reasoning_budget=-1).json()["choices"][0]
         self.assertEqual(unlimited["message"], free["message"])
+
+    def test_format(self):
+        body = {"messages": HI, "max_tokens": 40, "seed": 1, "reasoning_budget": 5}
+        apart = self.fine(self.path, **body, reasoning_format="deepseek").json()["choices"][0]["message"]
+        self.assertEqual(apart, self.fine(self.path, **body, reasoning_format="auto").json()["choices"][0]["message"])
+        whole = self.fine(self.path, **body, reasoning_format="none").json()["choices"][0]["message"]
+        self.assertNotIn("reasoning_content", whole)
+        begin, thoughts, rest = "<think>", *whole["content"].removeprefix("<think>").split("</think>", 1)
+        self.assertEqual((whole["content"][:7], thoughts.strip(), rest.strip()),
+                         (begin, apart["reasoning_content"].strip(), apart["content"].strip()))
+        events = self.fine(self.path, **body, reasoning_format="none", stream=True).events()[:-1]
+        self.assertEqual("".join(e["choices"][0]["delta"].get("content", "") for e in events), whole["content"])
+        self.refused(400, self.path, "reasoning_format", says="found 'all'", messages=HI, reasoning_format="all")
 
     def test_effort(self):
         for more in ({"reasoning_effort": "high"}, {"chat_template_kwargs": {"reasoning_effort": "high"}, "reasoning_effort": "low"}):

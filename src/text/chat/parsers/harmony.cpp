@@ -99,6 +99,7 @@ class HarmonyParser final : public OutputParser {
                 }
                 return;
             default:
+                if (mode_ == Mode::Body && is_kept_) put(kMarks[mark]);
                 leave();
         }
     }
@@ -130,7 +131,15 @@ class HarmonyParser final : public OutputParser {
         raw_ += kMarks[kMessage];
         // An assistant's words to itself or to the user have no recipient that could be called.
         const bool is_call = !recipient_.empty() && recipient_ != "assistant" && recipient_ != "user";
-        begin_body(is_call ? Purpose::Call : channel == "analysis" ? Purpose::Reasoning : Purpose::Content);
+        const bool is_thought = !is_call && channel == "analysis";
+        if (is_call ? options_.no_calls : is_thought && options_.keep_reasoning) {
+            // Content with its header, and in front of its end mark.
+            begin_body(Purpose::Content);
+            add_body(raw_);
+            is_kept_ = true;
+            return;
+        }
+        begin_body(is_call ? Purpose::Call : is_thought ? Purpose::Reasoning : Purpose::Content);
     }
 
     void reject_header() {
@@ -149,7 +158,7 @@ class HarmonyParser final : public OutputParser {
         purpose_ = purpose;
         body_.clear();
         begins_message_ = true;
-        begun_ = false;
+        begun_ = is_kept_ = false;
         if (purpose == Purpose::Call) stream_.begin_arguments(function_name());
     }
 
@@ -199,7 +208,8 @@ class HarmonyParser final : public OutputParser {
     Purpose purpose_ = Purpose::Content;
     std::string header_, raw_, recipient_, body_;  // raw_: the header as it was written
     bool begins_message_ = true;
-    bool begun_ = false;  // deltas tell of this call already
+    bool begun_ = false;    // deltas tell of this call already
+    bool is_kept_ = false;  // this message's marks are content, too
 };
 
 }  // namespace

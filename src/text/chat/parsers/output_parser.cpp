@@ -23,12 +23,15 @@ class TaggedParser final : public OutputParser {
   public:
     TaggedParser(const Format& format, ParserOptions options)
         : format_(format), options_(std::move(options)) {
-        may_be_bare_ = format_.bare_json && options_.tools.is_sequence() && !options_.tools.items().empty();
+        may_be_bare_ = format_.bare_json && !options_.no_calls && options_.tools.is_sequence() &&
+                       !options_.tools.items().empty();
         std::string_view opening = options_.opening;
         while (!opening.empty() && is_space(opening.back())) opening.remove_suffix(1);
         enter_content(false);
+        const TagPair* open = nullptr;
         for (const TagPair& pair : format_.reasoning)
-            if (opening.ends_with(pair.begin)) enter_reasoning(pair);
+            if (opening.ends_with(pair.begin)) open = &pair;
+        if (open) enter_reasoning(*open, std::string_view(options_.opening).substr(opening.size()));
     }
 
     void push(std::string_view text) override {
@@ -69,17 +72,23 @@ class TaggedParser final : public OutputParser {
         std::vector<Tag> tags;
         for (size_t i = 0; i < format_.reasoning.size(); i++)
             tags.push_back({format_.reasoning[i].begin, Meaning::BeginReasoning, i});
-        for (size_t i = 0; i < format_.calls.size(); i++)
+        for (size_t i = 0; i < format_.calls.size() && !options_.no_calls; i++)
             tags.push_back({format_.calls[i].begin, Meaning::BeginCall, i});
         for (const std::string_view text : format_.dropped) tags.push_back({text, Meaning::Dropped, 0});
         look_for(std::move(tags));
     }
 
-    void enter_reasoning(const TagPair& pair) {
-        mode_ = Mode::Reasoning;
-        at_edge_ = true;
-        spaces_.clear();
+    /// `space`: what stands behind the mark already.
+    void enter_reasoning(const TagPair& pair, std::string_view space = {}) {
         may_be_bare_ = may_be_bare_ && answer_.content.empty();
+        if (options_.keep_reasoning) {
+            flush_spaces();
+            add_text(Delta::Kind::Content, pair.begin);
+            add_text(Delta::Kind::Content, space);
+        }
+        mode_ = Mode::Reasoning;
+        at_edge_ = !options_.keep_reasoning;
+        spaces_.clear();
         look_for({{pair.end, Meaning::EndReasoning, 0}});
     }
 
@@ -136,13 +145,17 @@ class TaggedParser final : public OutputParser {
             return;
         }
         flush_spaces();
-        add_text(mode_ == Mode::Content ? Delta::Kind::Content : Delta::Kind::Reasoning, {&c, 1});
+        add_text(kind(), {&c, 1});
+    }
+
+    Delta::Kind kind() const {
+        const bool apart = mode_ == Mode::Reasoning && !options_.keep_reasoning;
+        return apart ? Delta::Kind::Reasoning : Delta::Kind::Content;
     }
 
     void flush_spaces() {
         at_edge_ = false;
-        const bool in_reasoning = mode_ == Mode::Reasoning;
-        add_text(in_reasoning ? Delta::Kind::Reasoning : Delta::Kind::Content, std::exchange(spaces_, {}));
+        add_text(kind(), std::exchange(spaces_, {}));
     }
 
     void on_tag(size_t number) {
@@ -158,6 +171,14 @@ class TaggedParser final : public OutputParser {
             case Meaning::BeginCall:
                 may_be_bare_ = false;
                 enter_call(tag.index);
+                return;
+            case Meaning::EndReasoning:
+                if (options_.keep_reasoning) {
+                    flush_spaces();
+                    add_text(Delta::Kind::Content, tag.text);
+                }
+                spaces_.clear();
+                enter_content(!options_.keep_reasoning);
                 return;
             default:
                 // Closes whatever is open, and says nothing.

@@ -32,6 +32,9 @@ struct ParserOptions {
     /// Calls of these tools whose arguments are JSON are told of as they are written, and are calls from then
     /// on: where one breaks off, its arguments are the text so far, and a note says so.
     bool stream_calls = false;
+    bool no_calls = false;  ///< what looks like a call is content
+    /// Reasoning is content, with its marks: also with the one that the opening ends with.
+    bool keep_reasoning = false;
 };
 
 /// Never fails: what cannot be read stays content, and a note says so. The same text gives the same answer
