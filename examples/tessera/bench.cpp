@@ -21,6 +21,7 @@ namespace {
 struct BenchArgs {
     ModelOptions model;
     SessionFlags session;
+    NpuFlags npu;
     int64_t n_prompt = 512, n_generate = 128, depth = 0, n_seq = 1, n_samples = 5;
     bool json = false;
     LoadTest load;
@@ -102,6 +103,7 @@ Result<void> Bench::prepare() {
     TSR_TRY(gguf::File file, args_.model.file.open());
     TSR_TRY(loaded_,
             load_model(std::move(file), args_.model, {options, args_.n_seq > 1 ? args_.n_seq + 1 : 1}));
+    TSR_TRY(options.npu, load_npu(args_.npu, args_.model.file, *loaded_.model));
     TSR_TRY(session_, engine::Session::create(loaded_.model, *loaded_.pool, options));
     TSR_TRY(roofline_, Roofline::create(*loaded_.pool, loaded_.isa->table->name));
     Rng rng(1);
@@ -288,9 +290,13 @@ Action declare(Options& options) {
     options.integer("-r,--repetitions", args->n_samples, 1, 1000, "Samples of each test.");
     args->session.declare_batch(options);
     args->session.declare_kv(options);
+    args->npu.declare(options);
     options.flag("--json", args->json, "One JSON object a test, on a line.");
     declare_load(options, *args);
     options.check([args]() -> Result<void> {
+        if (args->npu.is_on() && (!args->load.concurrency.empty() || args->n_seq > 1))
+            return fail(ErrorCode::InvalidArgument,
+                        "--npu-device: expected one sequence, found several (-b, --concurrency)");
         if (!args->load.concurrency.empty() && (args->n_prompt == 0 || args->n_generate == 0))
             return fail(ErrorCode::InvalidArgument, "--concurrency needs -p and -n of 1 or more");
         if (args->n_prompt + args->n_generate > 0) return {};

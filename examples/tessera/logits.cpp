@@ -22,6 +22,7 @@ namespace {
 struct LogitsArgs {
     ModelOptions model;
     SessionFlags session{.n_batch = 128};
+    NpuFlags npu;
     std::vector<int32_t> tokens;
     std::string out;
 };
@@ -74,6 +75,7 @@ Result<void> write_logits(const LogitsArgs& args) {
     options.n_batch = options.max_out = std::min(options.n_batch, n_tok);
     TSR_TRY(gguf::File file, args.model.file.open());
     TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
+    TSR_TRY(options.npu, load_npu(args.npu, args.model.file, *loaded.model));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     const int64_t n_vocab = loaded.model->hparams().n_vocab;
 
@@ -95,6 +97,7 @@ Action declare(Options& options) {
     args->model.declare(options);
     args->session.declare_batch(options);
     args->session.declare_kv(options);
+    args->npu.declare(options);
     options.group("Logits");
     options.parsed(
         "--tokens", "ID,ID,...",

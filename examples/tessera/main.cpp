@@ -5,8 +5,9 @@
 int main(int argc, char** argv) {
     using namespace tessera;
     const Command* const commands[] = {
-        &kRun,     &kChat,   &kServe,      &kPlan,  &kTokenize, &kDetokenize, &kTemplate,  &kInspect,
-        &kDiff,    &kHash,   &kSplit,      &kMerge, &kPack,     &kUnpack,     &kConvert,   &kQuantize,
-        &kImatrix, &kLogits, &kPerplexity, &kBench, &kProgram,  &kInfo,       &kNpuDevices};
+        &kRun,     &kChat,       &kServe,        &kPlan,       &kTokenize,   &kDetokenize, &kTemplate,
+        &kInspect, &kDiff,       &kHash,         &kSplit,      &kMerge,      &kPack,       &kUnpack,
+        &kConvert, &kQuantize,   &kImatrix,      &kLogits,     &kPerplexity, &kBench,      &kProgram,
+        &kInfo,    &kNpuDevices, &kNpuCalibrate, &kNpuInspect, &kNpuCompile};
     return run_program(argc, argv, commands);
 }

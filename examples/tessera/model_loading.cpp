@@ -11,7 +11,6 @@
 #include "common/strings.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/default_model.h"
-#include "src/engine/plan.h"
 #include "src/model/check_weights.h"
 
 namespace tessera {
@@ -69,16 +68,31 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
         options.n_threads > 0 ? static_cast<int>(options.n_threads) : default_thread_count();
     loaded.pool = std::make_unique<ThreadPool>(n_threads);
     if (options.check) TSR_TRY_VOID(check_file(file, *loaded.pool, *loaded.isa->table));
-    TSR_TRY(auto bound, Model::bind(std::move(file), *loaded.isa->table, !options.precise));
-    if (!options.force) {
-        TSR_TRY(const engine::MemoryPlan plan, engine::plan_memory(*bound, demand, n_threads));
-        TSR_TRY_VOID(engine::check_fits(plan, available_memory_bytes()));
-    }
-    TSR_TRY(loaded.model, Model::pack(std::move(bound), *loaded.pool, console::byte_bar("loading")));
+    TSR_TRY(loaded.model, engine::load_weights(std::move(file), *loaded.pool, *loaded.isa->table,
+                                               {.precise = options.precise,
+                                                .progress = console::byte_bar("loading"),
+                                                .must_fit = options.force ? nullptr : &demand}));
     loaded.load_seconds = now_seconds() - start;
     log::info("loaded %s in %.0f ms: %s", printable(loaded.model->file().path(), 400).c_str(),
               loaded.load_seconds * 1e3, loaded.description().c_str());
     return loaded;
+}
+
+Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const FileOptions& file,
+                                                   const Model& model) {
+    tsr_npu_options given{};
+    if (!flags.c_options(given)) return std::shared_ptr<engine::NpuModel>();
+    TSR_TRY(gguf::File again, gguf::File::open(model.file().path(), {.overrides = file.overrides}));
+    TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), model.kernels(),
+                                               {.file = flags.file,
+                                                .device = flags.device,
+                                                .ranges = flags.ranges,
+                                                .recipe = flags.recipe,
+                                                .offload = flags.offload,
+                                                .strict = flags.strict}));
+    console::note("npu: %s", npu->description().c_str());
+    if (!npu->left_out().empty()) console::note("npu: on the processor:\n%s", npu->left_out().c_str());
+    return npu;
 }
 
 void SessionFlags::declare_ctx(Options& options) {

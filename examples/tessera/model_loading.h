@@ -7,10 +7,12 @@
 
 #include "common/clock.h"
 #include "common/threads.h"
+#include "examples/tessera/npu_flags.h"
 #include "examples/tessera/options.h"
 #include "ggml-like/gguf/file.h"
 #include "quants/dispatch.h"
 #include "src/engine/load.h"
+#include "src/engine/npu_offload.h"
 #include "src/engine/plan.h"
 #include "src/engine/session.h"
 #include "src/model/model.h"
@@ -57,6 +59,11 @@ Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels:
 /// fit the memory shows the plan, and comes before anything is taken.
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
                                const engine::MemoryDemand& demand);
+
+/// What the NPU does of a model that is loaded, or null where it was not asked for. Tells on stderr what it
+/// does and what it does not.
+Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const FileOptions& file,
+                                                   const Model& model);
 
 using engine::load_tokenizer;
 

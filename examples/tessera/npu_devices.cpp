@@ -27,21 +27,7 @@ std::string_view source_of(const HtpDevice& device, std::string_view field) {
 
 /// As a file has it, so that it can be changed and given back; the digest is not part of that.
 Json as_json(const HtpDevice& device) {
-    Json out = {{"name", device.name}};
-    for (const DeviceField& field : npu::device_fields()) {
-        const size_t dot = field.name.find('.');
-        Json* at = &out;
-        if (dot != field.name.npos) at = &out[std::string(field.name.substr(0, dot))];
-        Json& value = (*at)[std::string(field.name.substr(dot == field.name.npos ? 0 : dot + 1))];
-        if (field.flag)
-            value = device.*field.flag;
-        else if (field.real)
-            value = device.*field.real;
-        else if (field.name == "arch")
-            value = npu::field_text(device, field);
-        else
-            value = device.*field.integer;
-    }
+    Json out = Json::parse(device.to_json());
     for (const auto& [name, source] : device.sources) out["sources"][name] = source;
     return out;
 }

@@ -23,6 +23,7 @@ using engine::Windows;
 struct PerplexityArgs {
     ModelOptions model;
     SessionFlags session{.n_ctx = 512, .n_batch = 128};
+    NpuFlags npu;
     std::string text_file, base, save_base;
     int64_t n_windows = 0;
     bool json = false;
@@ -214,6 +215,7 @@ Result<void> measure(const PerplexityArgs& args) {
                     args.base.c_str(), static_cast<long long>(n_vocab),
                     static_cast<long long>(base->n_vocab()));
 
+    TSR_TRY(options.npu, load_npu(args.npu, args.model.file, *loaded.model));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     std::unique_ptr<engine::KlBaseWriter> writer;
     if (!args.save_base.empty()) {
@@ -244,6 +246,7 @@ Action declare(Options& options) {
                  "Compare with the predictions of a base (llama.cpp's files too); its text counts.");
     args->session.declare_batch(options);
     args->session.declare_kv(options);
+    args->npu.declare(options);
     options.group("Output");
     options.flag("--json", args->json, "One JSON object.");
     options.check([args]() -> Result<void> {

@@ -30,6 +30,7 @@ namespace {
 struct RunArgs {
     ModelOptions model;
     SessionFlags session;
+    NpuFlags npu;
     sample::Params sampling;
     DialogueFlags chat;
     ConstraintFlags constraint;
@@ -115,12 +116,14 @@ Result<void> Run::load() {
     if (const int64_t trained = loaded_.model->hparams().n_ctx_train; args_.session.n_ctx > trained)
         log::warn("the model was trained for a context of %lld; beyond it the text may lose its sense",
                   static_cast<long long>(trained));
+    TSR_TRY(auto npu, load_npu(args_.npu, args_.model.file, *loaded_.model));
     TSR_TRY(engine_, engine::Engine::create(loaded_.model, tokenizer_, *loaded_.pool,
                                             {.n_ctx = args_.session.n_ctx,
                                              .n_batch = args_.session.n_batch,
                                              .max_running = 1,
                                              .k_type = args_.session.k_type,
-                                             .v_type = args_.session.v_type}));
+                                             .v_type = args_.session.v_type,
+                                             .npu = std::move(npu)}));
     load_seconds_ = now_seconds() - start;
     return {};
 }
@@ -349,6 +352,7 @@ Action declare(Options& options) {
     args->session.declare_ctx(options);
     args->session.declare_batch(options);
     args->session.declare_kv(options);
+    args->npu.declare(options);
     declare_sampling(options, [args](std::string_view name, const std::string& text) {
         return args->sampling.set(name, text);
     });

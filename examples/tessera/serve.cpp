@@ -25,6 +25,7 @@ void on_signal(int) {
 struct ServeArgs {
     std::string model;
     SessionFlags session;
+    NpuFlags npu;
     int64_t n_threads = 0, port = 8080, n_parallel = 8, n_queue = 256, n_connections = 256;
     int64_t body_mib = 32, grace_s = 30, read_s = 60;
     bool precise = false, force = false, no_page = false;
@@ -105,6 +106,8 @@ Result<void> serve(const ServeArgs& args) {
     plan.k_type = config.engine.k_type;
     plan.v_type = config.engine.v_type;
     if (!args.force) config.model.must_fit = &plan;
+    tsr_npu_options npu;
+    config.model.npu = args.npu.c_options(npu);
     try {
         server::Server server(std::move(config));
         running = &server;
@@ -171,6 +174,12 @@ Action declare(Options& options) {
     args->session.declare_ctx(options);
     args->session.declare_batch(options);
     args->session.declare_kv(options);
+    args->npu.declare(options);
+    options.check([args, options]() -> Result<void> {
+        // Keys and values of the NPU are those of one text.
+        if (args->npu.is_on() && !options.given("--parallel")) args->n_parallel = 1;
+        return {};
+    });
     return [args] { return serve(*args); };
 }
 

@@ -1,7 +1,13 @@
-"""`tessera npu`: the descriptions of devices, given and changed."""
+"""`tessera npu` and --npu-device: descriptions of devices, ranges of activations, and models that are computed on one."""
 import json
+import resource
+import signal
 
-from program_case import ProgramCase, main
+from program_case import LLAMA, ROOT, SHARED, ProgramCase, main, nmse, read_logits
+
+TINY = ROOT / "models/tessera-tiny.gguf"
+HELD_OUT = SHARED / "models/tiny/heldout.txt"
+GOLDEN = "1,5,300,17,42,301,400,77,3,511,260,33,280,290,310,8"
 
 
 class Devices(ProgramCase):
@@ -28,9 +34,188 @@ class Devices(ProgramCase):
     def test_usage(self):
         self.refused(1, "npu", "devices", "nothing", says=("nothing", "x-elite"))
         self.refused(2, "npu", "device", says="unknown command 'npu device'; expected npu devices")
-        self.refused(2, "npu", says="unknown command 'npu'; expected npu devices")
+        self.refused(2, "npu", says="unknown command 'npu'; expected npu ")
         self.assertIn(b"\n  npu devices ", self.fine("npu", "--help"))
         self.assertIn(b"Usage: tessera npu devices ", self.fine("npu", "devices", "--help"))
+
+
+class Offload(ProgramCase):
+    """A model parts of which an NPU computes."""
+
+    def setUp(self):
+        super().setUp()
+        self.ranges = self.folder / "ranges.json"
+
+    def calibrate(self, *options):
+        self.fine("npu", "calibrate", TINY, "-f", HELD_OUT, "-c", 64, "--samples", 4, "-o", self.ranges, *options)
+        return json.loads(self.ranges.read_text())
+
+    def npu(self, *options):
+        return ("--npu-device", "x-elite", "--npu-ranges", self.ranges, *options)
+
+    def logits(self, *options):
+        return read_logits(self.fine("logits", TINY, "--tokens", GOLDEN, "--out", "-", *options))[2]
+
+    def test_ranges(self):
+        found = self.calibrate("-t", 1)
+        self.assertEqual(found["n_tok"], 256)
+        self.assertTrue({"x", "blk.0.q", "blk.5.ff", "out", "logits"} <= found["ranges"].keys())
+        self.assertTrue(all(low <= high for low, high in found["ranges"].values()))
+        self.assertEqual(self.calibrate("-t", 2), found)
+        self.refused(2, "npu", "calibrate", TINY, "-f", HELD_OUT, says="-o FILE is needed")
+        self.refused(2, "npu", "calibrate", TINY, "-o", self.ranges, says="-f FILE is needed")
+        self.refused(1, "npu", "calibrate", TINY, "-f", "-", "-o", self.ranges, stdin=b"Too short", says="tokens")
+
+    def test_an_interrupted_calibration_writes_nothing(self):
+        running = self.start("npu", "calibrate", TINY, "-f", HELD_OUT, "-c", 256, "-o", self.ranges, "-t", 1)
+        try:
+            running.wait(timeout=1)
+        except Exception:  # of the many samples some are left
+            pass
+        running.send_signal(signal.SIGINT)
+        _, message = running.communicate(timeout=60)
+        self.assertNotEqual(running.returncode, 0)
+        self.assertFalse(self.ranges.exists(), message)
+
+    def test_logits_are_near_the_floats(self):
+        self.calibrate()
+        plain = self.logits("--precise")
+        whole = self.logits(*self.npu("--npu-recipe", "w8a16"))
+        self.assertLess(nmse(whole, plain), 0.1)
+        for batch in (1, 7):
+            self.assertEqual(self.logits(*self.npu("--npu-recipe", "w8a16", "--batch", batch)), whole)
+        self.assertLess(nmse(self.logits(*self.npu("--offload", "blk.*.ffn")), plain), 0.2)
+        self.assertEqual(self.logits(*self.npu("--npu-layers", 2)), self.logits(*self.npu("--offload", "blk.0-1")))
+        self.assertNotEqual(self.logits(*self.npu("--npu-layers", 2)), self.logits(*self.npu("--npu-layers", 1)))
+
+    def test_commands(self):
+        self.calibrate()
+        once = ("run", TINY, "-p", "The old man", "-n", 8, "--temp", 0, "--no-echo")
+        text = self.fine(*once, *self.npu())
+        self.assertEqual(self.fine(*once, *self.npu("--batch", 2)), text)
+        done = self.run_program(*once, *self.npu("--npu-strict"))
+        self.assertIn(b"npu: it is emulated", done.stderr)
+        self.assertIn(b"operations on x-elite, in 2 segments", done.stderr)
+        self.fine("bench", TINY, "-p", 8, "-n", 4, "-r", 1, *self.npu())
+        two = b"Hello\nAnd then?\n"
+        self.fine("chat", TINY, "-n", 4, "--temp", 0, *self.npu(), stdin=two)
+        found = json.loads(self.fine("perplexity", TINY, "-f", HELD_OUT, "-c", 64, "--windows", 2, "--json", *self.npu()))
+        plain = json.loads(self.fine("perplexity", TINY, "-f", HELD_OUT, "-c", 64, "--windows", 2, "--json"))
+        self.assertLess(found["perplexity"], 1.5 * plain["perplexity"])
+
+    def test_refusals(self):
+        self.calibrate()
+        logits = ("logits", TINY, "--tokens", GOLDEN, "--out", "-")
+        self.refused(2, *logits, "--npu-device", "x-elite", says="expected --npu-ranges FILE with it")
+        self.refused(2, *logits, "--npu-layers", 2, says="expected --npu-device with it")
+        self.refused(2, *logits, *self.npu("--npu-layers", 2, "--offload", "output"), says="found both")
+        self.refused(1, *logits, *self.npu("--npu-layers", 7), says="expected 0 to 5, found up to 6")
+        self.refused(1, *logits, *self.npu("--offload", "blk.x"), says=("'blk.x'", "blk.*.attn"))
+        self.refused(1, *logits, *self.npu("--npu-recipe", "w3"), says="recipe 'w3'")
+        self.refused(1, *logits, "--npu-device", "none", "--npu-ranges", self.ranges, says="'none'")
+        self.refused(1, "logits", LLAMA, "--tokens", GOLDEN, "--out", "-", *self.npu(),
+                     says=("expected the ranges of this model", "tessera npu calibrate"))
+        found = json.loads(self.ranges.read_text())
+        del found["ranges"]["blk.3.gate"]
+        self.ranges.write_text(json.dumps(found))
+        self.refused(1, *logits, *self.npu(), says="'blk.3.gate' has no range")
+        self.fine(*logits, *self.npu("--npu-layers", 3))
+        self.refused(2, "bench", TINY, "--concurrency", 2, *self.npu(), says="expected one sequence")
+        packed = self.folder / "packed.gguf"
+        self.fine("pack", TINY, packed)
+        self.refused(1, "npu", "calibrate", packed, "-f", HELD_OUT, "-c", 64, "-o", self.ranges, says="packed")
+
+
+class Compiled(ProgramCase):
+    """A model in a file for an NPU."""
+
+    calibrate = Offload.calibrate
+
+    def setUp(self):
+        super().setUp()
+        self.ranges = self.folder / "ranges.json"
+        self.calibrate()
+
+    def compile(self, name, *options):
+        out = self.folder / name
+        text = self.fine("npu", "compile", TINY, "--npu-device", "x-elite", "--act", self.ranges, "-o", out,
+                         "--ctx", "64,128", "--ar", "32,1", *options).decode()
+        return out, text
+
+    def inspect(self, path, *options):
+        return json.loads(self.fine("npu", "inspect", path, "--json", *options))
+
+    def test_the_same_bytes_and_weights_once(self):
+        one, text = self.compile("one.nctx")
+        self.assertIn("operations on x-elite", text)
+        two, _ = self.compile("two.nctx")
+        self.assertEqual(one.read_bytes(), two.read_bytes())
+        alone, _ = self.compile("alone.nctx", "--ar", 1)
+        weights = [section["bytes"] for path in (one, alone) for section in self.inspect(path)["sections"][-1:]]
+        self.assertLess(weights[0] - weights[1], 0.02 * weights[1])
+
+    def test_inspect(self):
+        path, _ = self.compile("some.nctx")
+        found = self.inspect(path, "--operations")
+        self.assertEqual(found["bytes"], path.stat().st_size)
+        self.assertEqual(found["device"]["name"], "x-elite")
+        self.assertEqual(found["positions"], 128)
+        graphs = found["segments"][0]["graphs"]
+        self.assertEqual([(g["rows"], g["positions"]) for g in graphs], [(1, 64), (1, 128), (32, 64), (32, 128)])
+        for graph in graphs:
+            rows = graph["operations"]
+            self.assertAlmostEqual(sum(row["predicted_us"] for row in rows), graph["predicted_us"], delta=0.1)
+            self.assertEqual(sum(row["dma_bytes"] for row in rows), graph["dma_bytes"])
+            self.assertEqual(max(row["vtcm_bytes"] for row in rows), graph["vtcm_bytes"])
+        self.assertIn("blk.0.gate", [row["name"] for row in graphs[0]["operations"]])
+        left_out = {op["name"]: op["reason"] for op in found["operations"] if op["segment"] < 0}
+        self.assertTrue(left_out and all(left_out.values()))
+        text = self.fine("npu", "inspect", path, "--operations", "--rows", 32).decode()
+        for part in ("compiled for x-elite (v73", "on the processor:", "blk.0.gate", "device times are a model"):
+            self.assertIn(part, text)
+
+    def test_trace(self):
+        path, _ = self.compile("some.nctx", "--ctx", 64, "--npu-layers", 1)
+        out = self.folder / "trace.json"
+        self.fine("npu", "inspect", path, "--trace", out)
+        trace = json.loads(out.read_text())
+        self.assertIn("model", trace["otherData"]["times"])
+        spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+        self.assertTrue({"load", "store", "multiply", "softmax", "blk.0.gate"} <= {e["name"] for e in spans})
+        for thread in range(3):  # a unit does one thing at a time, but that transfers overlap by their latency
+            ends = [(e["ts"], e["ts"] + e["dur"]) for e in spans if e["tid"] == thread]
+            self.assertEqual(ends, sorted(ends))
+        used = [e["args"]["bytes"] for e in trace["traceEvents"] if e["ph"] == "C"]
+        self.assertGreater(max(used), 0)
+        self.assertLessEqual(max(used), 8 << 20)
+        self.assertEqual(used[-1], 0)
+
+    def test_damage_is_told(self):
+        path, _ = self.compile("some.nctx", "--ctx", 64, "--npu-layers", 1)
+        sound = path.read_bytes()
+        for change in (lambda b: b[:len(b) // 2], lambda b: b[:9] + b"\x07" + b[10:],
+                       lambda b: b[:-5] + bytes([b[-5] ^ 1]) + b[-4:]):
+            path.write_bytes(change(sound))
+            self.refused(1, "npu", "inspect", path, says=("some.nctx", "compile the model again"))
+        self.fine("npu", "inspect", path, "--quick")  # it was among the weights
+        self.refused(1, "npu", "inspect", TINY, says="expected a model compiled for an NPU")
+
+    def test_what_cannot_be_compiled(self):
+        out = self.folder / "no.nctx"
+        base = ("npu", "compile", TINY, "--act", self.ranges, "-o", out)
+        device = ("--npu-device", "x-elite")
+        self.refused(2, *base, says="--npu-device NAME is needed")
+        self.refused(2, *base, *device, "--ar", "0", says="expected numbers from 1 to 4096")
+        self.refused(1, *base, *device, "--ctx", "100", says="multiples of 32")
+        self.refused(1, *base, *device, "--npu-layers", 99, says="expected 0 to 5")
+        self.refused(1, *base, "--npu-device", "none", says="'none'")
+        self.refused(1, "npu", "compile", LLAMA, *device, "--act", self.ranges, "-o", out,
+                     says="expected the ranges of this model")
+        self.refused(1, "npu", "compile", TINY, *device, "--act", self.ranges, "-o", TINY, says="is the input")
+        limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))}
+        self.refused(1, *base, *device, "--ar", 1, "--ctx", 64, says=("cannot write", "no.nctx"), **limit)
+        self.assertFalse(out.exists())
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["ranges.json"])
 
 
 if __name__ == "__main__":

@@ -106,6 +106,7 @@ Action declare(Options& options) {
                     "Tokens computed at once; changes speed, never results.");
     options.text("--kv", "TYPE[,TYPE]", args->kv,
                  "How keys and values are stored; two types are for K and V. (default: f16)");
+    args->talker.npu.declare(options);
     declare_sampling(options, [args](std::string_view name, const std::string& text) {
         return args->settings.set(name, text);
     });

@@ -189,6 +189,8 @@ Result<std::unique_ptr<Talker>> Talker::create(const TalkerOptions& options) {
         tsr_model_options wanted{};
         wanted.n_threads = static_cast<int32_t>(options.n_threads);
         wanted.precise = options.precise;
+        tsr_npu_options npu;
+        wanted.npu = options.npu.c_options(npu);
         wanted.user = &bar;
         wanted.progress = [](void* user, uint64_t done, uint64_t total) {
             (*static_cast<ByteProgress*>(user))(done, total);

@@ -8,6 +8,7 @@
 #include "common/expected.h"
 #include "examples/tessera/chat/conversation.h"
 #include "examples/tessera/chat/settings.h"
+#include "examples/tessera/npu_flags.h"
 #include "include/tessera.hpp"
 
 namespace tessera::repl {
@@ -19,6 +20,7 @@ struct TalkerOptions {
     int64_t n_threads = 0, n_ctx = 0, n_batch = 512;
     bool precise = false;
     bool force = false;  ///< load what the memory has no room for
+    NpuFlags npu;
 };
 
 /// How an answer went.

@@ -1,0 +1,108 @@
+// tessera npu calibrate: the ranges of a model's activations over a text. Finding them is
+// src/engine/npu_calibration.cpp's.
+#include "src/engine/npu_calibration.h"
+
+#include <algorithm>
+
+#include "common/progress.h"
+#include "common/strings.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/model_loading.h"
+#include "src/engine/perplexity.h"
+#include "src/npu/model_digest.h"
+
+namespace tessera {
+
+namespace {
+
+struct CalibrateArgs {
+    ModelOptions model;
+    std::string text_file, out;
+    int64_t n_ctx = 512, n_samples = 128;
+};
+
+Result<engine::Windows> choose_samples(const CalibrateArgs& args, const gguf::File& file) {
+    TSR_TRY(const auto tokenizer, load_tokenizer(file));
+    const text::Vocab& vocab = tokenizer->vocab();
+    const auto bos = vocab.add_bos() ? std::optional(vocab.special().bos) : std::nullopt;
+    TSR_TRY(const std::string text, console::read_all(args.text_file));
+    TSR_TRY(auto ids, tokenizer->encode(text, {.add_special = true}));
+    return engine::cut_windows(std::move(ids), args.n_ctx, args.n_samples, bos);
+}
+
+Result<void> add_samples(const engine::Windows& samples, engine::NpuCalibration& calibration) {
+    const auto n_tok = static_cast<uint64_t>(samples.n_ctx);
+    ProgressBar bar("calibrating", static_cast<uint64_t>(samples.n_windows) * n_tok,
+                    ProgressBar::Unit::Tokens, console::verbosity() != console::Verbosity::Quiet);
+    for (int64_t i = 0; i < samples.n_windows; ++i) {
+        bar.update(static_cast<uint64_t>(i) * n_tok);
+        const std::span<const int32_t> sample = samples.window(i);
+        std::vector<int32_t> tokens(sample.begin(), sample.end());
+        if (samples.bos) tokens.front() = *samples.bos;
+        auto added = calibration.add(tokens);
+        if (!added && added.error().code == ErrorCode::Cancelled)
+            return fail(ErrorCode::Cancelled, "interrupted after %lld of %lld samples; nothing was written",
+                        static_cast<long long>(i), static_cast<long long>(samples.n_windows));
+        TSR_TRY_VOID(added);
+    }
+    return {};
+}
+
+Result<void> calibrate(const CalibrateArgs& args) {
+    TSR_TRY(gguf::File file, args.model.file.open());
+    TSR_TRY(const engine::Windows samples, choose_samples(args, file));
+    const int64_t n_batch = std::min<int64_t>(128, args.n_ctx);
+    const engine::SessionOptions options{.n_ctx = args.n_ctx, .n_batch = n_batch, .max_out = n_batch};
+    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
+    TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
+    TSR_TRY(const auto calibration, engine::NpuCalibration::create(*session, n_batch));
+    const console::InterruptGuard guard;
+    loaded.pool->set_abort_flag(&guard.flag());
+    TSR_TRY_VOID(add_samples(samples, *calibration));
+    TSR_TRY(const npu::Ranges ranges, calibration->take(npu::model_digest(loaded.model->file())));
+    TSR_TRY_VOID(console::write_file(args.out, ranges.to_json()));
+    console::note("wrote %s: the ranges of %zu activations over %lld tokens",
+                  printable(args.out, 400).c_str(), ranges.of.size(), static_cast<long long>(ranges.n_tok));
+    return {};
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<CalibrateArgs>();
+    // Products of the stored weights, as ranges are of what the integers approximate.
+    args->model.precise = true;
+    args->model.file.declare(options);
+    options.flag("--force", args->model.force,
+                 "Go on where `tessera plan` says that the memory is too small.");
+    options.integer("-t,--threads", args->model.n_threads, 0, ThreadPool::kMaxThreads,
+                    "Worker threads; 0: the physical cores that this process may use.");
+    options.group("Text");
+    options.text("-f,--file", "FILE", args->text_file, "The text; - is standard input.");
+    options.integer("-c,--ctx", args->n_ctx, 4, 1 << 20, "Tokens of a sample, which is computed by itself.");
+    options.integer("--samples", args->n_samples, 0, 1 << 30, "At most so many samples; 0: all.");
+    options.group("Ranges");
+    options.text("-o,--out", "FILE", args->out, "The file to write.");
+    options.check([args]() -> Result<void> {
+        if (args->text_file.empty()) return fail(ErrorCode::InvalidArgument, "-f FILE is needed");
+        if (args->out.empty()) return fail(ErrorCode::InvalidArgument, "-o FILE is needed");
+        return {};
+    });
+    return [args] { return calibrate(*args); };
+}
+
+}  // namespace
+
+const Command kNpuCalibrate = {
+    .name = "npu calibrate",
+    .summary = "find the ranges of a model's activations for an NPU",
+    .help =
+        "Runs a model over a text in floats, and writes the smallest and the largest number of each of its\n"
+        "activations: what makes them integers on an NPU. One file serves every device and recipe. The text\n"
+        "should be like what the model is to read and write.",
+    .examples =
+        "  tessera npu calibrate model.gguf -f wiki.train.raw -o model.ranges.json\n"
+        "  tessera npu calibrate model.gguf -f wiki.train.raw --samples 16 -o model.ranges.json\n"
+        "  tessera run model.gguf -p Hello --npu-device x-elite --npu-ranges model.ranges.json\n",
+    .declare = declare};
+
+}  // namespace tessera

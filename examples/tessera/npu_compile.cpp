@@ -1,0 +1,234 @@
+// tessera npu compile: a model for an NPU, in a file. The steps are src/npu's: partition, quantize, compile,
+// write; here are their options, and what is told of the weights.
+#include <algorithm>
+
+#include "common/clock.h"
+#include "common/digest.h"
+#include "common/strings.h"
+#include "examples/tessera/commands.h"
+#include "examples/tessera/console.h"
+#include "examples/tessera/model_loading.h"
+#include "ggml-like/gguf/output_path.h"
+#include "src/forward/record.h"
+#include "src/npu/compile_model.h"
+#include "src/npu/context_file.h"
+#include "src/npu/model_digest.h"
+
+namespace tessera {
+
+namespace {
+
+/// Below this, weights are worth a warning.
+constexpr double kPoorSqnrDb = 15;
+
+struct CompileArgs {
+    FileOptions file;
+    std::string device, recipe = "w4a16", ranges, offload, out;
+    int64_t n_layers = 0;
+    std::vector<int64_t> rows = {1, 128}, contexts = {256, 1024};
+    bool strict = false, tensors = false;
+};
+
+/// "128,1" as rising numbers.
+Result<std::vector<int64_t>> parse_numbers(const std::string& text, int64_t most) {
+    std::vector<int64_t> out;
+    for (const std::string_view item : split(text, ',')) {
+        const auto n = parse_int(trim(item));
+        if (!n || *n < 1 || *n > most)
+            return fail(ErrorCode::InvalidArgument, "expected numbers from 1 to %lld, found '%s'",
+                        static_cast<long long>(most), printable(item).c_str());
+        out.push_back(*n);
+    }
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+}
+
+struct Matrices {
+    std::vector<const record::Param<Weight>*> all;
+    uint64_t n_weights = 0;
+};
+
+/// A visitor of an operation's fields.
+struct CollectWeights {
+    std::vector<int32_t> ids;
+
+    void operator()(const char*, record::WeightId id) {
+        if (id) ids.push_back(id.at);
+    }
+    template <class... T>
+    void operator()(const char*, const T&...) {}
+};
+
+/// What the operations on the device multiply by, each matrix once.
+Matrices matrices_of(const record::Program& program, const npu::Partition& parts) {
+    CollectWeights collect;
+    for (size_t i = 0; i < program.ops.size(); ++i)
+        if (parts.ops[i].segment >= 0) program.ops[i].fields(collect);
+    std::sort(collect.ids.begin(), collect.ids.end());
+    collect.ids.erase(std::unique(collect.ids.begin(), collect.ids.end()), collect.ids.end());
+    Matrices out;
+    for (const int32_t id : collect.ids) {
+        out.all.push_back(&program.weights[static_cast<size_t>(id)]);
+        out.n_weights += static_cast<uint64_t>(out.all.back()->view.n_out * out.all.back()->view.n_in);
+    }
+    return out;
+}
+
+/// Makes integers of the weights, and tells of those that lose much.
+Result<void> quantize(const Matrices& matrices, bool tell_all, npu::QuantizedMatrices& to) {
+    const console::InterruptGuard guard;
+    ByteProgress progress = console::byte_bar("quantizing");
+    uint64_t done = 0;
+    std::string report;
+    size_t n_poor = 0, n_q4_0 = 0;
+    for (const record::Param<Weight>* matrix : matrices.all) {
+        if (guard.interrupted()) return fail(ErrorCode::Cancelled, "interrupted; nothing was written");
+        const Weight& w = matrix->view;
+        TSR_TRY(const npu::QuantizedWeights* quantized, to.get(*matrix));
+        const double sqnr = quantized->sqnr_db(npu::decode_rows(w, 0, w.n_out).data());
+        const bool is_poor = sqnr < kPoorSqnrDb;
+        n_poor += is_poor;
+        n_q4_0 += w.type == Type::Q4_0 && quantized->recipe.kind == npu::WeightRecipe::Kind::Lpbq;
+        if (is_poor || tell_all)
+            report += strf("  %-28s %-8s %-14s %6.2f dB%s\n", printable(matrix->tensor.name).c_str(),
+                           std::string(type_info(w.type).name).c_str(), quantized->recipe.name().c_str(),
+                           sqnr, is_poor ? ", little" : "");
+        done += static_cast<uint64_t>(w.n_out * w.n_in);
+        if (progress) progress(done, matrices.n_weights);
+    }
+    progress = {};
+    if (n_poor > 0)
+        console::note(
+            "%zu of %zu matrices have less than %.0f dB of signal to noise: a recipe may give them "
+            "8 bits",
+            n_poor, matrices.all.size(), kPoorSqnrDb);
+    if (n_q4_0 > 0)
+        console::note(
+            "%zu matrices are q4_0, whose codes have signs of their own: \"signed-lpbq4\" keeps more "
+            "of them, and a file with f16 or q8_0 the most",
+            n_q4_0);
+    return report.empty() ? Result<void>() : console::print("signal to noise:\n" + report);
+}
+
+std::vector<npu::DeviceOp> operations(const record::Program& program, const npu::Partition& parts) {
+    std::vector<npu::DeviceOp> out;
+    for (size_t i = 0; i < program.ops.size(); ++i)
+        out.push_back({npu::op_name(program, program.ops[i]), parts.ops[i].segment, parts.ops[i].reason});
+    return out;
+}
+
+uint64_t digest_of(const std::string& text) {
+    Xxh64 digest;
+    digest.add(std::as_bytes(std::span(text)));
+    return digest.value();
+}
+
+Result<void> compile(const CompileArgs& args) {
+    const double start = now_seconds();
+    TSR_TRY(gguf::File file, args.file.open());
+    TSR_TRY(const std::string out, gguf::resolve_output(args.out, file));
+    TSR_TRY(const npu::HtpDevice device, npu::open_device(args.device));
+    TSR_TRY(npu::Recipe recipe, npu::open_recipe(args.recipe));
+    npu::Selection selection;
+    if (!args.offload.empty()) {
+        TSR_TRY(selection, npu::Selection::parse(args.offload));
+    }
+    TSR_TRY(const npu::Ranges ranges, npu::read_ranges(args.ranges, npu::model_digest(file)));
+    TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
+    TSR_TRY(const auto model, Model::bind(std::move(file), *isa->table, false));
+
+    std::vector<record::Program> programs;
+    for (const int64_t n : args.rows) programs.push_back(record_all_rows(*model, n, args.contexts.back()));
+    std::vector<const record::Program*> pointers;
+    for (const record::Program& program : programs) pointers.push_back(&program);
+    TSR_TRY(const npu::Partition parts, npu::partition(programs.front(), selection, device, recipe));
+    const std::string left_out = npu::left_out_text(programs.front(), parts);
+    if (parts.segments.empty() || (args.strict && !left_out.empty()))
+        return fail(ErrorCode::Unsupported,
+                    "expected all that was selected on %s, found on the processor:\n%s", device.name.c_str(),
+                    left_out.c_str());
+
+    npu::QuantizedMatrices matrices(std::move(recipe));
+    TSR_TRY_VOID(quantize(matrices_of(programs.front(), parts), args.tensors, matrices));
+    const std::vector<int64_t> contexts = parts.attends() ? args.contexts : std::vector<int64_t>();
+    TSR_TRY(npu::CompiledModel compiled,
+            npu::compile_model({pointers, parts.segments, contexts, device, ranges, matrices}));
+    compiled.model.ops = operations(programs.front(), parts);
+    compiled.model.ranges_hash = digest_of(ranges.to_json());
+    TSR_TRY_VOID(npu::write_context(out, compiled.model, device));
+    if (!left_out.empty()) console::note("on the processor:\n%s", left_out.c_str());
+    size_t n_graphs = 0;
+    for (const npu::DeviceSegment& segment : compiled.model.segments) n_graphs += segment.graphs.size();
+    return console::print(
+        strf("%s: %lld of %zu operations on %s, %zu segments, %zu graphs, %s of constants; "
+             "compiled in %.1f s\n",
+             printable(args.out, 400).c_str(), static_cast<long long>(parts.n_on_device()),
+             compiled.model.ops.size(), device.name.c_str(), compiled.model.segments.size(), n_graphs,
+             format_bytes(compiled.constants.size()).c_str(), now_seconds() - start));
+}
+
+Options::Parse numbers(std::vector<int64_t>& to, int64_t most) {
+    return [&to, most](const std::string& text) -> Result<void> {
+        TSR_TRY(to, parse_numbers(text, most));
+        return {};
+    };
+}
+
+Action declare(Options& options) {
+    auto args = std::make_shared<CompileArgs>();
+    args->file.declare(options);
+    options.group("Target");
+    options.text("--npu-device", "NAME|FILE", args->device, "The NPU (tessera npu devices).");
+    options.text("--recipe", "NAME|FILE", args->recipe,
+                 "Which numbers become integers of which kind. (default: w4a16)");
+    options.text("--act", "FILE", args->ranges,
+                 "The model's ranges of activations, from tessera npu calibrate.");
+    options.parsed("--ar", "LIST", numbers(args->rows, 4096),
+                   "Rows of a pass, a graph each: of a prompt, and 1 of decoding. (default: 128,1)");
+    options.parsed("--ctx", "LIST", numbers(args->contexts, 65536),
+                   "Positions that are attended to, a graph each; the largest is the context. (default: "
+                   "256,1024)");
+    options.group("Operations");
+    options.integer("--npu-layers", args->n_layers, 0, 1 << 20,
+                    "Only the first so many layers; 0: all, and the head.");
+    options.text("--offload", "LIST", args->offload, "Only these, such as blk.0-15.ffn,blk.*.attn,output.");
+    options.flag("--npu-strict", args->strict, "Refuse where something of these stays on the processor.");
+    options.group("Output");
+    options.text("-o,--out", "FILE", args->out, "The file to write.");
+    options.flag("--tensors", args->tensors,
+                 "Print signal to noise of all matrices, not of the poor ones alone.");
+    options.check([args, options]() -> Result<void> {
+        const std::pair<const char*, const std::string*> needed[] = {
+            {"--npu-device NAME", &args->device}, {"--act FILE", &args->ranges}, {"-o FILE", &args->out}};
+        for (const auto& [name, value] : needed)
+            if (value->empty()) return fail(ErrorCode::InvalidArgument, "%s is needed", name);
+        if (!args->offload.empty() && args->n_layers > 0)
+            return fail(ErrorCode::InvalidArgument,
+                        "--npu-layers: expected no --offload with it, found both");
+        if (args->n_layers > 0) args->offload = "blk.0-" + std::to_string(args->n_layers - 1);
+        return {};
+    });
+    return [args] { return compile(*args); };
+}
+
+}  // namespace
+
+const Command kNpuCompile = {
+    .name = "npu compile",
+    .summary = "compile a model for an NPU",
+    .help =
+        "Writes everything that an NPU does of a model to one file: instructions for each number of rows and "
+        "of positions,\n"
+        "weights as it multiplies them, the places of all data. The file is for this device, this model and "
+        "this recipe; the\n"
+        "same command writes the same bytes. What stays on the processor is told, with reasons.",
+    .examples =
+        "  tessera npu compile model.gguf --npu-device x-elite --act model.ranges.json -o model.nctx\n"
+        "  tessera npu compile model.gguf --npu-device sm8750 --recipe w8a16 --act model.ranges.json --ctx "
+        "512,4096 -o model.nctx\n"
+        "  tessera npu compile model.gguf --npu-device x-elite --act model.ranges.json --offload 'blk.*.ffn' "
+        "-o ffn.nctx\n",
+    .declare = declare};
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+#pragma once
+// The options of the commands that compute, for those of them which have an NPU do a part of it.
+#include <string>
+
+#include "examples/tessera/options.h"
+#include "include/tessera.h"
+
+namespace tessera {
+
+struct NpuFlags {
+    std::string file, device, ranges, recipe = "w4a16", offload;
+    int64_t n_layers = 0;
+    bool strict = false;
+
+    /// All under a title of their own, and the check that they go together.
+    void declare(Options& options);
+    bool is_on() const { return !file.empty() || !device.empty(); }
+    /// For the C interface, as views of this; null where the NPU was not asked for. Tells on stderr that it
+    /// is emulated.
+    const tsr_npu_options* c_options(tsr_npu_options& to) const;
+};
+
+}  // namespace tessera
