@@ -38,19 +38,23 @@ function(tsr_test name)
     endif()
 endfunction()
 
-# tsr_script_test(NAME LABEL label COMMAND program arguments...): a CTest entry that is a script. It skips with exit
-# status 77, and is left out where only a selection of the compiled tests is wanted.
+# tsr_script_test(NAME LABEL label [DEPENDS target...] COMMAND program arguments...): a CTest entry that is a script. It
+# skips with exit status 77. Where only a selection is wanted, it needs DEPENDS to be a part of that: what it runs.
 function(tsr_script_test name)
-    cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;LOCK" "COMMAND" ${ARGN})
-    if(TSR_TEST_SELECT)
+    cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;LOCK" "DEPENDS;COMMAND" ${ARGN})
+    if(TSR_TEST_SELECT AND NOT (ARG_DEPENDS AND "${ARG_LABEL}:${name}" MATCHES "${TSR_TEST_SELECT}"))
         return()
     endif()
+    if(ARG_DEPENDS)
+        add_dependencies(tsr_tests ${ARG_DEPENDS})
+    endif()
+    set(name ${TSR_TEST_PREFIX}${name})
     if(NOT ARG_TIMEOUT)
         set(ARG_TIMEOUT 600)
     endif()
     add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
-        ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+        ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp")
     if(ARG_LOCK)
         set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${ARG_LOCK})
     endif()

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test and lint; the last lines are the count of all of them.
 #   scripts/test.sh [--quick] [options of ctest]
-# Without --quick the unit tests run a second time under AddressSanitizer and UndefinedBehaviorSanitizer, those that
-# start threads under ThreadSanitizer, and those of the kernels for AArch64 under emulation.
+# Without --quick the unit tests and the server's run a second time under AddressSanitizer and UndefinedBehaviorSanitizer,
+# the unit tests that start threads under ThreadSanitizer, and those of the kernels for AArch64 under emulation.
 # E.g. scripts/test.sh --quick -L unit
 set -euo pipefail
 
@@ -34,9 +34,9 @@ build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON
 if ((!quick)); then
     # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason.
     sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF)
-    step "AddressSanitizer and UndefinedBehaviorSanitizer build of the unit tests"
+    step "AddressSanitizer and UndefinedBehaviorSanitizer build of the unit tests and the server"
     build check-asan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=address,undefined \
-        -DTSR_TEST_SELECT='^unit:' -DTSR_TEST_PREFIX=asan.
+        -DTSR_TEST_SELECT='^unit:|^server:server_(http|routes)_' -DTSR_TEST_PREFIX=asan.
     step "ThreadSanitizer build of the tests that start threads"
     build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread \
         -DTSR_TEST_SELECT='^unit:.*(thread|engine|session|backend|text_bpe|text_tokenizer)' -DTSR_TEST_PREFIX=tsan.
@@ -46,7 +46,7 @@ if ((!quick)); then
         if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null &&
             [[ -d /usr/src/googletest ]]; then
             build check-aarch64 tsr_tests --toolchain "$root/cmake/aarch64.cmake" -DTSR_ONLY_KERNELS=ON \
-                -DCMAKE_BUILD_TYPE=Release -DTSR_TEST_SELECT='^unit:(quants_|cpu_vec)' -DTSR_TEST_PREFIX=aarch64.
+                -DCMAKE_BUILD_TYPE=Release -DTSR_TEST_SELECT='^unit:(quants_|cpu_vec|npu_tile)' -DTSR_TEST_PREFIX=aarch64.
         else
             echo "skipped: aarch64-linux-gnu-g++, qemu-aarch64 or /usr/src/googletest is missing (scripts/setup.sh)"
         fi
