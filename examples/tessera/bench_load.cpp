@@ -168,12 +168,13 @@ Result<void> LoadRun::run_beside() {
         return std::all_of(arrivals_.begin(), arrivals_.end(),
                            [n](const Arrival& arrival) { return arrival.n_written >= n; });
     };
-    writing_at_ = wait_for([&] { return all_have(2); });
-    beside_at_ = wait_for([&] { return all_have(test_.n_generate); });
+    beside_at_ = wait_for([&] { return all_have(std::max<int64_t>(test_.n_generate, 2)); });
     TSR_TRY_VOID(submit(beside_, test_.n_beside, 1));
     read_at_ = wait_for([this] { return tickets_.back().done(); });
     end_all(true);
     if (guard.interrupted()) return fail(ErrorCode::Cancelled, "the benchmark was cancelled");
+    // From the tokens' own times: this thread may sleep through the whole of a short run.
+    for (const Arrival& arrival : arrivals_) writing_at_ = std::max(writing_at_, arrival.times[1]);
     return {};
 }
 
@@ -249,8 +250,8 @@ std::string beside_row_of(const Json& f) {
 engine::EngineOptions load_test_engine(const SessionFlags& flags, const LoadTest& test) {
     engine::EngineOptions options;
     const bool beside = test.n_beside > 0;
-    // Beside a prompt, requests write until it has been read, however slowly.
-    options.n_ctx = test.n_prompt + test.n_generate + test.n_beside;
+    // Beside a prompt, requests write until it has been read, however slowly, and however late this is seen.
+    options.n_ctx = test.n_prompt + test.n_generate + (beside ? test.n_beside + 1024 : 0);
     options.max_running = *std::max_element(test.concurrency.begin(), test.concurrency.end()) + beside;
     options.n_batch = std::max(flags.n_batch, options.max_running);
     options.k_type = flags.k_type;
