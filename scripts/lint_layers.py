@@ -47,7 +47,7 @@ TESTS = ("tests/", "benches/")
 THIRD_PARTY = [
     (r"tl/expected\.hpp", "tl-expected", ("common/expected.h",), 1, True),
     (r"sentencepiece\w*\.h|sentencepiece.*\.pb\.h", "SentencePiece", TEXT, 1, False),
-    (r"pcre2\w*\.h", "PCRE2", TEXT, 1, False),
+    (r"pcre2\w*\.h", "PCRE2", ("common/pattern.cpp",) + TEXT, 2, False),
     (r"tessera\.hp?p?", "the installed interface", ("include/", "examples/embed-"), 4, True),
     (r"cblas\.h|openblas.*\.h", "OpenBLAS", ("ggml-like/cpu/",), 1, False),
     (r"nlohmann/.*", "nlohmann-json", ("common/json.cpp", "src/text/jinja/"), 3, False),

@@ -10,7 +10,7 @@
 
 namespace tessera::convert {
 
-/// A tensor whose name the pattern (POSIX extended, searched for anywhere in it) matches gets the type.
+/// A tensor whose name the pattern (common/pattern.h) is found in gets the type.
 struct TypeOverride {
     std::string pattern;
     Type type;

@@ -19,7 +19,7 @@ using Kind = WeightRecipe::Kind;
 constexpr std::pair<std::string_view, Kind> kWeightNames[] = {
     {"i8", Kind::Int8}, {"lpbq4", Kind::Lpbq}, {"signed-lpbq4", Kind::SignedLpbq}};
 constexpr std::pair<std::string_view, int> kActivationNames[] = {{"u8", 8}, {"u16", 16}};
-constexpr size_t kMaxExceptions = 256, kMaxPattern = 128;
+constexpr size_t kMaxExceptions = 256;
 
 /// The value that a text names in a table of them.
 template <class T, size_t n>
@@ -71,17 +71,8 @@ Result<std::optional<int>> read_bits(const JsonValue& object, const std::string&
 Result<Pattern> read_pattern(const JsonValue& object, const std::string& place) {
     const JsonValue* re = object.find("re");
     if (!re) return missing_field(place + ".re");
-    const auto refers_back = [&] {
-        for (size_t i = 0; i + 1 < re->text.size(); ++i)
-            if (re->text[i] == '\\' && re->text[i + 1] >= '0' && re->text[i + 1] <= '9') return true;
-        return false;
-    };
-    if (!re->is(JsonValue::Kind::String) || re->text.empty() || re->text.size() > kMaxPattern ||
-        re->text.find_first_of(std::string_view("{\0", 2)) != std::string::npos || refers_back() ||
-        std::count(re->text.begin(), re->text.end(), '+') > 4)
-        return wrong_field(
-            place + ".re",
-            "a pattern of 1 to 128 characters without {}, references back and more than four +", *re);
+    if (!re->is(JsonValue::Kind::String) || re->text.empty())
+        return wrong_field(place + ".re", "a regular expression", *re);
     auto pattern = Pattern::compile(re->text);
     if (!pattern) return fail_in("'" + place + ".re'", std::move(pattern.error()));
     return pattern;

@@ -37,8 +37,7 @@ struct Recipe {
 
 /// Reads {"default": {"w", "block", "a"}, "kv": "u8", "override": [{"re", and of these some}]}. "w" is "i8",
 /// "lpbq4" or "signed-lpbq4", the latter two with a "block" of 16, 32 or 64; "a" is "u8" or "u16". Errors
-/// name the field. Patterns are POSIX extended, of up to 128 characters; without {}, references back and more
-/// than four +, which could take any amount of memory.
+/// name the field.
 Result<Recipe> parse_recipe(std::string_view json);
 
 /// The names of the recipes in this program.

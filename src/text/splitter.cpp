@@ -1,4 +1,4 @@
-// Regular expressions through PCRE2, compiled to machine code where it can; the only source that includes it.
+// Regular expressions of tokenizers through PCRE2, compiled to machine code where it can.
 // Text is valid UTF-8 when it gets here, and every pattern of the tables finds its match or fails within time
 // linear in what it consumes. Next: pretokenizers.cpp (the patterns), bpe.cpp (what becomes of the pieces).
 #define PCRE2_CODE_UNIT_WIDTH 8
