@@ -72,13 +72,7 @@ Response get_model(Service& service, Request& request) {
 }
 
 Response get_props(Service& service, Request&) {
-    Json defaults = Json::object();
-    for (const tsr_param_info& row : service.sampling) {
-        if (row.is_text)
-            defaults[row.name] = row.default_text ? row.default_text : "";
-        else
-            defaults[row.name] = row.default_value;
-    }
+    Json defaults = sampling_values(service);
     // By the names of /completion alone: the page takes what the chat's route has, too, for settings.
     defaults["n_predict"] = -1;
     defaults["n_keep"] = 0;

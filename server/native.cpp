@@ -52,13 +52,27 @@ Json members_of(const Json& report, const std::vector<std::string>& paths) {
     return out;
 }
 
+/// What an answer was written with, by the names of a request.
+Json settings_of(const Service& service, const Fields& fields, const tessera_api::Request& options) {
+    Json out = sampling_values(service, options.sampling);
+    out["n_predict"] = fields.whole("n_predict", fields.whole("max_tokens", -1));
+    out["n_keep"] = options.n_keep;
+    out["n_probs"] = options.n_top;
+    out["n"] = options.n_completions;
+    out["stop"] = options.stop;
+    out["stream"] = fields.flag("stream");
+    out["ignore_eos"] = fields.flag("ignore_eos");
+    return out;
+}
+
 class NativeAnswer : public Answer {
   public:
-    NativeAnswer(const Service& service, const Fields& fields, std::vector<std::string> stop,
+    NativeAnswer(const Service& service, const Fields& fields, const tessera_api::Request& options,
                  size_t n_choices)
         : Answer(fields),
           service_(service),
-          stop_(std::move(stop)),
+          stop_(options.stop),
+          settings_(settings_of(service, fields, options)),
           members_(read_members(fields)),
           ids_(fields.flag("return_tokens")),
           choices_(n_choices) {}
@@ -103,6 +117,7 @@ class NativeAnswer : public Answer {
                                                                           : "limit"},
                          {"stopping_word", is_word ? stop_[static_cast<size_t>(outcome.stop_index)] : ""},
                          {"seed", outcome.seed},
+                         {"generation_settings", settings_},
                          {"timings", own.timings()}};
         out += sse(shown_of(choice.report));
     }
@@ -162,7 +177,9 @@ class NativeAnswer : public Answer {
     }
 
     const Service& service_;
-    const std::vector<std::string> stop_, members_;
+    const std::vector<std::string> stop_;
+    const Json settings_;
+    const std::vector<std::string> members_;
     const bool ids_;
     std::vector<Choice> choices_;
 };
@@ -178,7 +195,7 @@ Response complete(Service& service, Request& request, const Fields& fields,
     options.n_keep = n_keep < 0 ? static_cast<int64_t>(prompts[0].size()) : n_keep;
     options.grammar = read_response_format(fields, nullptr);
     const auto n = static_cast<size_t>(options.n_completions);
-    auto answer = std::make_shared<NativeAnswer>(service, fields, options.stop, prompts.size() * n);
+    auto answer = std::make_shared<NativeAnswer>(service, fields, options, prompts.size() * n);
     auto generation = std::make_unique<Generation>(service, request, options, prompts);
     return respond(request, std::move(generation), std::move(answer), n, fields.flag("stream"));
 }

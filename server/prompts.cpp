@@ -34,25 +34,24 @@ constexpr Field kGenerationRows[] = {
      "A stream tells in `prompt_progress` how far the prompt has been read; default false."},
     {"user", kText, 0, 256, "Who asks: requests of several take turns."}};
 
-/// Texts and ids in one prompt, in order.
-std::vector<int32_t> mixed(const Service& service, const Json& list, const std::string& path) {
+}  // namespace
+
+const FieldTable kGenerationFields = kGenerationRows;
+
+std::vector<int32_t> mixed_tokens(const Service& service, const Json& list, const std::string& path,
+                                  unsigned flags) {
     std::vector<int32_t> out;
     for (size_t i = 0; i < list.size(); i++) {
         if (!list[i].is_string()) {
             out.push_back(token_id(list[i], path + "[" + std::to_string(i) + "]", service.info.n_vocab));
             continue;
         }
-        const auto ids =
-            service.model.tokenize(list[i].get_ref<const std::string&>(),
-                                   TSR_PARSE_SPECIAL | (out.empty() ? unsigned{TSR_ADD_SPECIAL} : 0U));
+        const unsigned inner = out.empty() ? flags : flags & ~unsigned{TSR_ADD_SPECIAL};
+        const auto ids = service.model.tokenize(list[i].get_ref<const std::string&>(), inner);
         out.insert(out.end(), ids.begin(), ids.end());
     }
     return out;
 }
-
-}  // namespace
-
-const FieldTable kGenerationFields = kGenerationRows;
 
 void check_length(const Service& service, size_t n_tokens, const std::string& path) {
     if (n_tokens == 0) throw HttpError(400, path + ": expected at least one token, found none", path);
@@ -78,7 +77,7 @@ std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Jso
     if (value.is_string()) {
         add(of_text(value), path);
     } else if (!value.empty() && value[0].is_number()) {
-        add(mixed(service, value, path), path);
+        add(mixed_tokens(service, value, path), path);
     } else {
         if (value.empty() || value.size() > limit)
             throw HttpError(400,
@@ -89,7 +88,7 @@ std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Jso
             value[0].is_string() &&
             std::any_of(value.begin(), value.end(), [](const Json& v) { return v.is_number(); });
         if (is_mixed) {
-            add(mixed(service, value, path), path);
+            add(mixed_tokens(service, value, path), path);
             return out;
         }
         for (size_t i = 0; i < value.size(); i++) {
@@ -97,7 +96,7 @@ std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Jso
             if (value[i].is_string())
                 add(of_text(value[i]), name);
             else if (value[i].is_array())
-                add(mixed(service, value[i], name), name);
+                add(mixed_tokens(service, value[i], name), name);
             else
                 throw HttpError(400, name + ": expected a string or an array, found " + kind_name(value[i]),
                                 path);

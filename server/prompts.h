@@ -15,6 +15,11 @@ namespace tessera::server {
 std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Json& value,
                                                const std::string& path, size_t limit = 128);
 
+/// Texts and token ids in one list, in order. TSR_ADD_SPECIAL is for the front of it alone. Throws HttpError
+/// 400.
+std::vector<int32_t> mixed_tokens(const Service& service, const Json& list, const std::string& path,
+                                  unsigned flags = TSR_ADD_SPECIAL | TSR_PARSE_SPECIAL);
+
 /// Throws HttpError 400 where it does not fit.
 void check_length(const Service& service, size_t n_tokens, const std::string& path);
 

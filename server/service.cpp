@@ -131,6 +131,21 @@ tessera_api::Sampling read_sampling(const Service& service, const Json& body) {
     return out;
 }
 
+Json sampling_values(const Service& service, const tessera_api::Sampling& given) {
+    Json out = Json::object();
+    for (const tsr_param_info& row : service.sampling) {
+        if (row.is_text)
+            out[row.name] = row.default_text ? row.default_text : "";
+        else
+            out[row.name] = row.default_value;
+    }
+    for (const auto& [name, value] : given) {
+        Json& shown = out[name];
+        shown = shown.is_string() ? Json(value) : Json::parse(value);
+    }
+    return out;
+}
+
 Json sampling_properties(const Service& service) {
     Json out = Json::object();
     for (const tsr_param_info& row : service.sampling) {

@@ -32,6 +32,8 @@ struct Service {
 
 /// The fields of a request that are sampling parameters, as the engine takes them. Throws HttpError 400.
 tessera_api::Sampling read_sampling(const Service& service, const Json& body);
+/// All of them with their values: the defaults, and what a request says instead.
+Json sampling_values(const Service& service, const tessera_api::Sampling& given = {});
 /// Their rows, for the documents.
 Json sampling_properties(const Service& service);
 

@@ -13,7 +13,7 @@ namespace tessera::server {
 namespace {
 
 constexpr Field kTokenizeRows[] = {
-    {"content", kText, 0, 0, "The text.", true},
+    {"content", kText | kList, 0, 0, "The text, or an array of texts and token ids.", true},
     {"add_special", kFlag, 0, 0,
      "Start and end tokens around it, where the model wants them; default false."},
     {"parse_special", kFlag, 0, 0, "The spelling of a control token becomes that token; default true."},
@@ -128,7 +128,9 @@ Response post_tokenize(Service& service, Request& request) {
     const Fields fields(parse_json(request.body), {kTokenizeFields});
     const auto flags = (fields.flag("add_special") ? unsigned{TSR_ADD_SPECIAL} : 0U) |
                        (fields.flag("parse_special", true) ? unsigned{TSR_PARSE_SPECIAL} : 0U);
-    const auto ids = service.model.tokenize(fields.value("content").get_ref<const std::string&>(), flags);
+    const Json& content = fields.value("content");
+    const auto ids =
+        mixed_tokens(service, content.is_array() ? content : Json::array({content}), "content", flags);
     if (!fields.flag("with_pieces")) return json_response({{"tokens", ids}});
     Json tokens = Json::array();
     for (const int32_t id : ids) tokens.push_back({{"id", id}, {"piece", piece(service, id)}});

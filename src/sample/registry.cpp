@@ -47,15 +47,17 @@ constexpr ParamInfo kChainParams[] = {
      .help = "typ_p, top_p, min_p and xtc leave at least this many tokens."},
     {.name = "samplers",
      .kind = ParamKind::Text,
-     .form = "NAME;NAME;...",
+     .form = "NAME;NAME;... or LETTERS",
      .check = check_order,
      .model_key = "sequence",
-     .help = "The samplers to use, in order; those not named are off. Empty: all, in the default order."},
+     .help =
+         "The samplers to use, in order, by names or by letters such as edskypmxt; those not named are off. "
+         "Empty: all, in the default order."},
     {.name = "sampling_seq",
      .kind = ParamKind::Text,
      .form = "LETTERS",
      .check = check_letters,
-     .help = "The same by letters, such as edskypmxt, instead of `samplers`."},
+     .help = "The same, by letters alone, instead of `samplers`."},
 };
 
 // With mirostat on and no order asked for: what other filters drop would spoil its estimate.
@@ -127,6 +129,12 @@ Result<Order> parse_order(std::string_view text) {
         for (const SamplerInfo& sampler : table) order.push_back(&sampler);
         return order;
     }
+    // No name consists of letters of samplers alone, so that the two forms cannot be mistaken for each other.
+    const auto is_letter = [table](char c) {
+        return std::any_of(table.begin(), table.end(),
+                           [c](const auto& s) { return s.letter && s.letter == c; });
+    };
+    if (std::all_of(text.begin(), text.end(), is_letter)) return parse_letters(text);
     std::string list(text);
     std::replace(list.begin(), list.end(), ',', ';');
     for (std::string_view part : split(list, ';')) {

@@ -259,10 +259,14 @@ TEST(ModelDefaults, YieldToWhatWasGiven) {
     EXPECT_EQ(params.text("samplers"), "top_k;temperature");
     EXPECT_FALSE(params.given("top_k"));
     // The order of the file does not stand in the way of another wish.
+    for (const char* param : {"samplers", "sampling_seq"}) {
+        Params other = params;
+        ASSERT_TRUE(other.set(param, "kpt"));
+        const auto chain = Chain::create(other, {.n_vocab = 1000});
+        ASSERT_TRUE(chain) << chain.error().message;
+        EXPECT_EQ(chain->names().size(), 4u);  // top_k, top_p, temperature, draw
+    }
     ASSERT_TRUE(params.set("sampling_seq", "kpt"));
-    const auto chain = Chain::create(params, {.n_vocab = 1000});
-    ASSERT_TRUE(chain) << chain.error().message;
-    EXPECT_EQ(chain->names().size(), 4u);  // top_k, top_p, temperature, draw
     ASSERT_TRUE(params.set("samplers", "top_k"));
     EXPECT_FALSE(Chain::create(params, {.n_vocab = 1000}));
 }

@@ -91,7 +91,7 @@ class Information(ServerCase):
         pieces = self.fine("/tokenize", content="Hi \u00e9\U0001f600", with_pieces=True, add_special=True).json()["tokens"]
         self.assertTrue(all({"id", "piece"} == set(piece) for piece in pieces))
         self.refused(400, "/detokenize", "tokens[1]", says=["tokens[1]", "99999999"], tokens=[1, 99999999])
-        self.refused(400, "/tokenize", "content", says="expected a string, found a number", content=5)
+        self.refused(400, "/tokenize", "content", says="expected a string or an array, found a number", content=5)
 
     def test_template(self):
         answer = self.fine("/apply-template", messages=HI).json()
@@ -157,6 +157,19 @@ class Completions(ServerCase):
         biased = self.fine("/completion", prompt="Once", n_predict=3, logit_bias={str(ids[-1]): 1000}, return_tokens=True,
                            temperature=0, ignore_eos=True).json()
         self.assertEqual(biased["tokens"], [ids[-1]] * 3)
+        settings = biased["generation_settings"]
+        self.assertEqual((settings["temperature"], settings["n_predict"], settings["ignore_eos"]), (0, 3, True))
+        self.assertIn(f"{ids[-1]}+1000", settings["logit_bias"])
+        lettered = self.fine("/completion", prompt="Once", n_predict=1, samplers="kpt", top_k=3).json()
+        self.assertEqual((lettered["generation_settings"]["samplers"], lettered["generation_settings"]["top_k"]), ("kpt", 3))
+        self.refused(400, "/completion", "samplers", says="expected names", prompt="Once", samplers="kpz")
+
+    def test_texts_and_ids_become_tokens(self):
+        one = self.fine("/tokenize", content="A ship").json()["tokens"]
+        two = self.fine("/tokenize", content=" at sea").json()["tokens"]
+        self.assertEqual(self.fine("/tokenize", content=["A ship", 7, " at sea"]).json()["tokens"], [*one, 7, *two])
+        self.assertEqual(self.fine("/tokenize", content=[]).json()["tokens"], [])
+        self.refused(400, "/tokenize", "content[1]", content=["x", {}])
 
     def test_constraints(self):
         for more in ({"json_schema": SCHEMA}, {"response_format": {"type": "json_object", "schema": SCHEMA}},
