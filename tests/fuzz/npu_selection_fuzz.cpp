@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (is_of_two_layers && !selection->check(3)) __builtin_trap();
     bool any = false;
     for (int64_t layer = 0; layer < 2; ++layer)
-        for (const auto part : {Selection::Part::Attention, Selection::Part::FeedForward, Selection::Part::Head})
+        for (const auto part :
+             {Selection::Part::Attention, Selection::Part::FeedForward, Selection::Part::Head})
             any |= selection->has(layer, part);
     if (is_of_two_layers && !any) __builtin_trap();
     return 0;
