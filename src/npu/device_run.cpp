@@ -80,7 +80,7 @@ Result<void> check_model(const DeviceModel& model) {
 }
 
 Result<std::unique_ptr<DeviceRun>> DeviceRun::create(const DeviceModel& model, const TileKernels& kernels,
-                                                     ThreadPool& pool) {
+                                                     ThreadPool& pool, Copies copies) {
     TSR_TRY_VOID(check_model(model));
     TSR_TRY(Emulator emulator, Emulator::create(model.vtcm_bytes, kernels, pool));
     std::unique_ptr<DeviceRun> run(new DeviceRun(model, std::move(emulator)));
@@ -92,6 +92,11 @@ Result<std::unique_ptr<DeviceRun>> DeviceRun::create(const DeviceModel& model, c
             for (const auto* ports : {&graph.inputs, &graph.outputs})
                 for (const Port& port : *ports) widest = std::max(widest, port.dim);
     run->row_.resize(static_cast<size_t>(widest));
+    if (copies == Copies::LeftOut)
+        for (const DeviceSegment& segment : model.segments) {
+            auto& streams = run->direct_.emplace_back();
+            for (const DeviceGraph& graph : segment.graphs) streams.push_back(direct_stream(graph.stream));
+        }
     return run;
 }
 
@@ -115,6 +120,9 @@ void DeviceRun::run(size_t segment, const Pass& pass, std::span<const float* con
     if (order_) {
         const auto ran = emulator_.run_reordered(graph->stream, memory, *order_, pass);
         TSR_CHECK(ran.has_value());
+    } else if (!direct_.empty()) {
+        const auto index = static_cast<size_t>(graph - model_->segments[segment].graphs.data());
+        emulator_.run(direct_[segment][index], memory, pass);
     } else {
         emulator_.run(graph->stream, memory, pass);
     }

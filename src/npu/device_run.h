@@ -17,10 +17,13 @@ Result<void> check_model(const DeviceModel& model);
 
 class DeviceRun final : public SegmentRunner {
   public:
+    /// Whether operands are really brought to VTCM, or used where they are (direct_stream.h): the same bits.
+    enum class Copies : uint8_t { Made, LeftOut };
+
     /// Takes all memory that runs need: arena, cache, VTCM, rows at the edges. The model with its constants
     /// and the pool outlive this; `kernels` are usable here. Errors: those of check_model(), no memory.
     static Result<std::unique_ptr<DeviceRun>> create(const DeviceModel& model, const TileKernels& kernels,
-                                                     ThreadPool& pool);
+                                                     ThreadPool& pool, Copies copies = Copies::Made);
 
     int64_t max_rows(size_t segment) const override { return model_->segments[segment].graphs.back().n_tok; }
     /// By the graph with the fewest rows, and of these with the fewest positions, that holds the pass.
@@ -35,11 +38,11 @@ class DeviceRun final : public SegmentRunner {
     int64_t n_nan() const { return n_nan_; }
     std::span<std::byte> arena() { return {arena_.data(), arena_.size()}; }
     std::span<std::byte> cache() { return {cache_.data(), cache_.size()}; }
-    /// Behind the last byte of the arena that any run has touched.
+    /// Behind the last byte of the arena that any transfer has touched.
     uint64_t arena_peak() const { return emulator_.arena_peak(); }
 
-    /// For tests of the waits: from now on runs go in this order, with freed operands overwritten, and
-    /// allocate.
+    /// For tests of the waits: from now on runs go in this order, with all copies, with freed operands
+    /// overwritten, and allocate.
     void reorder(const Order& order) { order_ = order; }
 
   private:
@@ -50,7 +53,8 @@ class DeviceRun final : public SegmentRunner {
     const DeviceModel* model_;
     Emulator emulator_;
     Buffer arena_, cache_;
-    std::vector<uint16_t> row_;  // of the widest port
+    std::vector<uint16_t> row_;                      // of the widest port
+    std::vector<std::vector<DirectStream>> direct_;  // by segment and graph; empty: copies are made
     std::optional<Order> order_;
     int64_t n_nan_ = 0;
 };

@@ -39,12 +39,25 @@ Result<Emulator> Emulator::create(int64_t vtcm_bytes, const TileKernels& kernels
 
 void Emulator::run(const Stream& stream, const Memory& memory, const Pass& pass) {
     pass_ = pass;
+    places_ = {.vtcm = vtcm_.data(), .memory = &memory};
     for (const Instruction& instruction : stream) execute(instruction, memory);
+}
+
+void Emulator::run(const DirectStream& stream, const Memory& memory, const Pass& pass) {
+    pass_ = pass;
+    places_ = {.vtcm = vtcm_.data(), .memory = &memory};
+    for (const DirectInstruction& it : stream.instructions) {
+        places_.redirects = stream.redirects_of(it);
+        packed_ = it.block > 0 ? &it : nullptr;
+        execute(it.instruction, memory);
+    }
+    packed_ = nullptr;
 }
 
 Result<void> Emulator::run_reordered(const Stream& stream, const Memory& memory, const Order& order,
                                      const Pass& pass) {
     pass_ = pass;
+    places_ = {.vtcm = vtcm_.data(), .memory = &memory};
     std::array<std::vector<size_t>, kUnits> queues;
     for (size_t i = 0; i < stream.size(); ++i)
         queues[static_cast<size_t>(unit_of(stream[i].op))].push_back(i);
@@ -80,7 +93,7 @@ void Emulator::execute(const Instruction& instruction, const Memory& memory) {
         case Unit::Dma:
             return transfer(instruction, memory);
         case Unit::Hvx:
-            return vector_.execute(instruction, vtcm_.data(), pass_);
+            return vector_.execute(instruction, places_, pass_);
         case Unit::Hmx:
             return multiply(instruction.multiply);
     }
@@ -117,40 +130,84 @@ void Emulator::multiply(const Multiply& m) {
 
 void Emulator::multiply_tile(const Multiply& m, int64_t row_tile, int64_t n_tile) {
     alignas(64) int64_t own[kTileRows * kTileChannels];
-    const int64_t plane = m.k_tiles * kActTileBytes;
     const int64_t rows = std::min(m.rows - row_tile * kTileRows, kTileRows);
-    const auto* act = reinterpret_cast<const uint8_t*>(vtcm_.data()) + m.act + row_tile * m.planes_in * plane;
-    const auto* weights = reinterpret_cast<const int8_t*>(vtcm_.data()) + m.weights;
+    const auto plane = [&](int64_t i) {
+        const int64_t offset = (row_tile * m.planes_in + i) * m.k_tiles * kActTileBytes;
+        return places_.find(m.act + static_cast<uint64_t>(offset), kActTileBytes);
+    };
+    const auto bytes = [](const Places::Place& place) { return reinterpret_cast<const uint8_t*>(place.at); };
     // The accumulators are the unit's own unless they have to outlast the instruction.
     int64_t* sums = own;
     if (!m.first || !m.last)
         sums = reinterpret_cast<int64_t*>(vtcm_.data() + m.sums +
                                           (row_tile * m.n_tiles + n_tile) * kSumTileBytes);
     if (m.first) std::fill_n(sums, rows * kTileChannels, int64_t{0});
-    kernels_->multiply({.high = act,
-                        .low = m.planes_in == 2 ? act + plane : nullptr,
-                        .w = weights + n_tile * m.k_tiles * kWeightTileBytes,
-                        .k_tiles = m.k_tiles,
-                        .rows = rows,
-                        .sums = sums});
+    const Places::Place high = plane(0);
+    const MultiplyArgs args{.high = bytes(high),
+                            .low = m.planes_in == 2 ? bytes(plane(1)) : nullptr,
+                            .act_stride = high.stride,
+                            .w = nullptr,
+                            .k_tiles = m.k_tiles,
+                            .rows = rows,
+                            .sums = sums};
+    multiply_weights(m, n_tile, args);
     if (m.last) convert(m, row_tile, n_tile, rows, sums);
+}
+
+/// Weights that are packed are widened a few tiles at a time, which stay near the processor.
+void Emulator::multiply_weights(const Multiply& m, int64_t n_tile, MultiplyArgs args) {
+    const Places::Place weights = places_.find(m.weights, int64_t{m.k_tiles} * kWeightTileBytes);
+    const std::byte* at = weights.at + n_tile * weights.stride;
+    if (!packed_) {
+        args.w = reinterpret_cast<const int8_t*>(at);
+        return kernels_->multiply(args);
+    }
+    const Places::Place of_mult = places_.of(packed_->mult);
+    const auto* packed = reinterpret_cast<const uint8_t*>(at);
+    const auto* mult = reinterpret_cast<const int8_t*>(of_mult.at + n_tile * of_mult.stride);
+    const int64_t block = packed_->block;
+    constexpr int64_t kMostPacked = 2056;
+    if (args.rows == 1 && kernels_->multiply_packed && m.k_tiles <= kMostPacked)
+        return kernels_->multiply_packed({.high = args.high,
+                                          .low = args.low,
+                                          .act_stride = args.act_stride,
+                                          .packed = packed,
+                                          .mult = mult,
+                                          .block = block,
+                                          .k_tiles = args.k_tiles,
+                                          .sums = args.sums});
+    constexpr int64_t kAtOnce = 8;  // whole blocks
+    alignas(64) int8_t wide[kAtOnce * kWeightTileBytes];
+    args.w = wide;
+    for (int64_t k = 0; k < m.k_tiles; k += kAtOnce) {
+        args.k_tiles = std::min<int64_t>(kAtOnce, m.k_tiles - k);
+        kernels_->expand(packed + k * kNibbleTileBytes, mult + n_mult_bytes(k, block), args.k_tiles, block,
+                         wide);
+        kernels_->multiply(args);
+        args.high += kAtOnce * args.act_stride;
+        if (args.low) args.low += kAtOnce * args.act_stride;
+    }
 }
 
 void Emulator::convert(const Multiply& m, int64_t row_tile, int64_t n_tile, int64_t rows,
                        const int64_t* sums) {
     Requant records[kTileChannels];
-    std::memcpy(records, vtcm_.data() + m.records + n_tile * kRecordTileBytes, sizeof records);
-    const int64_t plane = m.n_tiles * kActTileBytes;
-    std::byte* out = vtcm_.data() + m.out + row_tile * m.planes_out * plane + n_tile * kActTileBytes;
+    std::memcpy(records, places_.find(m.records).at + n_tile * kRecordTileBytes, sizeof records);
+    std::byte* planes[2] = {};
+    for (int64_t i = 0; i < m.planes_out; ++i) {
+        const int64_t offset = (row_tile * m.planes_out + i) * m.n_tiles * kActTileBytes;
+        const Places::Place place = places_.find(m.out + static_cast<uint64_t>(offset), kActTileBytes);
+        planes[i] = place.at + n_tile * place.stride;
+    }
     const int64_t max = (1 << (8 * m.planes_out)) - 1;
     for (int64_t row = 0; row < rows; ++row)
         for (int64_t n = 0; n < kTileChannels; ++n) {
             const int64_t scaled = requantize(records[n], sums[row * kTileChannels + n]);
             // Held before the zero point is added, which might overflow by garbage.
             const int64_t q = std::clamp(scaled, -int64_t{m.zero_out}, max - m.zero_out) + m.zero_out;
-            std::byte* at = out + act_tile_offset(row, n);
-            if (m.planes_out == 2) at[plane] = static_cast<std::byte>(q & 255);
-            *at = static_cast<std::byte>(m.planes_out == 2 ? q >> 8 : q);
+            const int64_t at = act_tile_offset(row, n);
+            if (planes[1]) planes[1][at] = static_cast<std::byte>(q & 255);
+            planes[0][at] = static_cast<std::byte>(planes[1] ? q >> 8 : q);
         }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // Executes streams: bytes move between DDR and a VTCM of the device's size, tiles are multiplied from there.
+// Or without most of that (direct_stream.h), with the same result.
 // What comes out is the device's result by our stated arithmetic (docs/npu.md); how long it took is no
 // measure of it.
 #include <array>
@@ -8,6 +9,7 @@
 
 #include "common/arena.h"
 #include "common/threads.h"
+#include "src/npu/direct_stream.h"
 #include "src/npu/stream.h"
 #include "src/npu/vector_unit.h"
 
@@ -27,9 +29,6 @@ struct Order {
     uint64_t seed = 0;
 };
 
-/// The memory outside, by Region. Constants are only read.
-using Memory = std::array<std::span<std::byte>, kRegions>;
-
 class Emulator {
   public:
     /// Allocates VTCM, filled with a pattern. `kernels` must be usable on this machine. The pool's threads
@@ -39,13 +38,15 @@ class Emulator {
     /// Runs a stream that check_stream() has passed for this VTCM, this memory and passes like this one, as
     /// written. Allocates nothing.
     void run(const Stream& stream, const Memory& memory, const Pass& pass = {});
+    /// The same of what direct_stream() has made of such a stream.
+    void run(const DirectStream& stream, const Memory& memory, const Pass& pass = {});
 
     /// The same in another order, and with everything overwritten that an instruction frees: for tests of the
     /// waits. Deadlock is Malformed.
     Result<void> run_reordered(const Stream& stream, const Memory& memory, const Order& order,
                                const Pass& pass = {});
 
-    /// Behind the last byte of the arena that any instruction has touched yet.
+    /// Behind the last byte of the arena that any transfer has touched yet.
     uint64_t arena_peak() const { return arena_peak_; }
 
   private:
@@ -53,12 +54,15 @@ class Emulator {
     void transfer(const Instruction& instruction, const Memory& memory);
     void multiply(const Multiply& m);
     void multiply_tile(const Multiply& m, int64_t row_tile, int64_t n_tile);
+    void multiply_weights(const Multiply& m, int64_t n_tile, MultiplyArgs args);
     void convert(const Multiply& m, int64_t row_tile, int64_t n_tile, int64_t rows, const int64_t* sums);
     void free_operands(const Instruction& instruction);
 
     Buffer vtcm_;
     VectorUnit vector_;
     Pass pass_;
+    Places places_;                              // of the instruction at hand
+    const DirectInstruction* packed_ = nullptr;  // it, if it multiplies by weights that are packed
     uint64_t arena_peak_ = 0;
     const TileKernels* kernels_ = nullptr;
     ThreadPool* pool_ = nullptr;

@@ -10,12 +10,26 @@ namespace tessera::npu {
 /// Activation tiles of one row tile and one tile of 32 outputs. sums[row][n] += sum_k (x[row, k] - centre) *
 /// w[k, n], centre = 32768 with two planes and 0 with one.
 struct MultiplyArgs {
-    const uint8_t* high;  // [k_tiles, 64, 32]
+    const uint8_t* high;  // [k_tiles, rows, 32]
     const uint8_t* low;   // the same; null: one plane, which is `high`
+    int64_t act_stride;   // bytes from one tile of activations to the next
     const int8_t* w;      // [k_tiles] weight tiles
     int64_t k_tiles;
-    int64_t rows;   // 1 to 64; the others of a tile are not looked at
+    int64_t rows;   // 1 to 64
     int64_t* sums;  // [rows, 32]
+};
+
+/// The same of one row by weights of 4 bits as expand() takes them, multipliers from -16 to 16, of at most
+/// 2056 tiles.
+struct MultiplyPackedArgs {
+    const uint8_t* high;  // [k_tiles, 32], act_stride apart
+    const uint8_t* low;   // the same; null: one plane, which is `high`
+    int64_t act_stride;
+    const uint8_t* packed;
+    const int8_t* mult;
+    int64_t block;  // 16, 32 or 64
+    int64_t k_tiles;
+    int64_t* sums;  // [32]
 };
 
 struct TileKernels {
@@ -26,6 +40,7 @@ struct TileKernels {
     /// Bytes around 128, 4 n_quads rows of 32 that are `stride` apart, to as many rows of weight tiles from w
     /// on. sums[32] += those of each column.
     void (*interleave)(const uint8_t* bytes, int64_t stride, int64_t n_quads, int8_t* w, int32_t* sums);
+    void (*multiply_packed)(const MultiplyPackedArgs& args);  // null: no faster than expand() and multiply()
 };
 
 extern const TileKernels kTilesScalar;

@@ -64,8 +64,8 @@ Result<VectorUnit> VectorUnit::create(const TileKernels& kernels, ThreadPool& po
     return unit;
 }
 
-void VectorUnit::execute(const Instruction& instruction, std::byte* vtcm, const Pass& pass) {
-    vtcm_ = vtcm;
+void VectorUnit::execute(const Instruction& instruction, const Places& places, const Pass& pass) {
+    places_ = places;
     pass_ = pass;
     Instruction::visit(instruction, [this](const auto& operands) { run(operands); });
 }
@@ -93,19 +93,20 @@ void VectorUnit::each_row(uint32_t x, const Encoding& of_x, uint32_t y, const En
 
 void VectorUnit::run(const Expand& e) {
     const int64_t packed_row = e.k_tiles * kNibbleTileBytes, mult_row = n_mult_bytes(e.k_tiles, e.block);
-    const auto* packed = at<const uint8_t>(e.packed);
-    const auto* mult = at<const int8_t>(e.mult);
+    const Places::Place packed = places_.find(e.packed, packed_row), mult = places_.find(e.mult, mult_row);
     auto* weights = at<int8_t>(e.weights);
     pool_->run(e.n_tiles, [&](int64_t n, int) {
-        kernels_->expand(packed + n * packed_row, mult + n * mult_row, e.k_tiles, e.block,
+        kernels_->expand(reinterpret_cast<const uint8_t*>(packed.at + n * packed.stride),
+                         reinterpret_cast<const int8_t*>(mult.at + n * mult.stride), e.k_tiles, e.block,
                          weights + n * e.k_tiles * kWeightTileBytes);
     });
 }
 
 void VectorUnit::run(const Interleave& i) {
-    const auto* bytes = at<const uint8_t>(i.bytes);
+    const Places::Place from = places_.find(i.bytes, i.stride);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(from.at);
     auto* weights = at<int8_t>(i.weights);
-    std::byte* records = vtcm_ + i.records;
+    auto* records = at<std::byte>(i.records);
     pool_->run(i.n_tiles, [&](int64_t tile, int) {
         int8_t* to = weights + tile * i.k_tiles * kWeightTileBytes;
         const int64_t first = tile * kTileChannels, n_k = i.n_k, k_first = i.k_first;
@@ -115,13 +116,13 @@ void VectorUnit::run(const Interleave& i) {
             // Rows of four inputs of a tile are side by side, and so are tiles.
             int8_t* begin = to + k_first * kTileChannels;
             std::fill(to, begin, int8_t{0});
-            kernels_->interleave(bytes + first, i.stride, n_k / 4, begin, sums);
+            kernels_->interleave(bytes + first, from.stride, n_k / 4, begin, sums);
             std::fill(begin + n_k * kTileChannels, to + i.k_tiles * kWeightTileBytes, int8_t{0});
         } else {
             std::fill_n(to, i.k_tiles * kWeightTileBytes, int8_t{0});
             for (int64_t k = 0; k < n_k; ++k)
                 for (int64_t n = 0; n < n_n; ++n) {
-                    const auto weight = static_cast<int8_t>(bytes[k * i.stride + first + n] - 128);
+                    const auto weight = static_cast<int8_t>(bytes[k * from.stride + first + n] - 128);
                     const int64_t row = k_first + k;
                     to[row / kTileChannels * kWeightTileBytes + weight_tile_offset(row % kTileChannels, n)] =
                         weight;
@@ -170,7 +171,7 @@ void VectorUnit::run(const RotateRows& r) {
 
 void VectorUnit::run(const SoftmaxRows& s) {
     ExpTables tables;
-    std::memcpy(&tables, vtcm_ + s.tables, sizeof tables);
+    std::memcpy(&tables, at<const std::byte>(s.tables), sizeof tables);
     const Encoding of_x{.bits = static_cast<int>(8 * s.planes_x)};
     each_row(s.x, of_x, s.y, {}, s.rows, s.dim, [&](const uint16_t* x, uint16_t* y, int64_t row) {
         const int64_t position = pass_.n_past + s.first_row + row;

@@ -1,12 +1,11 @@
 #pragma once
-// The vector unit in software: between the bytes of VTCM and the definitions of each operation (norm.h,
-// rope.h, attention.h, elementwise.h), which are the only arithmetic.
-#include <cstddef>
-
+// The vector unit in software: between the bytes of its operands and the definitions of each operation
+// (norm.h, rope.h, attention.h, elementwise.h), which are the only arithmetic.
 #include "common/arena.h"
 #include "common/threads.h"
 #include "src/npu/graph.h"
 #include "src/npu/instruction.h"
+#include "src/npu/places.h"
 #include "src/npu/tile_kernels.h"
 
 namespace tessera::npu {
@@ -18,8 +17,8 @@ class VectorUnit {
 
     VectorUnit() = default;
 
-    /// An instruction that check_stream() has passed, on that VTCM.
-    void execute(const Instruction& instruction, std::byte* vtcm, const Pass& pass);
+    /// An instruction that check_stream() has passed, on operands at these places.
+    void execute(const Instruction& instruction, const Places& places, const Pass& pass);
 
   private:
     void run(const Expand& e);
@@ -42,13 +41,13 @@ class VectorUnit {
 
     template <class T>
     T* at(uint32_t offset) const {
-        return reinterpret_cast<T*>(vtcm_ + offset);
+        return reinterpret_cast<T*>(places_.find(offset).at);
     }
 
     const TileKernels* kernels_ = nullptr;
     ThreadPool* pool_ = nullptr;
     Buffer scratch_;  // two rows for each thread
-    std::byte* vtcm_ = nullptr;
+    Places places_;
     Pass pass_;
 };
 

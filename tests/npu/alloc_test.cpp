@@ -38,6 +38,7 @@ TEST(DeviceRun, RunningAllocatesNothing) {
     test::DeviceCase c(**model, pool, "toy", "w4a16", {1, 32}, {64, 320});
     ASSERT_TRUE(c.reference);
     const auto run = c.run(test::best_kernels(), pool);
+    const auto fast = c.run(test::best_kernels(), pool, DeviceRun::Copies::LeftOut);
     test::Draw draw(1);
     const DeviceModel& compiled = c.compiled.model;
     const test::PassData inputs = test::any_inputs(draw, compiled, 32);
@@ -52,11 +53,12 @@ TEST(DeviceRun, RunningAllocatesNothing) {
     }
     // A prompt, of which the last pass is padded, and 256 tokens.
     const uint64_t before = tessera::test::n_allocations;
-    for (size_t s = 0; s < from.size(); ++s) {
-        run->run(s, {32, 0}, from[s], to[s]);
-        run->run(s, {20, 32}, from[s], to[s]);
-        for (int64_t i = 0; i < 256; ++i) run->run(s, {1, 52 + i}, from[s], to[s]);
-    }
+    for (DeviceRun* one : {run.get(), fast.get()})
+        for (size_t s = 0; s < from.size(); ++s) {
+            one->run(s, {32, 0}, from[s], to[s]);
+            one->run(s, {20, 32}, from[s], to[s]);
+            for (int64_t i = 0; i < 256; ++i) one->run(s, {1, 52 + i}, from[s], to[s]);
+        }
     EXPECT_EQ(tessera::test::n_allocations, before);
 }
 

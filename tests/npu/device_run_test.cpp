@@ -27,14 +27,18 @@ TEST_P(DeviceRuns, EqualTheReference) {
             for (const DeviceGraph& graph : segment.graphs)
                 EXPECT_EQ(find_hazard(graph.stream, {graph.n_tok, std::max(graph.n_ctx, graph.n_tok)}), "");
         const auto run = c.run(best_kernels(), pool);
-        ASSERT_TRUE(run);
+        const auto fast = c.run(best_kernels(), pool, DeviceRun::Copies::LeftOut);
+        ASSERT_TRUE(run && fast);
         int64_t n_past = 0;
         for (const int64_t n : {70, 1, 20, 1}) {
             const Pass pass{.n_valid = n, .n_past = n_past};
             const PassData inputs = any_inputs(draw, compiled, n);
-            EXPECT_EQ(outputs_of(*run, compiled, pass, inputs),
-                      outputs_of(*c.reference, compiled, pass, inputs))
+            const PassData outputs = outputs_of(*run, compiled, pass, inputs);
+            EXPECT_EQ(outputs, outputs_of(*c.reference, compiled, pass, inputs))
                 << device << ", " << n << " rows at " << n_past;
+            EXPECT_EQ(outputs_of(*fast, compiled, pass, inputs), outputs)
+                << device << " without copies, " << n << " rows at " << n_past;
+            EXPECT_TRUE(std::ranges::equal(run->cache(), fast->cache()));
             n_past += n;
         }
         EXPECT_EQ(run->n_nan(), 0);
@@ -134,8 +138,10 @@ TEST_F(OneModel, AnyOrderAnyThreadsAnyKernels) {
     for (const int n_threads : {1, 2, 3, 8, 16})
         for (const TileKernels* kernels : usable_kernels()) {
             ThreadPool pool(n_threads);
-            const auto run = c.run(*kernels, pool);
-            ASSERT_EQ(outputs_of(*run, c.compiled.model, pass, inputs), expected) << n_threads;
+            for (const auto copies : {DeviceRun::Copies::Made, DeviceRun::Copies::LeftOut}) {
+                const auto run = c.run(*kernels, pool, copies);
+                ASSERT_EQ(outputs_of(*run, c.compiled.model, pass, inputs), expected) << n_threads;
+            }
         }
 }
 
@@ -263,7 +269,7 @@ TEST_F(OneModel, WhatIsNotRefusedStaysInside) {
     ASSERT_TRUE(c.reference);
     Draw draw(8);
     const PassData inputs = any_inputs(draw, c.compiled.model, 70);
-    int n_run = 0;
+    int n_run = 0, n_same = 0;
     for (int i = 0; i < 400; ++i) {
         DeviceModel changed = c.compiled.model;
         DeviceGraph& graph = changed.segments[static_cast<size_t>(draw.integer(0, 1))].graphs[0];
@@ -275,9 +281,41 @@ TEST_F(OneModel, WhatIsNotRefusedStaysInside) {
         auto run = DeviceRun::create(changed, best_kernels(), pool_);
         if (!run) continue;
         ++n_run;
-        outputs_of(**run, changed, {.n_valid = draw.integer(1, 70), .n_past = draw.integer(0, 26)}, inputs);
+        const Pass pass{.n_valid = draw.integer(1, 70), .n_past = draw.integer(0, 26)};
+        const PassData outputs = outputs_of(**run, changed, pass, inputs);
+        // What it computes from is the same, but for what it never wrote.
+        auto fast = DeviceRun::create(changed, best_kernels(), pool_, DeviceRun::Copies::LeftOut);
+        ASSERT_TRUE(fast);
+        n_same += outputs_of(**fast, changed, pass, inputs) == outputs;
     }
     EXPECT_GT(n_run, 50);
+    EXPECT_GT(n_same, n_run / 2);
+}
+
+/// Most transfers are left out, and what is left is in the order of the stream.
+TEST_F(OneModel, WithoutCopiesLittleIsMoved) {
+    DeviceCase c(*model_, pool_, "x-elite", "w4a16", {1, 70}, {96});
+    ASSERT_TRUE(c.reference);
+    for (const DeviceSegment& segment : c.compiled.model.segments)
+        for (const DeviceGraph& graph : segment.graphs) {
+            const DirectStream direct = direct_stream(graph.stream);
+            const auto n_of = [](const auto& list, const auto& unit) {
+                return std::count_if(list.begin(), list.end(), [&](const auto& it) { return unit(it); });
+            };
+            const auto n_before =
+                n_of(graph.stream, [](const Instruction& it) { return unit_of(it.op) == Unit::Dma; });
+            const auto n_left = n_of(direct.instructions, [](const DirectInstruction& it) {
+                return unit_of(it.instruction.op) == Unit::Dma;
+            });
+            EXPECT_LT(n_left, n_before / 3) << graph.n_tok << " rows";
+            EXPECT_EQ(n_of(direct.instructions,
+                           [](const DirectInstruction& it) { return it.instruction.op == Opcode::Expand; }),
+                      0);
+            // All that computes is there.
+            EXPECT_EQ(n_of(direct.instructions,
+                           [](const DirectInstruction& it) { return it.instruction.op == Opcode::Multiply; }),
+                      n_of(graph.stream, [](const Instruction& it) { return it.op == Opcode::Multiply; }));
+        }
 }
 
 TEST_F(OneModel, WhatDoesNotFitIsAnError) {

@@ -55,8 +55,9 @@ struct DeviceCase {
         }
     }
 
-    std::unique_ptr<DeviceRun> run(const TileKernels& kernels, ThreadPool& pool) const {
-        auto made = DeviceRun::create(compiled.model, kernels, pool);
+    std::unique_ptr<DeviceRun> run(const TileKernels& kernels, ThreadPool& pool,
+                                   DeviceRun::Copies copies = DeviceRun::Copies::Made) const {
+        auto made = DeviceRun::create(compiled.model, kernels, pool, copies);
         if (!made) ADD_FAILURE() << made.error().message;
         return made ? std::move(*made) : nullptr;
     }

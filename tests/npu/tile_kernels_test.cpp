@@ -36,7 +36,8 @@ TEST(TileKernels, MultiplyEqualsPlainC) {
                 const auto low = random_bytes<uint8_t>(rng, k_tiles * kActTile);
                 const auto w = random_bytes<int8_t>(rng, k_tiles * kWeightTile);
                 for (const uint8_t* second : {low.data(), static_cast<const uint8_t*>(nullptr)}) {
-                    const MultiplyArgs args = {high.data(), second, w.data(), k_tiles, rows, nullptr};
+                    const MultiplyArgs args = {high.data(), second, kActTile, w.data(),
+                                               k_tiles,     rows,   nullptr};
                     EXPECT_EQ(products(*table, args), products(kTilesScalar, args))
                         << table->name << " " << k_tiles << " tiles, " << rows << " rows";
                 }
@@ -51,7 +52,7 @@ TEST(TileKernels, MultiplyHoldsTheLargestSums) {
             for (const int byte : {0, 255}) {
                 const std::vector<uint8_t> x(kTiles * kActTile, static_cast<uint8_t>(byte));
                 const std::vector<int8_t> w(kTiles * kWeightTile, static_cast<int8_t>(weight));
-                const MultiplyArgs args = {x.data(), x.data(), w.data(), kTiles, 3, nullptr};
+                const MultiplyArgs args = {x.data(), x.data(), kActTile, w.data(), kTiles, 3, nullptr};
                 const int64_t sum = kTiles * 32 * (257 * byte - 32768) * weight;
                 EXPECT_EQ(products(*table, args), std::vector<int64_t>(3 * 32, 7 + sum)) << table->name;
             }
@@ -69,6 +70,40 @@ TEST(TileKernels, ExpandEqualsPlainC) {
                 kTilesScalar.expand(packed.data(), mult.data(), k_tiles, block, expected.data());
                 EXPECT_EQ(out, expected) << table->name << " blocks of " << block;
             }
+}
+
+/// Codes at random, and all of the largest products there are, of one sign.
+TEST(TileKernels, MultiplyPackedEqualsExpandAndMultiply) {
+    Rng rng(4);
+    for (const TileKernels* table : test::usable_kernels()) {
+        if (!table->multiply_packed) continue;
+        for (const int64_t block : {16, 32, 64})
+            for (const int64_t k_tiles : {1, 2, 9, 2056})
+                for (const int fixed : {-1, 0, 1, 2}) {
+                    auto high = random_bytes<uint8_t>(rng, k_tiles * 32),
+                         low = random_bytes<uint8_t>(rng, k_tiles * 32);
+                    auto packed = random_bytes<uint8_t>(rng, k_tiles * kNibbleTile);
+                    std::vector<int8_t> mult(static_cast<size_t>((k_tiles * 32 + block - 1) / block * 32));
+                    for (int8_t& m : mult)
+                        m = static_cast<int8_t>(static_cast<int>(rng.next_u64() % 33) - 16);
+                    if (fixed >= 0) {
+                        std::fill(high.begin(), high.end(), fixed == 2 ? 0 : 255);
+                        std::fill(low.begin(), low.end(), 255);
+                        std::fill(packed.begin(), packed.end(), fixed == 1 ? 0x77 : 0x88);
+                        std::fill(mult.begin(), mult.end(), 16);
+                    }
+                    std::vector<int8_t> w(static_cast<size_t>(k_tiles * kWeightTile));
+                    kTilesScalar.expand(packed.data(), mult.data(), k_tiles, block, w.data());
+                    for (const uint8_t* second : {low.data(), static_cast<const uint8_t*>(nullptr)}) {
+                        std::vector<int64_t> sums(32, 7);
+                        table->multiply_packed({high.data(), second, 32, packed.data(), mult.data(), block,
+                                                k_tiles, sums.data()});
+                        EXPECT_EQ(sums, products(kTilesScalar,
+                                                 {high.data(), second, 32, w.data(), k_tiles, 1, nullptr}))
+                            << table->name << " blocks of " << block << ", " << k_tiles << " tiles";
+                    }
+                }
+    }
 }
 
 TEST(TileKernels, InterleaveEqualsPlainC) {

@@ -1,6 +1,7 @@
 // The tile loops on AVX2. Bytes are widened to halfwords for vpmaddwd: vpmaddubsw would saturate, which the
-// matrix unit does not. Activations of both planes go as one halfword less 32768, in one pass instead of two.
-// Compiled for that instruction set: no std headers, nothing but the table outside anonymous namespaces.
+// matrix unit does not, but for codes of 4 bits, whose sums fit. Activations of both planes go as one
+// halfword less 32768, in one pass instead of two. Compiled for that instruction set: no std headers, nothing
+// but the table outside anonymous namespaces.
 #include <immintrin.h>
 
 #include "quants/kernels/inline.h"
@@ -10,7 +11,7 @@ namespace tessera::npu {
 
 namespace {
 
-constexpr int64_t kRows = 64, kChannels = 32, kTileBytes = kChannels * kChannels;
+constexpr int64_t kChannels = 32, kTileBytes = kChannels * kChannels;
 /// A lane sums half of 32 inputs a tile: 8 * 16 * 2^15 * 2^7 = 2^29, and two lanes are added before they are
 /// widened.
 constexpr int64_t kTilesPerFlush = 8;
@@ -25,7 +26,7 @@ template <int R>
 TSR_INLINE void widen(const MultiplyArgs& a, int64_t tile, int64_t row, Rows<R>& rows) {
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
-        const int64_t at = (tile * kRows + row + r) * kChannels;
+        const int64_t at = tile * a.act_stride + (row + r) * kChannels;
         TSR_UNROLL
         for (int half = 0; half < 2; half++) {
             const auto load = [&](const uint8_t* plane) __attribute__((always_inline)) {
@@ -142,6 +143,100 @@ void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t 
     }
 }
 
+/// Four inputs to every lane of 32 bits.
+TSR_INLINE __m256i broadcast4(const uint8_t* bytes) {
+    int32_t four;
+    __builtin_memcpy(&four, bytes, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+/// -8 times the sums of the inputs of each lane of 16 bits, of which every second pair belongs to one.
+TSR_INLINE __m256i times_minus_8(const uint8_t* signed_bytes, int n_quads) {
+    int32_t even = 0, odd = 0;
+    for (int k = 0; k < 4 * n_quads; k += 4) {
+        even += static_cast<int8_t>(signed_bytes[k]) + static_cast<int8_t>(signed_bytes[k + 1]);
+        odd += static_cast<int8_t>(signed_bytes[k + 2]) + static_cast<int8_t>(signed_bytes[k + 3]);
+    }
+    return _mm256_set1_epi32((-8 * even & 0xffff) |
+                             static_cast<int32_t>(static_cast<uint32_t>(-8 * odd) << 16));
+}
+
+/// Sums of a group of at most 32 inputs times a multiplier each, as 32 bits: low bytes by codes of -8 to 7,
+/// high bytes less 128 by codes raised by 8, which is taken back beforehand. In a lane 16 products: no more
+/// than 16 * 8 * 255 = 32640 in size.
+template <bool HasHigh>
+TSR_INLINE void multiply_group(const uint8_t* high, const uint8_t* low, const uint8_t* packed,
+                               const int8_t* mult, int n_quads, __m256i* high_sums, __m256i* low_sums) {
+    const __m256i nibble = _mm256_set1_epi8(15), eight = _mm256_set1_epi8(8);
+    alignas(32) uint8_t centred[kChannels];
+    __m256i h[4], l[4];  // of outputs 0 to 7, 16 to 23, 8 to 15, 24 to 31
+    if (HasHigh) {
+        for (int k = 0; k < 4 * n_quads; k++) centred[k] = static_cast<uint8_t>(high[k] ^ 0x80);
+        const __m256i start = times_minus_8(centred, n_quads);
+        TSR_UNROLL
+        for (int i = 0; i < 4; i++) h[i] = start;
+    }
+    TSR_UNROLL
+    for (int i = 0; i < 4; i++) l[i] = _mm256_setzero_si256();
+    for (int quad = 0; quad < n_quads; quad++, packed += 64) {
+        const __m256i xl = broadcast4(low + 4 * quad);
+        __m256i xh = xl;
+        if (HasHigh) xh = broadcast4(centred + 4 * quad);
+        TSR_UNROLL
+        for (int i = 0; i < 4; i += 2) {
+            const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(packed + 16 * i));
+            const __m256i raised[2] = {
+                _mm256_xor_si256(_mm256_and_si256(bytes, nibble), eight),
+                _mm256_xor_si256(_mm256_and_si256(_mm256_srli_epi16(bytes, 4), nibble), eight)};
+            TSR_UNROLL
+            for (int half = 0; half < 2; half++) {
+                const __m256i codes = _mm256_sub_epi8(raised[half], eight);
+                l[i + half] = _mm256_add_epi16(l[i + half], _mm256_maddubs_epi16(xl, codes));
+                if (HasHigh)
+                    h[i + half] = _mm256_add_epi16(h[i + half], _mm256_maddubs_epi16(raised[half], xh));
+            }
+        }
+    }
+    TSR_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const int first = 8 * (i >> 1) + 16 * (i & 1);
+        const __m256i m =
+            _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(mult + first)));
+        const __m256i pairs = _mm256_blend_epi16(m, _mm256_slli_epi32(m, 16), 0xaa);
+        low_sums[i] = _mm256_add_epi32(low_sums[i], _mm256_madd_epi16(l[i], pairs));
+        if (HasHigh) high_sums[i] = _mm256_add_epi32(high_sums[i], _mm256_madd_epi16(h[i], pairs));
+    }
+}
+
+template <bool HasHigh>
+TSR_INLINE void multiply_row(const MultiplyPackedArgs& a) {
+    const int n_quads = a.block < kChannels ? 4 : 8;
+    __m256i high_sums[4], low_sums[4];
+    TSR_UNROLL
+    for (int i = 0; i < 4; i++) high_sums[i] = low_sums[i] = _mm256_setzero_si256();
+    for (int64_t tile = 0; tile < a.k_tiles; tile++)
+        for (int quad = 0; quad < 8; quad += n_quads) {
+            const int64_t k = tile * kChannels + 4 * quad, at = tile * a.act_stride + 4 * quad;
+            multiply_group<HasHigh>(a.high + at, (HasHigh ? a.low : a.high) + at, a.packed + 16 * k,
+                                    a.mult + k / a.block * kChannels, n_quads, high_sums, low_sums);
+        }
+    TSR_UNROLL
+    for (int i = 0; i < 4; i++) {
+        alignas(32) int32_t high[8], low[8];
+        _mm256_store_si256(reinterpret_cast<__m256i*>(high), high_sums[i]);
+        _mm256_store_si256(reinterpret_cast<__m256i*>(low), low_sums[i]);
+        int64_t* sums = a.sums + 8 * (i >> 1) + 16 * (i & 1);
+        for (int n = 0; n < 8; n++) sums[n] += int64_t{high[n]} * 256 + low[n];
+    }
+}
+
+void multiply_packed(const MultiplyPackedArgs& a) {
+    if (a.low)
+        multiply_row<true>(a);
+    else
+        multiply_row<false>(a);
+}
+
 void interleave(const uint8_t* bytes, int64_t stride, int64_t n_quads, int8_t* w, int32_t* sums) {
     const __m256i sign = _mm256_set1_epi8(static_cast<char>(0x80)), ones = _mm256_set1_epi8(1);
     __m256i sum[4];  // of columns 8 i and on
@@ -178,6 +273,6 @@ void interleave(const uint8_t* bytes, int64_t stride, int64_t n_quads, int8_t* w
 
 }  // namespace
 
-constinit const TileKernels kTilesAvx2 = {"avx2", multiply, expand, interleave};
+constinit const TileKernels kTilesAvx2 = {"avx2", multiply, expand, interleave, multiply_packed};
 
 }  // namespace tessera::npu

@@ -10,7 +10,7 @@ namespace tessera::npu {
 
 namespace {
 
-constexpr int64_t kRows = 64, kChannels = 32, kTileBytes = kChannels * kChannels;
+constexpr int64_t kChannels = 32, kTileBytes = kChannels * kChannels;
 /// A lane sums 8 of the 32 inputs of a tile: 32 * 8 * 2^15 * 2^7 = 2^30.
 constexpr int64_t kTilesPerFlush = 32;
 /// Outputs at a time: with two rows 16 registers of sums.
@@ -18,7 +18,7 @@ constexpr int kOutputs = 8;
 
 /// 32 activations of a row, as they are multiplied.
 TSR_INLINE void widen(const MultiplyArgs& a, int64_t tile, int64_t row, int16_t* x) {
-    const int64_t at = (tile * kRows + row) * kChannels;
+    const int64_t at = tile * a.act_stride + row * kChannels;
     TSR_UNROLL
     for (int i = 0; i < 32; i += 8) {
         uint16x8_t wide = vmovl_u8(vld1_u8(a.high + at + i));
@@ -144,6 +144,6 @@ void interleave(const uint8_t* bytes, int64_t stride, int64_t n_quads, int8_t* w
 
 }  // namespace
 
-constinit const TileKernels kTilesNeon = {"neon", multiply, expand, interleave};
+constinit const TileKernels kTilesNeon = {"neon", multiply, expand, interleave, nullptr};
 
 }  // namespace tessera::npu

@@ -5,13 +5,13 @@ namespace tessera::npu {
 
 namespace {
 
-constexpr int64_t kRows = 64, kChannels = 32;
+constexpr int64_t kChannels = 32;
 
 void multiply(const MultiplyArgs& a) {
     for (int64_t tile = 0; tile < a.k_tiles; ++tile) {
         const int8_t* w = a.w + tile * kChannels * kChannels;
         for (int64_t row = 0; row < a.rows; ++row) {
-            const int64_t at = (tile * kRows + row) * kChannels;
+            const int64_t at = tile * a.act_stride + row * kChannels;
             int32_t x[kChannels];
             for (int64_t k = 0; k < kChannels; ++k)
                 x[k] = a.low ? (a.high[at + k] << 8 | a.low[at + k]) - 32768 : a.high[at + k];
@@ -49,6 +49,6 @@ void interleave(const uint8_t* bytes, int64_t stride, int64_t n_quads, int8_t* w
 
 }  // namespace
 
-constinit const TileKernels kTilesScalar = {"scalar", multiply, expand, interleave};
+constinit const TileKernels kTilesScalar = {"scalar", multiply, expand, interleave, nullptr};
 
 }  // namespace tessera::npu

@@ -1,0 +1,39 @@
+// Segments one after the other, since each waits for what the processor does before it. The same on both
+// sides is left out: attention, the look-up of embeddings, what goes across the border.
+#include "src/npu/phase_cost.h"
+
+#include <algorithm>
+
+#include "src/npu/cost.h"
+#include "src/npu/graph_cost.h"
+#include "src/npu/lower.h"
+
+namespace tessera::npu {
+
+Result<PhaseCost> phase_cost(const DeviceModel& model, const HtpDevice& device,
+                             const record::Program& program, std::span<const DeviceRange> segments,
+                             int64_t rows, const ProcessorModel& processor) {
+    PhaseCost cost;
+    for (size_t s = 0; s < segments.size(); ++s) {
+        const DeviceRange& range = segments[s];
+        const bool is_head = program.ops[static_cast<size_t>(range.first_op)].layer < 0;
+        const int64_t n_rows = is_head ? 1 : rows;
+        const DeviceGraph& graph = graph_for(model.segments[s], n_rows, 0);
+        const auto n_runs = static_cast<double>((n_rows + graph.n_tok - 1) / graph.n_tok);
+        cost.device_us += n_runs * (predict(graph.stream, device).total_us + device.graph_us);
+        if (n_rows == 1 && !is_head) cost.device_us += device.layer_us;
+        TSR_TRY(const Graph nodes, lower(program, range, 1));
+        double n_products = 0, n_bytes = 0;
+        for (const Node& node : nodes.nodes) {
+            const auto* linear = std::get_if<LinearNode>(&node);
+            if (!linear) continue;
+            const Weight& w = program[linear->w].view;
+            n_products += static_cast<double>(n_rows * w.n_out * w.n_in);
+            n_bytes += static_cast<double>(w.n_out) * static_cast<double>(w.row_bytes);
+        }
+        cost.processor_us += std::max(n_products / processor.gmac_per_s, n_bytes / processor.gb_per_s) / 1e3;
+    }
+    return cost;
+}
+
+}  // namespace tessera::npu
