@@ -118,6 +118,11 @@ typedef struct tsr_npu_options {
     const char* recipe;  /* a name, or a file; NULL: w4a16 */
     const char* offload; /* "blk.0-15.ffn,output"; NULL: all that the device can compute */
     int32_t strict;      /* not 0: TSR_UNSUPPORTED where something selected stays on the processor */
+    int32_t fast;        /* not 0: without the copies through the NPU's memory; the same bits sooner */
+    /* Whose tokens: "prefill" of prompts, "decode" of what an engine writes, "both", or "auto". What a
+     * session is given is a prompt, however it comes. Where keys and values are the NPU's only both or auto.
+     * NULL: both. */
+    const char* phase;
 } tsr_npu_options;
 
 typedef struct tsr_model_options {

@@ -137,7 +137,8 @@ Result<double> Bench::time_once(const Test& test) {
     const size_t n_pass = test.is_prompt ? tokens.size() : 1;
     const double start = now_seconds();
     for (size_t at = 0; at < tokens.size(); at += n_pass)
-        TSR_TRY_VOID(session_->eval(tokens.subspan(at, n_pass)));
+        TSR_TRY_VOID(session_->eval(tokens.subspan(at, n_pass),
+                                    test.is_prompt ? engine::Phase::Prefill : engine::Phase::Decode));
     return now_seconds() - start;
 }
 

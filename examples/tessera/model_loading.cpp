@@ -82,6 +82,7 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const 
                                                    const Model& model) {
     tsr_npu_options given{};
     if (!flags.c_options(given)) return std::shared_ptr<engine::NpuModel>();
+    TSR_TRY(const engine::NpuPhase phase, engine::npu_phase_from_name(flags.phase));
     TSR_TRY(gguf::File again, gguf::File::open(model.file().path(), {.overrides = file.overrides}));
     TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), model.kernels(),
                                                {.file = flags.file,
@@ -89,7 +90,9 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const 
                                                 .ranges = flags.ranges,
                                                 .recipe = flags.recipe,
                                                 .offload = flags.offload,
-                                                .strict = flags.strict}));
+                                                .strict = flags.strict,
+                                                .fast = flags.fast,
+                                                .phase = phase}));
     console::note("npu: %s", npu->description().c_str());
     if (!npu->left_out().empty()) console::note("npu: on the processor:\n%s", npu->left_out().c_str());
     return npu;

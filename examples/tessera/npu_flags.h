@@ -10,7 +10,8 @@ namespace tessera {
 struct NpuFlags {
     std::string file, device, ranges, recipe = "w4a16", offload;
     int64_t n_layers = 0;
-    bool strict = false;
+    std::string phase = "both";
+    bool strict = false, fast = false;
 
     /// All under a title of their own, and the check that they go together.
     void declare(Options& options);

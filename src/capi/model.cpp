@@ -69,6 +69,10 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const Model
     if (given.recipe) options.recipe = given.recipe;
     if (given.offload) options.offload = given.offload;
     options.strict = given.strict != 0;
+    options.fast = given.fast != 0;
+    if (given.phase) {
+        TSR_TRY(options.phase, engine::npu_phase_from_name(given.phase));
+    }
     TSR_TRY(gguf::File file, gguf::File::open(path));
     return engine::NpuModel::create(std::move(file), model.kernels(), options);
 }

@@ -68,6 +68,7 @@ Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job,
     out->tokens_ = out->job_->request.prompt;
     out->top_.reserve(static_cast<size_t>(std::max(0, out->job_->request.n_top)) + 1);
     out->n_ctx_ = n_ctx;
+    out->n_prompt_ = static_cast<int64_t>(out->tokens_.size());
     const std::vector<std::string> banned = params.list("banned_strings");
     if (!banned.empty()) out->ban_.emplace(banned, tokenizer);
     if (out->job_->masks) {
@@ -265,6 +266,7 @@ void Completion::shift() {
     const int64_t n_keep = std::min(job_->request.n_keep, n_ctx_ / 2);
     const int64_t n_drop = (static_cast<int64_t>(tokens_.size()) - n_keep + 1) / 2;
     tokens_.erase(tokens_.begin() + n_keep, tokens_.begin() + n_keep + n_drop);
+    n_prompt_ = std::min(n_prompt_, n_keep) + std::max<int64_t>(0, n_prompt_ - n_keep - n_drop);
     usage_.n_shifted += n_drop;
     sequence_.truncate(n_keep);
 }

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "src/engine/embedding.h"
+#include "src/engine/npu_phase.h"
 #include "src/engine/request.h"
 #include "src/engine/stop_strings.h"
 #include "src/grammar/matcher.h"
@@ -50,6 +51,10 @@ class Completion {
     std::span<const int32_t> pending() const {
         return std::span(tokens_).subspan(static_cast<size_t>(sequence_.n_tok()));
     }
+    /// Tokens at the front that were given, not written.
+    int64_t n_prompt() const { return n_prompt_; }
+    /// Of the token that is computed next.
+    Phase phase() const { return sequence_.n_tok() < n_prompt_ ? Phase::Prefill : Phase::Decode; }
     bool decoding() const { return usage_.n_generated > 0 && pending().size() == 1; }
     /// Where no text is written, what takes the states of its tokens; else null.
     EmbeddingSum* embedding() { return embedding_ ? &*embedding_ : nullptr; }
@@ -114,7 +119,7 @@ class Completion {
     std::deque<Held> held_;  // of the tokens that the ban holds back
     float log_p_ = 0;
     int32_t drawn_ = -1;
-    int64_t n_ctx_ = 0;
+    int64_t n_ctx_ = 0, n_prompt_ = 0;
     Usage usage_;
     double began_at_ = 0, first_token_at_ = 0;
     Finish ended_by_ = Finish::Failed;

@@ -9,6 +9,7 @@
 #include "src/forward/record.h"
 #include "src/npu/device_run.h"
 #include "src/npu/model_digest.h"
+#include "src/npu/phase_cost.h"
 #include "src/npu/tile_kernels.h"
 
 namespace tessera::engine {
@@ -96,11 +97,55 @@ Result<std::shared_ptr<NpuModel>> NpuModel::create(gguf::File file, const kernel
              static_cast<long long>(out->parts_.n_on_device()), program.ops.size(),
              printable(out->device_.name).c_str(), out->parts_.segments.size(),
              format_bytes(static_cast<uint64_t>(out->parts_.boundary_bytes(program))).c_str());
+    out->fast_ = options.fast;
+    TSR_TRY_VOID(out->choose_phases(program, options.phase));
     return out;
 }
 
-/// Compiled for a cache that holds n_ctx positions.
+/// Keys and values are one side's: where the device attends, all tokens are its own.
+Result<void> NpuModel::choose_phases(const record::Program& program, NpuPhase wanted) {
+    if (wanted == NpuPhase::Both) return {};
+    if (attends()) {
+        if (wanted != NpuPhase::Auto)
+            return fail(
+                ErrorCode::InvalidArgument,
+                "npu phase: expected both or auto where keys and values are the NPU's (with the offload "
+                "blk.*.ffn they are not), found %s",
+                std::string(npu_phase_name(wanted)).c_str());
+        description_ += "; auto: both phases, as keys and values are the NPU's";
+        return {};
+    }
+    if (wanted != NpuPhase::Auto) {
+        prefill_ = wanted == NpuPhase::Prefill;
+        decode_ = wanted == NpuPhase::Decode;
+        description_ += prefill_ ? "; for prompts alone" : "; for what is written alone";
+        return {};
+    }
+    const npu::DeviceModel* compiled = context_ ? &context_->model() : nullptr;
+    if (!compiled) {
+        TSR_TRY(const auto made, compiled_for(kRows));
+        compiled = &made->model;  // which compiled_ keeps
+    }
+    TSR_TRY(const npu::PhaseCost prompt,
+            npu::phase_cost(*compiled, device_, program, parts_.segments, kRows));
+    TSR_TRY(const npu::PhaseCost row, npu::phase_cost(*compiled, device_, program, parts_.segments, 1));
+    prefill_ = prompt.is_faster();
+    decode_ = row.is_faster();
+    const char* found = !prefill_ && !decode_ ? "nothing"
+                        : !decode_            ? "prompts alone"
+                        : !prefill_           ? "what is written alone"
+                                              : "both phases";
+    description_ += strf(
+        "; auto: %s, by the model of times: %lld rows %.2f ms, by the processor %.2f ms; one row "
+        "%.2f ms, by the processor %.2f ms",
+        found, static_cast<long long>(kRows), prompt.device_us / 1e3, prompt.processor_us / 1e3,
+        row.device_us / 1e3, row.processor_us / 1e3);
+    return {};
+}
+
+/// Compiled for a cache that holds n_ctx positions, which only attention makes a difference for.
 Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compiled_for(int64_t n_ctx) {
+    if (!attends()) n_ctx = std::min(n_ctx, kRows);
     const int64_t n_rows = std::min(kRows, n_ctx);
     std::shared_ptr<const npu::CompiledModel>& known = compiled_[n_ctx];
     if (known) return known;
@@ -124,6 +169,8 @@ Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBacken
     std::unique_ptr<NpuPasses> out(new NpuPasses());
     out->model_ = shared_from_this();
     out->attends_ = attends();
+    out->prefill_ = prefill_;
+    out->decode_ = decode_;
     out->program_ = record_all_rows(model, 1, n_ctx);
     const npu::DeviceModel* compiled = context_ ? &context_->model() : nullptr;
     if (!compiled) {
@@ -138,7 +185,8 @@ Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBacken
                     static_cast<long long>(compiled->n_ctx), static_cast<long long>(n_ctx));
     }
     TSR_TRY(out->runner_,
-            npu::DeviceRun::create(*compiled, npu::tile_kernels(cpu.kernels().name), cpu.pool()));
+            npu::DeviceRun::create(*compiled, npu::tile_kernels(cpu.kernels().name), cpu.pool(),
+                                   fast_ ? npu::DeviceRun::Copies::LeftOut : npu::DeviceRun::Copies::Made));
     TSR_TRY(out->backend_,
             npu::NpuBackend::create(cpu, out->program_, parts_.segments, *out->runner_, max_tok, max_out));
     return out;

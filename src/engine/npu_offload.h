@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ggml-like/gguf/file.h"
+#include "src/engine/npu_phase.h"
 #include "src/model/model.h"
 #include "src/npu/compile_model.h"
 #include "src/npu/context_file.h"
@@ -24,6 +25,9 @@ struct NpuOptions {
     std::string offload;           ///< as npu::Selection::parse; empty: all that the device can compute
 
     bool strict = false;  ///< refuse where something that was selected stays on the processor
+    bool fast = false;    ///< without copies through VTCM: the same bits sooner
+    /// Whose tokens; where keys and values are the device's it has to have all of a text.
+    NpuPhase phase = NpuPhase::Both;
 };
 
 class NpuModel;
@@ -34,6 +38,10 @@ class NpuPasses {
     npu::NpuBackend& backend() { return *backend_; }
     /// Whether keys and values are the device's: of one sequence, and in no page of the processor's.
     bool attends() const { return attends_; }
+    /// Whether tokens of that phase go through backend(), or through the processor's.
+    bool computes(Phase phase) const { return phase == Phase::Prefill ? prefill_ : decode_; }
+    /// Whether it makes a difference; then no pass may have tokens of both phases.
+    bool splits() const { return prefill_ != decode_; }
 
   private:
     friend class NpuModel;
@@ -44,15 +52,15 @@ class NpuPasses {
     record::Program program_;
     std::unique_ptr<npu::SegmentRunner> runner_;
     std::unique_ptr<npu::NpuBackend> backend_;
-    bool attends_ = false;
+    bool attends_ = false, prefill_ = true, decode_ = true;
 };
 
 class NpuModel : public std::enable_shared_from_this<NpuModel> {
   public:
     /// `file` is that of the model which the sessions compute, opened once more: weights that are compiled
     /// are read from there. Errors name the file or option at fault: ranges or a compiled file of another
-    /// model, layers that it has not, a packed container, nothing that could be offloaded, and with `strict`
-    /// what stays on the processor.
+    /// model, layers that it has not, a packed container, nothing that could be offloaded, with `strict` what
+    /// stays on the processor, and one phase alone where the device attends.
     static Result<std::shared_ptr<NpuModel>> create(gguf::File file, const kernels::KernelTable& kernels,
                                                     const NpuOptions& options);
 
@@ -64,7 +72,8 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
                                              int64_t max_tok, int64_t max_out);
 
     bool attends() const { return parts_.attends(); }
-    /// "41 of 44 operations on x-elite, in 2 segments; 8.00 KiB a token cross the border".
+    /// "41 of 44 operations on x-elite, in 2 segments; 8.00 KiB a token cross the border", and behind it what
+    /// became of a phase that is not Both.
     const std::string& description() const { return description_; }
     /// A line for each operation that was selected and stays on the processor; empty where none does.
     const std::string& left_out() const { return left_out_; }
@@ -74,9 +83,11 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     Result<void> read_context(const std::string& path, uint64_t digest);
     Result<void> prepare(const NpuOptions& options, uint64_t digest);
     Result<std::shared_ptr<const npu::CompiledModel>> compiled_for(int64_t n_ctx);
+    Result<void> choose_phases(const record::Program& program, NpuPhase wanted);
 
     std::shared_ptr<const Model> model_;  // with rows as in the file
     npu::Partition parts_;
+    bool fast_ = false, prefill_ = true, decode_ = true;
     std::string description_, left_out_;
     std::optional<npu::ContextFile> context_;
     npu::HtpDevice device_;

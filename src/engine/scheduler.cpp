@@ -150,9 +150,21 @@ void Scheduler::reap(Queue& queue, bool are_running) {
     }
 }
 
+/// Whether the tokens of a prompt and those that are written are computed by different arithmetic.
+bool Scheduler::splits_phases() const { return npu_ && npu_->splits(); }
+
+/// Of a text's first n_tok tokens those that others may take over the keys and values of. What one has
+/// written another may be given as its prompt, for which the other side would have computed it.
+std::span<const int32_t> Scheduler::shareable(const Completion& one, int64_t n_tok) const {
+    if (splits_phases()) n_tok = std::min(n_tok, one.n_prompt());
+    return one.tokens().first(static_cast<size_t>(n_tok));
+}
+
 /// The front of a text whose keys and values may be taken over from the prefix tree: a device has those of
 /// one text only.
-std::span<const int32_t> Scheduler::reusable(std::span<const int32_t> front) const {
+std::span<const int32_t> Scheduler::reusable(const Completion& one) const {
+    std::span<const int32_t> front = one.skippable();
+    if (splits_phases()) front = front.first(std::min(front.size(), static_cast<size_t>(one.n_prompt())));
     if (!npu_ || !npu_->attends()) return front;
     const auto ends = std::mismatch(front.begin(), front.end(), on_device_.begin(), on_device_.end());
     return front.first(static_cast<size_t>(ends.first - front.begin()));
@@ -162,7 +174,7 @@ std::span<const int32_t> Scheduler::reusable(std::span<const int32_t> front) con
 /// none yet.
 bool Scheduler::admit_one(std::unique_ptr<Completion>& next) {
     kv::Sequence& sequence = next->sequence();
-    const kv::PrefixTree::Match known = tree_->match(reusable(next->skippable()));
+    const kv::PrefixTree::Match known = tree_->match(reusable(*next));
     sequence.adopt(known.pages, known.n_tok);
     const auto n_left = static_cast<int64_t>(next->pending().size());
     if (!tree_->make_room(sequence.pages_for(n_left))) {
@@ -210,7 +222,7 @@ void Scheduler::preempt(size_t index) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_tables());
+    tree_->insert(shareable(*one, sequence.n_tok()), sequence.page_tables());
     sequence.truncate(0);
     one->preempted();
     ++stats_.n_preemptions;
@@ -232,8 +244,17 @@ bool Scheduler::make_room(Completion& wanting, int64_t n_tok) {
     return true;
 }
 
+/// Where phases are apart they take turns, as long as there are tokens of both.
+Phase Scheduler::next_phase() const {
+    const Phase other = phase_ == Phase::Prefill ? Phase::Decode : Phase::Prefill;
+    const bool has_other =
+        std::any_of(running_.begin(), running_.end(), [&](const auto& one) { return one->phase() == other; });
+    return has_other ? other : phase_;
+}
+
 void Scheduler::plan() {
     rows_.clear();
+    if (splits_phases()) phase_ = next_phase();
     const int64_t n_decoding =
         std::count_if(running_.begin(), running_.end(), [](const auto& c) { return c->decoding(); });
     int64_t n_prompt = pace_.prompt_tokens(n_decoding, n_batch_);
@@ -244,6 +265,10 @@ void Scheduler::plan() {
         Completion& one = *running_[i];
         auto n = static_cast<int64_t>(one.pending().size());
         if (!one.decoding()) n = std::min(n, n_prompt);
+        if (splits_phases()) {
+            if (one.phase() != phase_) continue;
+            if (phase_ == Phase::Prefill) n = std::min(n, one.n_prompt() - one.sequence().n_tok());
+        }
         if (n == 0) continue;
         if (!make_room(one, n)) {
             // It is the last in rank of several, and waits.
@@ -310,7 +335,8 @@ bool Scheduler::compute() {
     pool_->set_abort_flag(may_end ? &control_->abort : nullptr);
     const double start = now_seconds();
     if (npu_) keep_on_device(0);
-    Backend& backend = npu_ ? static_cast<Backend&>(npu_->backend()) : *backend_;
+    const bool on_device = npu_ && npu_->computes(phase_);
+    Backend& backend = on_device ? static_cast<Backend&>(npu_->backend()) : *backend_;
     forward(backend, *model_, layout, {tokens_, segments_, outputs_, n_ctx_, hidden, n_drawing},
             activations_);
     const double seconds = now_seconds() - start;
@@ -334,10 +360,9 @@ bool Scheduler::compute() {
         // from the text of an embedding, which must not displace those of others.
         const bool read = row.n_tok > 1 && row.completion->pending().empty();
         const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
-        if ((read || n_whole > n_before) && !row.completion->embedding())
-            tree_->insert(
-                row.completion->tokens().first(static_cast<size_t>(read ? sequence.n_tok() : n_whole)),
-                sequence.page_tables(), read);
+        const auto known = shareable(*row.completion, read ? sequence.n_tok() : n_whole);
+        if ((read || n_whole > n_before) && std::ssize(known) > n_before && !row.completion->embedding())
+            tree_->insert(known, sequence.page_tables(), read);
         sequence.forget_unseen();
     }
     return true;
@@ -348,8 +373,7 @@ void Scheduler::retire(size_t index, Finish why) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    if (!one->embedding())
-        tree_->insert(one->tokens().first(static_cast<size_t>(sequence.n_tok())), sequence.page_tables());
+    if (!one->embedding()) tree_->insert(shareable(*one, sequence.n_tok()), sequence.page_tables());
     sequence.truncate(0);
     one->finish(why);
 }

@@ -82,11 +82,14 @@ class Scheduler {
     void reap(Queue& queue, bool are_running);
     void admit();
     bool admit_one(std::unique_ptr<Completion>& next);
-    std::span<const int32_t> reusable(std::span<const int32_t> front) const;
+    std::span<const int32_t> reusable(const Completion& one) const;
     void plan();
     bool make_room(Completion& wanting, int64_t n_tok);
     void preempt(size_t index);
     void keep_on_device(int64_t n_more);
+    bool splits_phases() const;
+    Phase next_phase() const;
+    std::span<const int32_t> shareable(const Completion& one, int64_t n_tok) const;
     bool compute();
     void take_states();
     void sample_and_take();
@@ -111,7 +114,8 @@ class Scheduler {
 
     bool was_interrupted_ = false;  // the last pass
 
-    // The pass in work.
+    // The pass in work, and the phase of all its tokens where the two are apart.
+    Phase phase_ = Phase::Prefill;
     struct Row {
         Completion* completion;
         int64_t n_tok;

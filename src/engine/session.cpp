@@ -128,14 +128,15 @@ Result<void> Session::check(std::span<const int32_t> tokens) const {
     return {};
 }
 
-Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int32_t> outputs, Act* hidden) {
+Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int32_t> outputs, Act* hidden,
+                           Phase phase) {
     const int64_t n_tok = static_cast<int64_t>(tokens.size());
     if (!sequence_->reserve(n_tok))
         return fail(ErrorCode::OutOfMemory, "KV cache: expected %lld free pages, found %lld",
                     static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
                     static_cast<long long>(pages_->n_free()));
     const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
-    Backend& own = npu_ ? static_cast<Backend&>(npu_->backend()) : *backend_;
+    Backend& own = npu_ && npu_->computes(phase) ? static_cast<Backend&>(npu_->backend()) : *backend_;
     Backend& backend = front_ ? *front_ : own;
     forward(backend, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_, hidden},
             activations_);
@@ -146,7 +147,7 @@ Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int3
     return {};
 }
 
-Result<void> Session::eval(std::span<const int32_t> tokens) {
+Result<void> Session::eval(std::span<const int32_t> tokens, Phase phase) {
     TSR_TRY_VOID(check(tokens));
     const int64_t start = n_tok();
     const auto n_batch = static_cast<size_t>(activations_.max_tok);
@@ -154,7 +155,7 @@ Result<void> Session::eval(std::span<const int32_t> tokens) {
         const std::span<const int32_t> part = tokens.subspan(at, std::min(n_batch, tokens.size() - at));
         outputs_.clear();
         if (at + part.size() == tokens.size()) outputs_.push_back(static_cast<int32_t>(part.size() - 1));
-        if (auto done = step(part, outputs_); !done) {
+        if (auto done = step(part, outputs_, nullptr, phase); !done) {
             truncate(start);
             return done;
         }

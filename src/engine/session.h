@@ -11,6 +11,7 @@
 #include "common/threads.h"
 #include "ggml-like/cpu/backend.h"
 #include "src/engine/embedding.h"
+#include "src/engine/npu_phase.h"
 #include "src/forward/forward.h"
 #include "src/kv/sequence.h"
 #include "src/model/model.h"
@@ -63,8 +64,9 @@ class Session {
 
     /// Appends tokens and computes the logits of the last one. Errors: an id outside the vocabulary, more
     /// tokens than the context holds (nothing is changed), Cancelled when the pool's abort flag was seen (the
-    /// session is cut back to where it was).
-    Result<void> eval(std::span<const int32_t> tokens);
+    /// session is cut back to where it was). Tokens that are handed over are a prompt's, however they come;
+    /// what was written may be said to be so, which matters to an NPU that computes one phase alone.
+    Result<void> eval(std::span<const int32_t> tokens, Phase phase = Phase::Prefill);
 
     /// The same, and hands over the logits of every token: rows [n, n_vocab] from token index `first` on,
     /// several calls in order. A false return stops early.
@@ -113,7 +115,7 @@ class Session {
     Result<void> check_pages() const;
     uint64_t fingerprint() const;
     Result<void> step(std::span<const int32_t> tokens, std::span<const int32_t> outputs,
-                      Act* hidden = nullptr);
+                      Act* hidden = nullptr, Phase phase = Phase::Prefill);
 
     std::shared_ptr<const Model> model_;
     ThreadPool* pool_ = nullptr;

@@ -222,6 +222,10 @@ static void test_plan(const char* path) {
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "npu: ranges", tsr_model_load(path, &load, &model, error));
     npu.ranges = "nowhere.json";
     CHECK_FAILS(TSR_NOT_FOUND, "nowhere.json", tsr_model_load(path, &load, &model, error));
+    npu.phase = "some";
+    CHECK_FAILS(TSR_INVALID_ARGUMENT, "prefill, decode, both or auto",
+                tsr_model_load(path, &load, &model, error));
+    npu.phase = "both";
     npu.file = "nowhere.nctx";
     CHECK_FAILS(TSR_NOT_FOUND, "nowhere.nctx", tsr_model_load(path, &load, &model, error));
     CHECK(model == NULL);

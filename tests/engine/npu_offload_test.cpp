@@ -2,6 +2,8 @@
 // text's keys and values at a time, and what is refused.
 #include "src/engine/npu_offload.h"
 
+#include <set>
+
 #include "src/engine/npu_calibration.h"
 #include "src/forward/record.h"
 #include "src/npu/model_digest.h"
@@ -85,6 +87,69 @@ TEST_F(NpuOffload, SeveralTextsWhereKeysAreTheProcessors) {
     for (size_t i = 0; i < got.size(); ++i) tickets.push_back(*one->submit(requests[i], got[i].listener()));
     for (const Ticket& ticket : tickets) ticket.wait();
     for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].ids[0], alone(requests[i], options)) << i;
+}
+
+/// Whose tokens an NPU has is a matter of their place in a text: neither other texts, nor what is known of
+/// earlier ones, nor how passes are cut makes a difference.
+TEST_F(NpuOffload, OnePhaseAlone) {
+    options_.offload = "blk.*.ffn";
+    std::set<std::vector<float>> log_ps;
+    for (const NpuPhase phase : {NpuPhase::Prefill, NpuPhase::Decode, NpuPhase::Both}) {
+        options_.phase = phase;
+        auto model = npu();
+        ASSERT_TRUE(model) << model.error().message;
+        EngineOptions options{.n_ctx = 256, .max_running = 3, .npu = *model};
+        // The second goes on from what the first has written, of which whole pages are known.
+        std::vector<Request> requests = {request(story(5), 70)};
+        requests.push_back(request("", 4));
+        requests[1].prompt = requests[0].prompt;
+        const std::vector<int32_t> written = alone(requests[0], options);
+        requests[1].prompt.insert(requests[1].prompt.end(), written.begin(), written.end() - 2);
+        for (const char* prompt : {"The captain", "My dear friend,"}) requests.push_back(request(prompt, 30));
+        auto one = engine(options);
+        for (Request& each : requests) each.n_top = 0;
+        for (int round = 0; round < 2; ++round) {
+            std::vector<Got> got(requests.size());
+            std::vector<Ticket> tickets;
+            for (size_t i = 0; i < got.size(); ++i) {
+                tickets.push_back(*one->submit(requests[i], got[i].listener()));
+                if (i == 0 && round == 0) tickets.back().wait();
+            }
+            for (const Ticket& ticket : tickets) ticket.wait();
+            EngineOptions other = options;
+            other.n_batch = 7;
+            for (size_t i = 0; i < got.size(); ++i) {
+                Got lone;
+                auto fresh = engine(round ? other : options);
+                fresh->submit(requests[i], lone.listener())->wait();
+                EXPECT_EQ(got[i].ids[0], lone.ids[0]) << i;
+                EXPECT_EQ(got[i].log_p, lone.log_p) << npu_phase_name(phase) << ", request " << i;
+                if (i == 0) log_ps.insert(got[i].log_p);
+            }
+        }
+    }
+    EXPECT_EQ(log_ps.size(), 3u);  // three arithmetics
+}
+
+TEST_F(NpuOffload, PhasesOfOneThatAttends) {
+    for (const NpuPhase phase : {NpuPhase::Prefill, NpuPhase::Decode}) {
+        options_.phase = phase;
+        const auto model = npu();
+        ASSERT_FALSE(model);
+        EXPECT_NE(model.error().message.find("expected both or auto where keys and values are the NPU's"),
+                  std::string::npos)
+            << model.error().message;
+    }
+    options_.phase = NpuPhase::Auto;
+    auto model = npu();
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_NE((*model)->description().find("auto: both phases"), std::string::npos);
+    // By a model of times, which finds that weights of a few KiB are not worth a layer's overhead.
+    options_.offload = "blk.*.ffn";
+    auto parts = npu();
+    ASSERT_TRUE(parts) << parts.error().message;
+    EXPECT_NE((*parts)->description().find("; auto: "), std::string::npos) << (*parts)->description();
+    EXPECT_NE((*parts)->description().find("one row"), std::string::npos) << (*parts)->description();
 }
 
 /// One pass then has rows that want hidden states and rows that want logits.
