@@ -8,6 +8,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/model_loading.h"
+#include "examples/tessera/npu_sessions.h"
 #include "ggml-like/gguf/output_path.h"
 #include "src/forward/record.h"
 #include "src/npu/compile_model.h"
@@ -142,7 +143,7 @@ Result<void> compile(const CompileArgs& args) {
     for (const int64_t n : args.rows) programs.push_back(record_all_rows(*model, n, args.contexts.back()));
     std::vector<const record::Program*> pointers;
     for (const record::Program& program : programs) pointers.push_back(&program);
-    TSR_TRY(const npu::Partition parts, npu::partition(programs.front(), selection, device, recipe));
+    TSR_TRY(npu::Partition parts, npu::partition(programs.front(), selection, device, recipe));
     const std::string left_out = npu::left_out_text(programs.front(), parts);
     if (parts.segments.empty() || (args.strict && !left_out.empty()))
         return fail(ErrorCode::Unsupported,
@@ -154,6 +155,7 @@ Result<void> compile(const CompileArgs& args) {
     const std::vector<int64_t> contexts = parts.attends() ? args.contexts : std::vector<int64_t>();
     TSR_TRY(npu::CompiledModel compiled,
             npu::compile_model({pointers, parts.segments, contexts, device, ranges, matrices}));
+    parts.set_segments(std::move(compiled.ranges));
     compiled.model.ops = operations(programs.front(), parts);
     compiled.model.ranges_hash = digest_of(ranges.to_json());
     TSR_TRY_VOID(npu::write_context(out, compiled.model, device));
@@ -161,11 +163,14 @@ Result<void> compile(const CompileArgs& args) {
     size_t n_graphs = 0;
     for (const npu::DeviceSegment& segment : compiled.model.segments) n_graphs += segment.graphs.size();
     return console::print(
-        strf("%s: %lld of %zu operations on %s, %zu segments, %zu graphs, %s of constants; "
-             "compiled in %.1f s\n",
+        strf("%s: %lld of %zu operations on %s, %zu segments, %zu graphs, %s of constants; %s a token cross "
+             "the border; compiled in %.1f s\n",
              printable(args.out, 400).c_str(), static_cast<long long>(parts.n_on_device()),
              compiled.model.ops.size(), device.name.c_str(), compiled.model.segments.size(), n_graphs,
-             format_bytes(compiled.constants.size()).c_str(), now_seconds() - start));
+             format_bytes(compiled.constants.size()).c_str(),
+             format_bytes(static_cast<uint64_t>(parts.boundary_bytes(programs.front()))).c_str(),
+             now_seconds() - start) +
+        npu_sessions_text(compiled.model, device));
 }
 
 Options::Parse numbers(std::vector<int64_t>& to, int64_t most) {

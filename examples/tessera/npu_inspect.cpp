@@ -7,6 +7,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
+#include "examples/tessera/npu_sessions.h"
 #include "examples/tessera/npu_trace.h"
 #include "src/npu/context_file.h"
 #include "src/npu/graph_cost.h"
@@ -95,9 +96,16 @@ Json as_json(const ContextFile& file, const InspectArgs& args) {
     for (const ContextFile::Section& section : file.sections())
         out["sections"].push_back(
             {{"name", section.name}, {"offset", section.offset}, {"bytes", section.bytes}});
+    out["sessions"] = Json::array();
+    for (const DeviceSession& session : model.sessions)
+        out["sessions"].push_back({{"bytes", session.bytes()},
+                                   {"constant_bytes", session.constants.bytes},
+                                   {"arena_bytes", session.arena.bytes},
+                                   {"cache_bytes", session.cache.bytes}});
     out["segments"] = Json::array();
     for (const DeviceSegment& segment : model.segments) {
-        Json one = {{"first_op", model.ops[static_cast<size_t>(segment.first_op)].name},
+        Json one = {{"session", segment.session},
+                    {"first_op", model.ops[static_cast<size_t>(segment.first_op)].name},
                     {"last_op", model.ops[static_cast<size_t>(segment.last_op)].name},
                     {"attends", segment.attends}};
         for (const Port& port : segment.graphs[0].inputs) one["inputs"].push_back(as_json(port));
@@ -109,6 +117,7 @@ Json as_json(const ContextFile& file, const InspectArgs& args) {
     out["caches"] = Json::array();
     for (const DeviceCache& cache : model.caches)
         out["caches"].push_back({{"layer", cache.layer},
+                                 {"session", cache.session},
                                  {"n_head", cache.n_head},
                                  {"head_dim", cache.head_dim},
                                  {"k", cache.k},
@@ -135,7 +144,7 @@ std::string head_text(const ContextFile& file) {
     const auto n_layers = std::count_if(model.caches.begin(), model.caches.end(),
                                         [](const DeviceCache& cache) { return cache.n_head > 0; });
     if (model.n_ctx > 0) out += strf(" (%lld positions, %td layers)", number(model.n_ctx), n_layers);
-    return out + "\n\n";
+    return out + "\n" + npu_sessions_text(model, device) + "\n";
 }
 
 std::string segments_text(const ContextFile& file) {
@@ -143,7 +152,8 @@ std::string segments_text(const ContextFile& file) {
     std::string out;
     for (size_t i = 0; i < model.segments.size(); ++i) {
         const DeviceSegment& segment = model.segments[i];
-        out += strf("segment %zu: %s\n", i, operations_text(model, segment).c_str());
+        out += strf("segment %zu: %s", i, operations_text(model, segment).c_str());
+        out += model.sessions.size() > 1 ? strf(", in session %d\n", segment.session + 1) : "\n";
         const auto ports = [&out](const char* label, const std::vector<Port>& list) {
             for (const Port& port : list)
                 out += strf("  %s %s: %lld of u%d, (q - %d) * %g\n", label, printable(port.name).c_str(),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/log.h"
 #include "common/strings.h"
 #include "src/forward/record.h"
 #include "src/npu/device_run.h"
@@ -92,10 +93,12 @@ Result<std::shared_ptr<NpuModel>> NpuModel::create(gguf::File file, const kernel
                     "expected all that was selected on %s, found on the processor:\n%s",
                     out->device_.name.c_str(), out->left_out_.c_str());
     const record::Program program = record_all_rows(*out->model_, 1, 1);
+    const size_t n_sessions = out->context_ ? out->context_->model().sessions.size() : 1;
+    const std::string sessions = n_sessions > 1 ? strf(" and %zu sessions", n_sessions) : "";
     out->description_ =
-        strf("%lld of %zu operations on %s, in %zu segments; %s a token cross the border",
+        strf("%lld of %zu operations on %s, in %zu segments%s; %s a token cross the border",
              static_cast<long long>(out->parts_.n_on_device()), program.ops.size(),
-             printable(out->device_.name).c_str(), out->parts_.segments.size(),
+             printable(out->device_.name).c_str(), out->parts_.segments.size(), sessions.c_str(),
              format_bytes(static_cast<uint64_t>(out->parts_.boundary_bytes(program))).c_str());
     out->fast_ = options.fast;
     TSR_TRY_VOID(out->choose_phases(program, options.phase));
@@ -161,6 +164,9 @@ Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compiled_for(int64_t
     TSR_TRY(npu::CompiledModel compiled,
             npu::compile_model({pointers, parts_.segments, contexts, device_, ranges_, matrices_}));
     known = std::make_shared<const npu::CompiledModel>(std::move(compiled));
+    if (known->model.sessions.size() > 1)
+        log::info("npu: %zu sessions on %s, and so %zu segments", known->model.sessions.size(),
+                  printable(device_.name).c_str(), known->ranges.size());
     return known;
 }
 
@@ -173,10 +179,12 @@ Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBacken
     out->decode_ = decode_;
     out->program_ = record_all_rows(model, 1, n_ctx);
     const npu::DeviceModel* compiled = context_ ? &context_->model() : nullptr;
+    std::span<const npu::DeviceRange> ranges = parts_.segments;
     if (!compiled) {
         const std::lock_guard lock(mutex_);
         TSR_TRY(out->compiled_, compiled_for(n_ctx));
         compiled = &out->compiled_->model;
+        ranges = out->compiled_->ranges;
     } else if (attends() &&
                (n_ctx > compiled->n_ctx || model.rope(n_ctx).freq != model.rope(compiled->n_ctx).freq)) {
         return fail(ErrorCode::InvalidArgument,
@@ -188,7 +196,7 @@ Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBacken
             npu::DeviceRun::create(*compiled, npu::tile_kernels(cpu.kernels().name), cpu.pool(),
                                    fast_ ? npu::DeviceRun::Copies::LeftOut : npu::DeviceRun::Copies::Made));
     TSR_TRY(out->backend_,
-            npu::NpuBackend::create(cpu, out->program_, parts_.segments, *out->runner_, max_tok, max_out));
+            npu::NpuBackend::create(cpu, out->program_, ranges, *out->runner_, max_tok, max_out));
     return out;
 }
 

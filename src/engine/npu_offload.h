@@ -73,7 +73,8 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
 
     bool attends() const { return parts_.attends(); }
     /// "41 of 44 operations on x-elite, in 2 segments; 8.00 KiB a token cross the border", and behind it what
-    /// became of a phase that is not Both.
+    /// became of a phase that is not Both. What is compiled in place may take several sessions, and then has
+    /// more segments, by the context: the log says so.
     const std::string& description() const { return description_; }
     /// A line for each operation that was selected and stays on the processor; empty where none does.
     const std::string& left_out() const { return left_out_; }

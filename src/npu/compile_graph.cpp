@@ -55,7 +55,8 @@ CachePlan plan_caches(const record::Program& program, const std::vector<bool>& i
     CachePlan plan;
     uint64_t at = 0;
     for (size_t i = 0; i < program.caches.size(); ++i) {
-        DeviceCache cache{.layer = static_cast<int32_t>(i), .n_head = 0, .head_dim = 0, .k = 0, .v = 0};
+        DeviceCache cache{
+            .layer = static_cast<int32_t>(i), .session = 0, .n_head = 0, .head_dim = 0, .k = 0, .v = 0};
         if (is_used[i]) {
             const KvLayer& where = program.caches[i].where;
             const auto n_bytes = static_cast<uint64_t>(where.n_head_kv * where.head_dim * n_ctx);

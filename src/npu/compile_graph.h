@@ -20,20 +20,26 @@ struct CachePlan {
 };
 CachePlan plan_caches(const record::Program& program, const std::vector<bool>& is_used, int64_t n_ctx);
 
-/// Compiles the graphs of one model, whose constants they share.
+/// Compiles the graphs of one model, session by session.
 class GraphCompiler {
   public:
     /// All outlive this. n_ctx: positions of the caches, a multiple of 32; no graph has more.
-    GraphCompiler(const HtpDevice& device, QuantizedMatrices& matrices, std::span<const DeviceCache> caches,
-                  int64_t n_ctx)
-        : device_(device), matrices_(matrices), caches_(caches), n_ctx_(n_ctx) {}
+    GraphCompiler(const HtpDevice& device, QuantizedMatrices& matrices, int64_t n_ctx)
+        : device_(device), matrices_(matrices), n_ctx_(n_ctx) {}
+
+    /// Graphs from now on have these caches and share constants of their own. The caches outlive them.
+    void start_session(std::span<const DeviceCache> caches) {
+        caches_ = caches;
+        constants_ = {};
+        placed_.clear();
+    }
 
     /// encodings: by the graph's values. n_tok and n_ctx are those of the graph, n_ctx a multiple of 32 where
     /// it attends. Errors name the node: what cannot be said in the device's numbers, and what does not fit
     /// into VTCM.
     Result<DeviceGraph> compile(const Graph& graph, std::span<const Encoding> encodings);
 
-    /// What all graphs so far refer to.
+    /// What all graphs of the session refer to.
     std::vector<std::byte> take_constants() { return constants_.take(); }
 
   private:

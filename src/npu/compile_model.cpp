@@ -1,10 +1,15 @@
-// Every segment for every number of rows and of positions; all share constants and the place of the cache.
+// Every segment for every number of rows and of positions; those of one session share constants and the place
+// of the cache. What a session takes is known when it is compiled, so that is what decides: the first attempt
+// has all that might fit by the size of its matrices, and pieces are taken off it until the rest fits. Where
+// all fits there is one session, and one attempt.
 #include "src/npu/compile_model.h"
 
 #include <algorithm>
 
+#include "common/strings.h"
 #include "src/npu/compile_graph.h"
 #include "src/npu/lower.h"
+#include "src/npu/session_cut.h"
 
 namespace tessera::npu {
 
@@ -49,8 +54,11 @@ std::vector<bool> used_caches(const record::Program& program, std::span<const De
 
 Result<DeviceSegment> compile_segment(const CompileRequest& request, const DeviceRange& range,
                                       GraphCompiler& compiler) {
-    DeviceSegment segment{
-        .first_op = range.first_op, .last_op = range.last_op, .attends = range.attends, .graphs = {}};
+    DeviceSegment segment{.first_op = range.first_op,
+                          .last_op = range.last_op,
+                          .attends = range.attends,
+                          .session = 0,
+                          .graphs = {}};
     for (const record::Program* program : request.programs) {
         // What does not attend is the same for all contexts.
         const int64_t none[] = {program->n_tok};
@@ -65,32 +73,125 @@ Result<DeviceSegment> compile_segment(const CompileRequest& request, const Devic
     return segment;
 }
 
+/// All that one address space holds.
+struct Session {
+    std::vector<DeviceRange> ranges;
+    std::vector<DeviceSegment> segments;
+    CachePlan caches;
+    std::vector<std::byte> constants;
+    DeviceSession memory;  // sizes
+};
+
+int64_t cache_positions(const CompileRequest& request) {
+    return request.contexts.empty() ? 0 : request.contexts.back();
+}
+
+Result<Session> compile_session(const CompileRequest& request, std::span<const SessionPiece> pieces,
+                                GraphCompiler& compiler) {
+    const record::Program& program = *request.programs.front();
+    Session out;
+    out.ranges = ranges_of(program, pieces);
+    out.caches = plan_caches(program, used_caches(program, out.ranges), cache_positions(request));
+    compiler.start_session(out.caches.caches);
+    for (size_t i = 0; i < out.ranges.size(); ++i) {
+        auto segment = compile_segment(request, out.ranges[i], compiler);
+        if (!segment)
+            return fail_in(strf("segment %zu", static_cast<size_t>(pieces.front().segment) + i),
+                           std::move(segment.error()));
+        for (const DeviceGraph& graph : segment->graphs)
+            out.memory.arena.bytes = std::max(out.memory.arena.bytes, graph.arena_bytes);
+        out.segments.push_back(std::move(*segment));
+    }
+    out.constants = compiler.take_constants();
+    out.memory.constants.bytes = std::ssize(out.constants);
+    out.memory.cache.bytes = out.caches.n_bytes;
+    return out;
+}
+
+/// How many of the pieces may fit into a session, at least one.
+size_t most_pieces(std::span<const SessionPiece> pieces, int64_t session_bytes) {
+    size_t n = 1;
+    int64_t n_bytes = pieces.front().least_bytes;
+    while (n < pieces.size() && n_bytes + pieces[n].least_bytes <= session_bytes)
+        n_bytes += pieces[n++].least_bytes;
+    return n;
+}
+
+/// As many of the pieces as a session holds, of those that end alike; takes them off the front.
+Result<Session> fill_session(const CompileRequest& request, GraphCompiler& compiler,
+                             std::span<const SessionPiece>& pieces) {
+    const int64_t session_bytes = request.device.session_bytes;
+    size_t most = most_pieces(pieces, session_bytes);
+    DeviceSession smallest;
+    for (const SessionPiece::End end : kSessionEnds)
+        for (size_t n = most; n > 0; --n) {
+            if (pieces[n - 1].end != end) continue;
+            TSR_TRY(Session session, compile_session(request, pieces.first(n), compiler));
+            if (session.memory.bytes() <= session_bytes) {
+                pieces = pieces.subspan(n);
+                return session;
+            }
+            smallest = session.memory;
+            most = n - 1;
+        }
+    const record::Program& program = *request.programs.front();
+    const auto name = [&](int32_t i) { return op_name(program, program.ops[static_cast<size_t>(i)]); };
+    return fail(ErrorCode::OutOfMemory,
+                "%s to %s: expected at most the %lld bytes of a session of '%s', found %lld (constants %lld, "
+                "activations %lld, keys and values %lld); leave them on the processor, or compile for fewer "
+                "rows or positions",
+                name(pieces.front().first_op).c_str(), name(pieces.front().last_op).c_str(),
+                static_cast<long long>(session_bytes), request.device.name.c_str(),
+                static_cast<long long>(smallest.bytes()), static_cast<long long>(smallest.constants.bytes),
+                static_cast<long long>(smallest.arena.bytes), static_cast<long long>(smallest.cache.bytes));
+}
+
+/// Adds a session behind those that the model has.
+void append(Session session, CompiledModel& to) {
+    DeviceModel& model = to.model;
+    const auto index = static_cast<int32_t>(model.sessions.size());
+    model.sessions.push_back(session.memory);
+    place_sessions(model);
+    if (to.constants.empty()) {
+        to.constants = std::move(session.constants);
+    } else {
+        to.constants.resize(model.sessions.back().constants.at);
+        to.constants.insert(to.constants.end(), session.constants.begin(), session.constants.end());
+    }
+    for (DeviceSegment& segment : session.segments) {
+        segment.session = index;
+        model.segments.push_back(std::move(segment));
+    }
+    to.ranges.insert(to.ranges.end(), session.ranges.begin(), session.ranges.end());
+    model.caches.resize(session.caches.caches.size());
+    for (size_t i = 0; i < model.caches.size(); ++i) {
+        const DeviceCache& cache = session.caches.caches[i];
+        if (cache.n_head == 0 && index > 0) continue;
+        model.caches[i] = cache;
+        model.caches[i].session = cache.n_head > 0 ? index : 0;
+    }
+}
+
 }  // namespace
 
 Result<CompiledModel> compile_model(const CompileRequest& request) {
     TSR_TRY_VOID(check(request));
     CompiledModel out;
     DeviceModel& model = out.model;
-    const record::Program& program = *request.programs.front();
     model.device = request.device.name;
     model.device_hash = request.device.hash();
     model.model_hash = request.ranges.model;
     model.recipe_hash = request.matrices.recipe().hash();
     model.vtcm_bytes = request.device.vtcm_bytes;
     model.vtcm_span_bytes = request.device.vtcm_span_bytes;
-    model.n_ctx = request.contexts.empty() ? 0 : request.contexts.back();
-    CachePlan caches = plan_caches(program, used_caches(program, request.segments), model.n_ctx);
-    GraphCompiler compiler(request.device, request.matrices, caches.caches, model.n_ctx);
-    for (size_t i = 0; i < request.segments.size(); ++i) {
-        auto segment = compile_segment(request, request.segments[i], compiler);
-        if (!segment) return fail_in("segment " + std::to_string(i), std::move(segment.error()));
-        for (const DeviceGraph& graph : segment->graphs)
-            model.arena_bytes = std::max(model.arena_bytes, graph.arena_bytes);
-        model.segments.push_back(std::move(*segment));
+    model.n_ctx = cache_positions(request);
+    GraphCompiler compiler(request.device, request.matrices, model.n_ctx);
+    const std::vector<SessionPiece> all =
+        session_pieces(*request.programs.front(), request.segments, request.matrices.recipe(), model.n_ctx);
+    for (std::span<const SessionPiece> pieces = all; !pieces.empty();) {
+        TSR_TRY(Session session, fill_session(request, compiler, pieces));
+        append(std::move(session), out);
     }
-    model.cache_bytes = caches.n_bytes;
-    model.caches = std::move(caches.caches);
-    out.constants = compiler.take_constants();
     model.constants = out.constants;
     return out;
 }

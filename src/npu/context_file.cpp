@@ -1,6 +1,6 @@
 // The container: a header, four small sections that are checksummed and decoded, and the constants, which
 // stay where they are. Sections follow each other at multiples of the page size, so their lengths alone say
-// where they are and none can overlap. What holds inside of the model is context_check.cpp's; the format is
+// where they are and none can overlap. What holds inside of the model is model_check.cpp's; the format is
 // described in docs/npu.md.
 #include "src/npu/context_file.h"
 
@@ -12,15 +12,15 @@
 #include "common/strings.h"
 #include "ggml-like/gguf/format.h"
 #include "ggml-like/gguf/output_file.h"
-#include "src/npu/context_check.h"
 #include "src/npu/field_io.h"
+#include "src/npu/model_check.h"
 
 namespace tessera::npu {
 
 namespace {
 
 constexpr char kMagic[8] = {'T', 'S', 'R', 'N', 'P', 'U', 'C', 'X'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kPageBytes = 4096;
 /// Of one instruction, zeros behind its fields.
 constexpr size_t kRecordBytes = 96;
@@ -85,16 +85,18 @@ void fields(Io& io, typename Io::template Ref<DeviceGraph> graph, auto&& n_instr
 /// n_instructions(graph): the number, or where it is put.
 template <class Io, class Count>
 void segment_fields(Io& io, typename Io::template Ref<DeviceModel> model, const Count& n_instructions) {
-    io.list(model.segments, 13, [&](auto& segment) {
-        io(segment.first_op, segment.last_op, segment.attends);
+    io.list(model.segments, 17, [&](auto& segment) {
+        io(segment.first_op, segment.last_op, segment.attends, segment.session);
         io.list(segment.graphs, 48, [&](auto& graph) { fields(io, graph, n_instructions(graph)); });
     });
 }
 
 template <class Io>
 void model_fields(Io& io, typename Io::template Ref<DeviceModel> model) {
-    io(model.n_ctx, model.arena_bytes, model.cache_bytes);
-    io.list(model.caches, 36, [&](auto& c) { io(c.layer, c.n_head, c.head_dim, c.k, c.v); });
+    io(model.n_ctx);
+    // Their sizes say where they are.
+    io.list(model.sessions, 24, [&](auto& s) { io(s.constants.bytes, s.arena.bytes, s.cache.bytes); });
+    io.list(model.caches, 40, [&](auto& c) { io(c.layer, c.session, c.n_head, c.head_dim, c.k, c.v); });
     io.list(model.ops, 12, [&](auto& op) { io(op.name, op.segment, op.reason); });
 }
 
@@ -171,6 +173,7 @@ Result<DeviceModel> read_model(const Header& header,
     FieldReader in(parts[kModel]);
     model_fields(in, model);
     if (!in.ok() || in.remaining() > 0) return damaged(kSectionNames[kModel]);
+    place_sessions(model);
     FieldReader graphs(parts[kGraphs]);
     std::vector<uint32_t> counts;
     segment_fields(graphs, model, [&](DeviceGraph&) -> uint32_t& { return counts.emplace_back(); });
@@ -217,7 +220,7 @@ Result<ContextFile> ContextFile::read(std::span<const std::byte> bytes, const Op
     file.model_.device = file.device_.name;
     file.model_.vtcm_bytes = file.device_.vtcm_bytes;
     file.model_.vtcm_span_bytes = file.device_.vtcm_span_bytes;
-    auto checked = check_device_model(file.model_, file.device_);
+    auto checked = check_described_model(file.model_, file.device_);
     if (!checked) return fail(checked.error().code, "%s: %s", checked.error().message.c_str(), kAgain);
     return file;
 }
@@ -246,7 +249,7 @@ Result<void> ContextFile::expect_device(const HtpDevice& device) const {
 }
 
 Result<void> write_context(const std::string& path, const DeviceModel& model, const HtpDevice& device) {
-    TSR_TRY_VOID(check_device_model(model, device));
+    TSR_TRY_VOID(check_described_model(model, device));
     const std::string description = device.to_json();
     FieldWriter rest, graphs;
     model_fields(rest, model);

@@ -35,7 +35,7 @@ class ContextFile {
     static Result<ContextFile> parse(std::span<const std::byte> bytes, const std::string& name,
                                      const Options& options);
 
-    /// Checked (check_device_model); its constants are the file's.
+    /// Checked (check_described_model); its constants are the file's.
     const DeviceModel& model() const { return model_; }
     const HtpDevice& device() const { return device_; }
     std::span<const Section> sections() const { return sections_; }
@@ -58,7 +58,7 @@ class ContextFile {
 };
 
 /// Writes what was compiled for that device. The same model gives the same bytes, and the file appears under
-/// its name when it is complete. Errors are those of check_device_model(), and what the system says.
+/// its name when it is complete. Errors are those of check_described_model(), and what the system says.
 Result<void> write_context(const std::string& path, const DeviceModel& model, const HtpDevice& device);
 
 }  // namespace tessera::npu

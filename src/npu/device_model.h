@@ -41,13 +41,29 @@ struct DeviceGraph {
 struct DeviceSegment {
     int32_t first_op = 0, last_op = 0;
     bool attends = false;
+    int32_t session = 0;  ///< whose memory the streams mean; no smaller than that of the segment before
     std::vector<DeviceGraph> graphs;  ///< by rising n_tok, among equals by rising n_ctx
 };
 
-/// Where the keys and values of a layer lie in the cache, bytes around 128: keys [n_head, head_dim, n_ctx],
-/// values [n_head, n_ctx, head_dim], n_ctx being the model's. The same for all graphs.
+/// Part of a memory.
+struct Extent {
+    uint64_t at = 0;
+    int64_t bytes = 0;
+};
+
+/// An address space of the device, whose size is limited: what its segments' streams call constants, arena
+/// and cache are these parts of the model's.
+struct DeviceSession {
+    Extent constants, arena, cache;
+
+    int64_t bytes() const { return constants.bytes + arena.bytes + cache.bytes; }
+};
+
+/// Where the keys and values of a layer lie in the cache of a session, bytes around 128: keys [n_head,
+/// head_dim, n_ctx], values [n_head, n_ctx, head_dim], n_ctx being the model's. The same for all graphs.
 struct DeviceCache {
     int32_t layer = 0;
+    int32_t session = 0;
     int64_t n_head = 0, head_dim = 0;
     uint64_t k = 0, v = 0;
 };
@@ -64,12 +80,17 @@ struct DeviceModel {
     uint64_t device_hash = 0, model_hash = 0, recipe_hash = 0, ranges_hash = 0;
     int64_t vtcm_bytes = 0, vtcm_span_bytes = 0;  ///< of the device
     int64_t n_ctx = 0;                            ///< positions of the cache; 0: nothing attends
-    int64_t arena_bytes = 0, cache_bytes = 0;     ///< arena: the most of any graph
+    int64_t arena_bytes = 0, cache_bytes = 0;     ///< of all sessions, by place_sessions()
+    std::vector<DeviceSession> sessions;          ///< an arena holds the largest graph of its session
     std::vector<DeviceSegment> segments;
     std::vector<DeviceCache> caches;
     std::vector<DeviceOp> ops;  ///< of the program, in its order
     /// Weights, records and tables of all graphs, read alone; owned by whoever made or mapped them.
     std::span<const std::byte> constants;
 };
+
+/// Puts the parts of all sessions one behind the other by their sizes, each at a multiple of 128 bytes, and
+/// adds them up.
+void place_sessions(DeviceModel& model);
 
 }  // namespace tessera::npu

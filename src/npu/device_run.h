@@ -10,10 +10,8 @@
 
 namespace tessera::npu {
 
-/// What is wrong with a model that may come from a file: streams (check_stream()), ports and graphs that are
-/// not within its arena, cache and constants. Malformed names the segment and the graph. What passes runs
-/// without any further check.
-Result<void> check_model(const DeviceModel& model);
+/// What the streams of a session address of the memory of a checked model.
+Memory memory_of(const DeviceSession& session, const Memory& all);
 
 class DeviceRun final : public SegmentRunner {
   public:
@@ -21,24 +19,24 @@ class DeviceRun final : public SegmentRunner {
     enum class Copies : uint8_t { Made, LeftOut };
 
     /// Takes all memory that runs need: arena, cache, VTCM, rows at the edges. The model with its constants
-    /// and the pool outlive this; `kernels` are usable here. Errors: those of check_model(), no memory.
+    /// and the pool outlive this; `kernels` are usable here. Errors: those of check_device_model(), no
+    /// memory.
     static Result<std::unique_ptr<DeviceRun>> create(const DeviceModel& model, const TileKernels& kernels,
                                                      ThreadPool& pool, Copies copies = Copies::Made);
 
     int64_t max_rows(size_t segment) const override { return model_->segments[segment].graphs.back().n_tok; }
     /// By the graph with the fewest rows, and of these with the fewest positions, that holds the pass.
-    /// Allocates nothing.
+    /// Allocates nothing. Numbers that are none count as 0, with one warning.
     void run(size_t segment, const Pass& pass, std::span<const float* const> inputs,
              std::span<float* const> outputs) override;
 
     /// The graph that run() would take; null if none holds the pass.
     const DeviceGraph* graph_of(size_t segment, const Pass& pass) const;
 
-    /// Numbers at the edges that were none, since create().
-    int64_t n_nan() const { return n_nan_; }
+    /// Of all sessions.
     std::span<std::byte> arena() { return {arena_.data(), arena_.size()}; }
     std::span<std::byte> cache() { return {cache_.data(), cache_.size()}; }
-    /// Behind the last byte of the arena that any transfer has touched.
+    /// Behind the last byte of its session's arena that any transfer has touched.
     uint64_t arena_peak() const { return emulator_.arena_peak(); }
 
     /// For tests of the waits: from now on runs go in this order, with all copies, with freed operands
@@ -47,8 +45,9 @@ class DeviceRun final : public SegmentRunner {
 
   private:
     DeviceRun(const DeviceModel& model, Emulator emulator) : model_(&model), emulator_(std::move(emulator)) {}
-    void write(const DeviceGraph& graph, const Port& port, const float* rows, int64_t n_rows);
-    void read(const DeviceGraph& graph, const Port& port, float* rows, int64_t n_rows);
+    void write(const DeviceGraph& graph, const Port& port, const Memory& memory, const float* rows,
+               int64_t n_rows);
+    void read(const DeviceGraph& graph, const Port& port, const Memory& memory, float* rows, int64_t n_rows);
 
     const DeviceModel* model_;
     Emulator emulator_;
@@ -56,7 +55,7 @@ class DeviceRun final : public SegmentRunner {
     std::vector<uint16_t> row_;                      // of the widest port
     std::vector<std::vector<DirectStream>> direct_;  // by segment and graph; empty: copies are made
     std::optional<Order> order_;
-    int64_t n_nan_ = 0;
+    bool warned_ = false;  // of numbers that are none
 };
 
 }  // namespace tessera::npu

@@ -1,5 +1,5 @@
 // Sums of the timeline by operation, and of what lies in VTCM by time. Both only read what a graph says; that
-// it is sound was found out before (context_check.h).
+// it is sound was found out before (model_check.h).
 #include "src/npu/graph_cost.h"
 
 #include <algorithm>

@@ -193,6 +193,13 @@ int64_t Partition::n_on_device() const {
     return std::count_if(ops.begin(), ops.end(), [](const auto& op) { return op.segment >= 0; });
 }
 
+void Partition::set_segments(std::vector<DeviceRange> ranges) {
+    segments = std::move(ranges);
+    for (size_t s = 0; s < segments.size(); ++s)
+        for (int32_t i = segments[s].first_op; i <= segments[s].last_op; ++i)
+            ops[static_cast<size_t>(i)].segment = static_cast<int32_t>(s);
+}
+
 int64_t Partition::boundary_bytes(const Program& program) const {
     int64_t n_floats = 0;
     for (const DeviceRange& range : segments)

@@ -53,6 +53,8 @@ struct Partition {
 
     bool attends() const;
     int64_t n_on_device() const;
+    /// The same operations in other segments: those that compile_model() made of them.
+    void set_segments(std::vector<DeviceRange> ranges);
     /// Bytes that a row takes into all segments and out of them, as floats.
     int64_t boundary_bytes(const record::Program& program) const;
 };

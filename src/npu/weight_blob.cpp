@@ -22,19 +22,34 @@ void put_weight(const WeightBlob& blob, const QuantizedWeights& w, int64_t n, in
     tile[place.byte] |= static_cast<std::byte>((code & 15) << (place.high ? 4 : 0));
 }
 
+int64_t mult_bytes_of(const WeightBlob& blob) {
+    return blob.block ? n_mult_bytes(blob.k_tiles, blob.block) : 0;
+}
+
+/// Where everything is, without the bytes.
+WeightBlob layout_of(const WeightRecipe& recipe, int64_t n_out, int64_t n_in) {
+    WeightBlob blob;
+    blob.n_tiles = tiles(n_out, kTileChannels);
+    blob.k_tiles = tiles(n_in, kTileChannels);
+    blob.block = recipe.has_blocks() ? recipe.block : 0;
+    blob.tile_bytes = blob.block ? kNibbleTileBytes : kWeightTileBytes;
+    blob.mult_offset = aligned(blob.n_tiles * blob.k_tiles * blob.tile_bytes);
+    blob.record_offset = aligned(blob.mult_offset + blob.n_tiles * mult_bytes_of(blob));
+    return blob;
+}
+
 }  // namespace
+
+int64_t weight_blob_bytes(const WeightRecipe& recipe, int64_t n_out, int64_t n_in) {
+    const WeightBlob blob = layout_of(recipe, n_out, n_in);
+    return blob.record_offset + blob.n_tiles * kRecordTileBytes;
+}
 
 WeightBlob make_weight_blob(const Linear& op) {
     const QuantizedWeights& w = *op.weights;
-    WeightBlob blob;
-    blob.n_tiles = tiles(w.n_out, kTileChannels);
-    blob.k_tiles = tiles(w.n_in, kTileChannels);
-    blob.block = w.recipe.has_blocks() ? w.recipe.block : 0;
-    blob.tile_bytes = blob.block ? kNibbleTileBytes : kWeightTileBytes;
-    blob.mult_offset = aligned(blob.n_tiles * blob.k_tiles * blob.tile_bytes);
-    const int64_t mult_bytes = blob.block ? n_mult_bytes(blob.k_tiles, blob.block) : 0;
-    blob.record_offset = aligned(blob.mult_offset + blob.n_tiles * mult_bytes);
-    blob.bytes.resize(static_cast<size_t>(blob.record_offset + blob.n_tiles * kRecordTileBytes));
+    WeightBlob blob = layout_of(w.recipe, w.n_out, w.n_in);
+    const int64_t mult_bytes = mult_bytes_of(blob);
+    blob.bytes.resize(static_cast<size_t>(weight_blob_bytes(w.recipe, w.n_out, w.n_in)));
 
     const int64_t n_blocks = w.recipe.n_blocks(w.n_in);
     for (int64_t n = 0; n < w.n_out; ++n) {

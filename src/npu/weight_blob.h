@@ -20,4 +20,7 @@ struct WeightBlob {
 
 WeightBlob make_weight_blob(const Linear& op);
 
+/// The size of its bytes.
+int64_t weight_blob_bytes(const WeightRecipe& recipe, int64_t n_out, int64_t n_in);
+
 }  // namespace tessera::npu

@@ -8,6 +8,7 @@
 
 #include "common/bytes.h"
 #include "src/npu/context_file.h"
+#include "src/npu/device_run.h"
 #include "tests/npu/context_support.h"
 
 namespace {
@@ -16,7 +17,7 @@ using namespace tessera::npu;
 
 const std::vector<std::byte>& sound_file() {
     static const std::vector<std::byte> bytes = [] {
-        const test::CompiledLinears c("toy", {1, 70}, 64, 40);
+        const test::CompiledLinears c("toy", {1, 70}, 64, 40, 2);
         const std::string path =
             std::filesystem::temp_directory_path() / ("npu_context_fuzz." + std::to_string(getpid()));
         if (!write_context(path, c.model, c.device)) __builtin_trap();
@@ -55,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         arena(static_cast<size_t>(model.arena_bytes)), cache(static_cast<size_t>(model.cache_bytes));
     for (const DeviceSegment& segment : model.segments)
         for (const DeviceGraph& graph : segment.graphs)
-            emulator->run(graph.stream, {constants, arena, cache});
+            emulator->run(graph.stream, memory_of(model.sessions[static_cast<size_t>(segment.session)],
+                                                  {constants, arena, cache}));
     return 0;
 }

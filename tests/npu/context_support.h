@@ -1,6 +1,6 @@
 #pragma once
-// Compiled models made by hand of Linears with random weights: two segments, each with a graph for one row
-// and one for many, and a cache that nothing reads.
+// Compiled models made by hand of Linears with random weights: two segments, in one session or in two, each
+// with a graph for one row and one for many, and a cache that nothing reads.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@ namespace tessera::npu::test {
 struct CompiledLinears {
     struct Part {
         LinearCase c;
-        uint64_t weights;  // in the constants
+        uint64_t weights;  // in the constants of its session
     };
     HtpDevice device;
     std::vector<std::unique_ptr<Part>> parts;
@@ -24,16 +24,21 @@ struct CompiledLinears {
     CompiledLinears(CompiledLinears&&) = default;
 
     /// rows: of the graphs of each segment, rising.
-    CompiledLinears(const std::string& device_name, std::vector<int64_t> rows, int64_t n_in, int64_t n_out)
+    CompiledLinears(const std::string& device_name, std::vector<int64_t> rows, int64_t n_in, int64_t n_out,
+                    size_t n_sessions = 1)
         : device(*open_device(device_name)) {
         Draw draw(7);
+        model.sessions.resize(n_sessions);
         for (int i = 0; i < 2; ++i) {
             const WeightRecipe recipe{i ? WeightRecipe::Kind::Int8 : WeightRecipe::Kind::Lpbq, i ? 0 : 32};
             constants.resize((constants.size() + 127) / 128 * 128);
+            const uint64_t begin = n_sessions > 1 ? constants.size() : 0;
             parts.push_back(std::make_unique<Part>(
-                Part{LinearCase(draw, rows.back(), n_in, n_out, recipe, 16, i ? 8 : 16), constants.size()}));
+                Part{LinearCase(draw, rows.back(), n_in, n_out, recipe, 16, i ? 8 : 16),
+                     constants.size() - begin}));
             const auto& blob = parts.back()->c.blob.bytes;
             constants.insert(constants.end(), blob.begin(), blob.end());
+            session(i).constants.bytes = std::ssize(constants) - static_cast<int64_t>(begin);
         }
         model.device = device.name;
         model.device_hash = device.hash();
@@ -43,20 +48,25 @@ struct CompiledLinears {
         model.vtcm_bytes = device.vtcm_bytes;
         model.vtcm_span_bytes = device.vtcm_span_bytes;
         model.n_ctx = 64;
-        model.cache_bytes = 2 * 3 * 32 * 64;
-        model.caches = {{.layer = 0, .n_head = 3, .head_dim = 32, .k = 0, .v = 3 * 32 * 64}};
+        model.caches = {{.layer = 0, .session = 0, .n_head = 3, .head_dim = 32, .k = 0, .v = 3 * 32 * 64}};
         model.ops = {{"blk.0.norm", -1, "left out by --offload"},
                      {"blk.0.ffn", 0, ""},
                      {"blk.1.ffn", 1, ""},
                      {"head", -1, "dtype"}};
         for (int32_t i = 0; i < 2; ++i) {
-            DeviceSegment segment{.first_op = 1 + i, .last_op = 1 + i, .attends = false, .graphs = {}};
+            DeviceSegment segment{
+                .first_op = 1 + i, .last_op = 1 + i, .attends = false, .session = 0, .graphs = {}};
+            segment.session = static_cast<int32_t>(&session(i) - model.sessions.data());
+            int64_t& arena_bytes = session(i).arena.bytes;
             for (const int64_t n_tok : rows) {
                 segment.graphs.push_back(graph(*parts[static_cast<size_t>(i)], n_tok, i));
-                model.arena_bytes = std::max(model.arena_bytes, segment.graphs.back().arena_bytes);
+                arena_bytes = std::max(arena_bytes, segment.graphs.back().arena_bytes);
             }
             model.segments.push_back(segment);
         }
+        model.sessions.back().cache.bytes = 2 * 3 * 32 * 64;
+        model.caches[0].session = static_cast<int32_t>(n_sessions) - 1;
+        place_sessions(model);
         model.constants = constants;
     }
 
@@ -71,8 +81,10 @@ struct CompiledLinears {
         };
         pack_activations(in, c.x.data(), at(g.inputs[0]).first(static_cast<size_t>(in.bytes())));
         // Only ever read: a store there is refused.
-        auto* constants_at = const_cast<std::byte*>(of.constants.data());
-        emulator.run(g.stream, {std::span(constants_at, of.constants.size()), std::span(arena), {}});
+        const std::span constants_of(const_cast<std::byte*>(of.constants.data()), of.constants.size());
+        const Extent& part = of.sessions[static_cast<size_t>(of.segments[segment].session)].constants;
+        emulator.run(g.stream,
+                     {constants_of.subspan(part.at, static_cast<size_t>(part.bytes)), std::span(arena), {}});
         std::vector<uint16_t> y(static_cast<size_t>(g.n_tok * c.out.channels));
         unpack_activations(out, at(g.outputs[0]).first(static_cast<size_t>(out.bytes())), y.data());
         return y;
@@ -83,6 +95,7 @@ struct CompiledLinears {
     }
 
   private:
+    DeviceSession& session(int i) { return i > 0 ? model.sessions.back() : model.sessions.front(); }
     DeviceGraph graph(const Part& part, int64_t n_tok, int i) const {
         const LinearCase& c = part.c;
         LinearShape shape = c.shape;

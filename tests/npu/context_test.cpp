@@ -8,7 +8,8 @@
 #include <functional>
 
 #include "common/rng.h"
-#include "src/npu/context_check.h"
+#include "src/npu/device_run.h"
+#include "src/npu/model_check.h"
 #include "tests/npu/context_support.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/shared.h"
@@ -48,8 +49,7 @@ bool says(const std::string& message, std::string_view text) {
     return message.find(text) != std::string::npos;
 }
 
-TEST(Context, WhatIsReadComputesWhatWasWritten) {
-    const CompiledLinears c = small();
+void expect_round_trip(const CompiledLinears& c) {
     const TempFolder folder;
     ASSERT_TRUE(write_context(folder.at("a.nctx"), c.model, c.device));
     const auto file = ContextFile::open(folder.at("a.nctx"), {});
@@ -68,6 +68,31 @@ TEST(Context, WhatIsReadComputesWhatWasWritten) {
     EXPECT_EQ(model.ops[0].reason, "left out by --offload");
     EXPECT_EQ(model.caches[0].v, c.model.caches[0].v);
     EXPECT_EQ(model.segments[1].graphs[1].nodes[1].name, "blk.1.down");
+    EXPECT_EQ(model.sessions.size(), c.model.sessions.size());
+    EXPECT_EQ(model.cache_bytes, c.model.cache_bytes);
+}
+
+TEST(Context, WhatIsReadComputesWhatWasWritten) {
+    expect_round_trip(small());
+    expect_round_trip(CompiledLinears("toy", {1, 70}, 64, 40, 2));
+}
+
+TEST(Context, WhatASessionCannotAddressIsAnError) {
+    for (const size_t n_sessions : {1, 2}) {
+        CompiledLinears c("toy", {1, 70}, 64, 40, n_sessions);
+        int64_t most = 0;
+        for (const DeviceSession& session : c.model.sessions) most = std::max(most, session.bytes());
+        for (const bool fits : {true, false}) {
+            c.device.session_bytes = most - !fits;
+            c.model.device_hash = c.device.hash();
+            const auto checked = check_described_model(c.model, c.device);
+            EXPECT_EQ(checked.has_value(), fits);
+            if (fits) continue;
+            EXPECT_TRUE(says(checked.error().message, "expected at most " + std::to_string(most - 1) +
+                                                          " bytes, found " + std::to_string(most)))
+                << checked.error().message;
+        }
+    }
 }
 
 TEST(Context, TheSameModelGivesTheSameBytes) {
@@ -127,7 +152,7 @@ TEST(Context, HeadersThatAreWrongAreRefused) {
     constexpr size_t kPlace = test::kHeaderPlaces;
     const Change changes[] = {
         {"magic", put(0, 'X'), "which starts with \"TSRNPUCX\""},
-        {"version", put(8, uint32_t{2}), "version 2, and this program reads version 1"},
+        {"version", put(8, uint32_t{1}), "version 1, and this program reads version 2"},
         {"arch", put(12, uint32_t{75}), "'device' makes no sense"},
         {"size", put(16, uint64_t{1}), "expected 1 bytes"},
         {"device", put(24, uint64_t{5}), "not compiled for the device 'toy'"},
@@ -158,14 +183,25 @@ struct Wrong {
 /// Neither written nor, if it were, read.
 TEST(Context, ModelsThatContradictThemselvesAreRefused) {
     const auto first = [](DeviceModel& m) -> DeviceGraph& { return m.segments[0].graphs[0]; };
+    const auto arena = [](DeviceModel& m, int64_t bytes) {
+        m.sessions[0].arena.bytes = bytes;
+        place_sessions(m);
+    };
     const Wrong wrongs[] = {
         {[](DeviceModel& m) { m.device_hash ^= 1; }, "not compiled for the device"},
         {[](DeviceModel& m) { m.vtcm_bytes += 2048; }, "not compiled for the device"},
         {[](DeviceModel& m) { m.n_ctx = -1; }, "positions of the cache"},
         {[](DeviceModel& m) { m.arena_bytes = INT64_MAX; }, "bytes of activations"},
-        {[](DeviceModel& m) { m.arena_bytes += 1; }, "bytes of activations: expected "},
-        {[](DeviceModel& m) { m.arena_bytes = 64; }, "bytes of activations: expected 0 to 64"},
-        {[](DeviceModel& m) { m.cache_bytes -= 1; }, "the cache of layer 0"},
+        {[=](DeviceModel& m) { arena(m, INT64_MAX); }, "bytes of activations"},
+        {[=](DeviceModel& m) { arena(m, m.arena_bytes + 1); }, "bytes of activations: expected "},
+        {[=](DeviceModel& m) { arena(m, 64); }, "bytes of activations: expected 0 to 64"},
+        {[](DeviceModel& m) { m.sessions[0].cache.bytes -= 1, place_sessions(m); }, "the cache of layer 0"},
+        {[](DeviceModel& m) { m.cache_bytes -= 1; }, "bytes of the cache"},
+        {[](DeviceModel& m) { m.sessions[0].arena.at = 128; }, "one behind the other"},
+        {[](DeviceModel& m) { m.sessions.clear(), place_sessions(m); }, "bytes of constants"},
+        {[](DeviceModel& m) { m.segments[1].session = 1; }, "the session of a segment: expected 0 to 0"},
+        {[](DeviceModel& m) { m.segments[1].session = -1; }, "the session of a segment"},
+        {[](DeviceModel& m) { m.caches[0].session = 1; }, "the session of a cache: expected 0 to 0"},
         {[](DeviceModel& m) { m.caches[0].v -= 1; }, "two caches share the bytes at 6143"},
         {[](DeviceModel& m) { m.caches[0].k = UINT64_MAX; }, "the cache of layer 0"},
         {[](DeviceModel& m) { m.caches[0].n_head = 0; }, "heads of a cache"},
@@ -194,7 +230,9 @@ TEST(Context, ModelsThatContradictThemselvesAreRefused) {
         {[&](DeviceModel& m) { first(m).stream[0].transfer.ddr = 1 << 20; }, "graph of 1 rows"},
         {[&](DeviceModel& m) { first(m).stream[0].transfer.past_stride = 1; }, "goes by positions"},
         {[&](DeviceModel& m) { first(m).stream[0].waits[2] = 9; }, "waits for 9 instructions of HMX"},
-        {[](DeviceModel& m) { m.constants = m.constants.first(100); }, "are outside"},
+        {[](DeviceModel& m) { m.constants = m.constants.first(100); }, "bytes of constants"},
+        {[](DeviceModel& m) { m.sessions[0].constants.bytes = 100, m.constants = m.constants.first(100); },
+         "are outside"},
     };
     const TempFolder folder;
     for (const Wrong& wrong : wrongs) {
@@ -210,7 +248,7 @@ TEST(Context, ModelsThatContradictThemselvesAreRefused) {
 /// Anything may be changed if the checksums are made right again: what still opens stays inside of its
 /// memory.
 TEST(Context, WhatOpensCanRun) {
-    const CompiledLinears c = small();
+    const CompiledLinears c("toy", {1, 70}, 64, 40, 2);
     const std::string sound = written(c.model, c.device);
     auto emulator = Emulator::create(c.device.vtcm_bytes, kTilesScalar, test::one_thread());
     Rng rng(3);
@@ -238,8 +276,9 @@ TEST(Context, WhatOpensCanRun) {
         auto* constants = const_cast<std::byte*>(model.constants.data());
         for (const DeviceSegment& segment : model.segments)
             for (const DeviceGraph& graph : segment.graphs)
-                emulator->run(graph.stream, {std::span(constants, model.constants.size()), std::span(arena),
-                                             std::span(cache)});
+                emulator->run(graph.stream, memory_of(model.sessions[static_cast<size_t>(segment.session)],
+                                                      {std::span(constants, model.constants.size()),
+                                                       std::span(arena), std::span(cache)}));
     }
     EXPECT_GT(n_opened, 200);
     EXPECT_GT(n_refused, 1000);

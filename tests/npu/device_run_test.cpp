@@ -2,6 +2,9 @@
 // order the waits allow, and whatever lies in memory that is of no meaning.
 #include "src/npu/device_run.h"
 
+#include <map>
+
+#include "src/npu/model_check.h"
 #include "src/npu/stream.h"
 #include "tests/npu/device_support.h"
 
@@ -41,7 +44,6 @@ TEST_P(DeviceRuns, EqualTheReference) {
             EXPECT_TRUE(std::ranges::equal(run->cache(), fast->cache()));
             n_past += n;
         }
-        EXPECT_EQ(run->n_nan(), 0);
     }
 }
 
@@ -86,6 +88,76 @@ TEST_P(DeviceRuns, AreTheSameForEveryPass) {
             }
     }
     EXPECT_TRUE(std::ranges::equal(prompt->cache(), decode->cache()));
+}
+
+/// What the segments of a pass write, by the program's values, each given what those before it wrote.
+std::map<int32_t, std::vector<float>> values_of(DeviceRun& run, const CompiledModel& compiled,
+                                                const Pass& pass) {
+    std::map<int32_t, std::vector<float>> values;
+    for (size_t s = 0; s < compiled.ranges.size(); ++s) {
+        const DeviceRange& range = compiled.ranges[s];
+        const DeviceGraph& graph = compiled.model.segments[s].graphs.front();
+        std::vector<const float*> from;
+        std::vector<float*> to;
+        for (size_t i = 0; i < range.inputs.size(); ++i) {
+            std::vector<float>& x = values[range.inputs[i].at];
+            const Port& port = graph.inputs[i];
+            // From the processor: any.
+            Draw draw(static_cast<uint64_t>(range.inputs[i].at + 1000 * pass.n_past));
+            while (std::ssize(x) < pass.n_valid * port.dim)
+                x.push_back(static_cast<float>(draw.integer(0, port.encoding.max()) - port.encoding.zero) *
+                            port.encoding.scale);
+            from.push_back(x.data());
+        }
+        for (size_t i = 0; i < range.outputs.size(); ++i) {
+            std::vector<float>& y = values[range.outputs[i].at];
+            y.assign(static_cast<size_t>(pass.n_valid * graph.outputs[i].dim), 0);
+            to.push_back(y.data());
+        }
+        run.run(s, pass, from, to);
+    }
+    return values;
+}
+
+/// However small a session is, down to what no session holds.
+TEST_P(DeviceRuns, SeveralSessionsGiveTheSameBits) {
+    const TestModel& test = GetParam();
+    TSR_NEED_MODEL(test);
+    ThreadPool pool(2);
+    auto model = load_model(test.path(), pool, "", false);
+    ASSERT_TRUE(model) << model.error().message;
+    DeviceCase c(**model, pool, "x-elite", "w4a16", {1, 40}, {96});
+    ASSERT_TRUE(c.reference);
+    ASSERT_EQ(c.compiled.model.sessions.size(), 1u);
+    const Pass passes[] = {{.n_valid = 40, .n_past = 0}, {.n_valid = 1, .n_past = 40}};
+    const auto run = c.run(best_kernels(), pool);
+    std::vector<std::map<int32_t, std::vector<float>>> expected;
+    for (const Pass& pass : passes) expected.push_back(values_of(*run, c.compiled, pass));
+    const int64_t contexts[] = {96};
+    HtpDevice device = c.device;
+    device.session_bytes = c.compiled.model.sessions[0].bytes() - 1;
+    for (size_t n_sessions = 1;; device.session_bytes = device.session_bytes * 4 / 5) {
+        const auto cut =
+            compile_model({c.pointers, c.parts.segments, contexts, device, c.ranges, c.matrices});
+        if (!cut) {
+            EXPECT_GE(n_sessions, 2u);
+            const std::string expects = "expected at most the " + std::to_string(device.session_bytes) +
+                                        " bytes of a session of 'x-elite'";
+            EXPECT_NE(cut.error().message.find(expects), std::string::npos) << cut.error().message;
+            break;
+        }
+        const DeviceModel& compiled = cut->model;
+        EXPECT_GE(compiled.sessions.size(), n_sessions);
+        n_sessions = compiled.sessions.size();
+        for (const DeviceSession& session : compiled.sessions)
+            EXPECT_LE(session.bytes(), device.session_bytes);
+        const auto several = DeviceRun::create(compiled, best_kernels(), pool);
+        ASSERT_TRUE(several) << several.error().message;
+        for (size_t i = 0; i < std::size(passes); ++i) {
+            const auto found = values_of(**several, *cut, passes[i]);
+            for (const auto& [id, rows] : expected[i]) ASSERT_EQ(found.at(id), rows) << n_sessions;
+        }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DeviceRuns, testing::ValuesIn(kTestModels), name_of);
@@ -316,6 +388,39 @@ TEST_F(OneModel, WithoutCopiesLittleIsMoved) {
                            [](const DirectInstruction& it) { return it.instruction.op == Opcode::Multiply; }),
                       n_of(graph.stream, [](const Instruction& it) { return it.op == Opcode::Multiply; }));
         }
+}
+
+/// In the first pass it would still be inside.
+TEST_F(OneModel, AppendingBehindTheCacheIsRefused) {
+    DeviceCase c(*model_, pool_, "x-elite", "w4a16", {1, 40}, {96});
+    ASSERT_TRUE(c.reference);
+    DeviceModel changed = c.compiled.model;
+    DeviceSegment& segment = changed.segments[0];
+    int n_refused = 0;
+    for (DeviceGraph& graph : segment.graphs)
+        for (Instruction& it : graph.stream) {
+            if (it.op != Opcode::Store || it.transfer.past_stride == 0) continue;
+            const Transfer before = it.transfer;
+            // Up to the end of the cache at position 0.
+            const auto touched = accesses(it, {.n_tok = 1, .n_ctx = 1});
+            uint64_t end = 0;
+            for (const Access& access : touched)
+                if (access.space != 0) end = access.end;
+            it.transfer.ddr += static_cast<uint64_t>(changed.cache_bytes) - end;
+            const Bounds first = {
+                .vtcm_bytes = changed.vtcm_bytes,
+                .region_bytes = {std::ssize(changed.constants), changed.arena_bytes, changed.cache_bytes}};
+            EXPECT_TRUE(check_stream({it}, first) || it.waits != Progress{});
+            const auto refused = check_device_model(changed);
+            ASSERT_FALSE(refused);
+            EXPECT_NE(refused.error().message.find("of a region in DDR are outside"), std::string::npos)
+                << refused.error().message;
+            EXPECT_FALSE(DeviceRun::create(changed, best_kernels(), pool_));
+            it.transfer = before;
+            if (++n_refused == 20) break;
+        }
+    EXPECT_GT(n_refused, 0);
+    EXPECT_TRUE(check_device_model(changed));
 }
 
 TEST_F(OneModel, WhatDoesNotFitIsAnError) {

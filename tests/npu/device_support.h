@@ -13,7 +13,7 @@ namespace tessera::npu::test {
 struct DeviceCase {
     std::vector<record::Program> programs;
     std::vector<const record::Program*> pointers;
-    Partition parts;
+    Partition parts;  // with the segments that were compiled
     Ranges ranges;
     QuantizedMatrices matrices;
     HtpDevice device;
@@ -34,6 +34,7 @@ struct DeviceCase {
         if (!made) ADD_FAILURE() << made.error().message;
         if (!made) return;
         compiled = std::move(*made);
+        parts.set_segments(compiled.ranges);
         auto runner =
             IntegerRunner::create(programs.back(), parts.segments, contexts.back(), matrices, ranges);
         if (!runner) ADD_FAILURE() << runner.error().message;

@@ -2,11 +2,14 @@
 import json
 import resource
 import signal
+import struct
 
 from program_case import LLAMA, ROOT, SHARED, ProgramCase, main, nmse, read_logits
 
 TINY = ROOT / "models/tessera-tiny.gguf"
 HELD_OUT = SHARED / "models/tiny/heldout.txt"
+SOURCES = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q5_0", "Q5_1", "Q4_K", "Q4_0", "Q4_1", "Q3_K", "Q2_K", "IQ4_NL",
+           "IQ4_XS")
 GOLDEN = "1,5,300,17,42,301,400,77,3,511,260,33,280,290,310,8"
 
 
@@ -136,9 +139,9 @@ class Compiled(ProgramCase):
         self.ranges = self.folder / "ranges.json"
         self.calibrate()
 
-    def compile(self, name, *options):
+    def compile(self, name, *options, device="x-elite"):
         out = self.folder / name
-        text = self.fine("npu", "compile", TINY, "--npu-device", "x-elite", "--act", self.ranges, "-o", out,
+        text = self.fine("npu", "compile", TINY, "--npu-device", device, "--act", self.ranges, "-o", out,
                          "--ctx", "64,128", "--ar", "32,1", *options).decode()
         return out, text
 
@@ -174,6 +177,40 @@ class Compiled(ProgramCase):
         for part in ("compiled for x-elite (v73", "on the processor:", "blk.0.gate", "device times are a model"):
             self.assertIn(part, text)
 
+    def test_several_sessions(self):
+        """A model that does not fit into one address space: the same bits, from a file and compiled in place."""
+        def logits(*options):
+            return self.fine("logits", TINY, "--tokens", GOLDEN, "--out", "-", "--batch", 5, *options)
+
+        path, text = self.compile("whole.nctx")
+        whole, = self.inspect(path)["sessions"]
+        self.assertIn("session 1 of 1: ", text)
+        self.assertEqual(whole["bytes"], sum(whole[part + "_bytes"] for part in ("constant", "arena", "cache")))
+        expected = logits("--npu", path)
+        device = json.loads(self.fine("npu", "devices", "x-elite", "--json"))
+        small = self.folder / "small.json"
+        found = []
+        for part in (0.75, 0.4):
+            device["session_bytes"] = int(part * whole["bytes"])
+            small.write_text(json.dumps(device))
+            path, text = self.compile("small.nctx", device=small)
+            shown = self.inspect(path)
+            found.append(len(shown["sessions"]))
+            self.assertEqual(text.count(f" of {found[-1]}: "), found[-1])
+            self.assertLessEqual(max(session["bytes"] for session in shown["sessions"]), device["session_bytes"])
+            self.assertGreaterEqual(len(shown["segments"]), found[-1])
+            self.assertEqual([segment["session"] for segment in shown["segments"]],
+                             sorted(segment["session"] for segment in shown["segments"]))
+            self.assertEqual(logits("--npu", path), expected)
+            self.assertEqual(logits("--npu-device", small, "--npu-ranges", self.ranges), expected)
+        self.assertGreaterEqual(found[0], 2)
+        self.assertGreaterEqual(found[1], 3)
+        device["session_bytes"] = 1 << 20
+        small.write_text(json.dumps(device))
+        self.refused(1, "npu", "compile", TINY, "--npu-device", small, "--act", self.ranges, "-o", path, "--recipe", "w8a16",
+                     says=("blk.0.attn_norm to blk.0.attn_output: ",
+                           "expected at most the 1048576 bytes of a session of 'x-elite', found "))
+
     def test_trace(self):
         path, _ = self.compile("some.nctx", "--ctx", 64, "--npu-layers", 1)
         out = self.folder / "trace.json"
@@ -189,6 +226,40 @@ class Compiled(ProgramCase):
         self.assertGreater(max(used), 0)
         self.assertLessEqual(max(used), 8 << 20)
         self.assertEqual(used[-1], 0)
+
+    def signal_to_noise(self, model, *options):
+        """The rows of a compilation's table, and what it notes."""
+        done = self.run_program("npu", "compile", model, "--npu-device", "x-elite", "--act", self.ranges, "-o",
+                                self.folder / "a.nctx", "--ctx", 32, "--ar", 1, *options)
+        self.assertEqual(done.returncode, 0, (model, done.stderr))
+        return [line.split() for line in done.stdout.decode().splitlines() if " dB" in line], done.stderr.decode()
+
+    def test_every_type_of_weights_is_compiled(self):
+        """With what is lost of each matrix, against what the file has of it."""
+        for name in SOURCES:
+            model = self.folder / "model.gguf"
+            self.fine("quantize", SHARED / "models/tiny/tiny-f16.gguf", model, name, "--pure")
+            self.fine("npu", "calibrate", model, "-f", HELD_OUT, "-c", 32, "--samples", 1, "-o", self.ranges)
+            for recipe, least in (("w8a16", 38), ("w4a16", 18)):
+                rows, notes = self.signal_to_noise(model, "--recipe", recipe, "--tensors")
+                self.assertEqual(len(rows), 43, name)
+                self.assertEqual({row[1] for row in rows}, {name.lower()}, name)
+                self.assertGreater(min(float(row[3]) for row in rows), least, (name, recipe))
+                self.assertNotIn("less than 15 dB", notes)
+                self.assertEqual("42 matrices are q4_0" in notes, (name, recipe) == ("Q4_0", "w4a16"), (name, notes))
+
+    def test_weights_that_lose_much_are_told(self):
+        model = self.folder / "model.gguf"
+        self.fine("quantize", SHARED / "models/tiny/tiny-f16.gguf", model, "F16")
+        # The last matrix: beside the largest weight of each block the others lie between two codes.
+        n = 256 * 768
+        model.write_bytes(model.read_bytes()[:-2 * n] + struct.pack("<32e", 1, *31 * [1 / 14]) * (n // 32))
+        self.fine("npu", "calibrate", model, "-f", HELD_OUT, "-c", 32, "--samples", 1, "-o", self.ranges)
+        rows, notes = self.signal_to_noise(model)
+        self.assertEqual([(row[0], row[-1]) for row in rows], [("blk.5.ffn_down.weight", "little")])
+        self.assertLess(float(rows[0][3]), 12)
+        self.assertIn("1 of 43 matrices have less than 15 dB of signal to noise", notes)
+        self.assertEqual(self.signal_to_noise(model, "--recipe", "w8a16")[0], [])
 
     def test_damage_is_told(self):
         path, _ = self.compile("some.nctx", "--ctx", 64, "--npu-layers", 1)

@@ -1,9 +1,11 @@
-// A compiled model against itself: sizes, order, places, streams. Names are shown to people and looked up, so
-// they are held to what the compiler writes. The container's own rules are in context_file.cpp.
-#include "src/npu/context_check.h"
+// A compiled model against itself: sizes, order, places, streams. What only people see, and what is looked up
+// by name, is held to what the compiler writes where the model comes from a file. The container's own rules
+// are in context_file.cpp.
+#include "src/npu/model_check.h"
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "common/strings.h"
 #include "ggml-like/gguf/format.h"
@@ -18,7 +20,7 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 44;
 constexpr int64_t kMostRows = 1 << 16, kMostPositions = 1 << 24, kMostDim = 1 << 24, kMostHeads = 1 << 12,
                   kMostHeadDim = 1 << 10;
-constexpr size_t kMostNameBytes = 255;
+constexpr size_t kMostNameBytes = 255, kMostSessions = 1 << 10;
 
 using Checked = Result<void>;
 
@@ -43,12 +45,11 @@ Checked check_place(const std::string& what, uint64_t offset, int64_t n_bytes, i
 }
 
 Checked check_port(const Port& port, const DeviceGraph& graph) {
-    TSR_TRY_VOID(check_name(port.name));
     const Encoding& e = port.encoding;
     if ((e.bits != 8 && e.bits != 16) || !std::isfinite(e.scale) || !(e.scale > 0) || e.zero < 0 ||
         e.zero > e.max())
         return fail(ErrorCode::Malformed, "%s: an encoding of %d bits, scale %g, zero %d makes no sense",
-                    port.name.c_str(), e.bits, static_cast<double>(e.scale), e.zero);
+                    printable(port.name).c_str(), e.bits, static_cast<double>(e.scale), e.zero);
     TSR_TRY_VOID(in_range("the width of a port", port.dim, 1, kMostDim));
     const ActLayout layout{graph.n_tok, port.dim, e.bits / 8};
     return check_place(port.name, port.arena_offset, layout.bytes(), graph.arena_bytes);
@@ -57,11 +58,10 @@ Checked check_port(const Port& port, const DeviceGraph& graph) {
 Checked check_nodes(const DeviceGraph& graph) {
     uint32_t at = 0;
     for (const DeviceNode& node : graph.nodes) {
-        TSR_TRY_VOID(check_name(node.name));
         if (node.first < at || node.first > graph.stream.size() ||
             (&node == graph.nodes.data() && node.first))
             return fail(ErrorCode::Malformed, "%s: its instructions start at %u, behind %u and of %zu",
-                        node.name.c_str(), node.first, at, graph.stream.size());
+                        printable(node.name).c_str(), node.first, at, graph.stream.size());
         at = node.first;
     }
     if (graph.nodes.empty() && !graph.stream.empty())
@@ -69,7 +69,8 @@ Checked check_nodes(const DeviceGraph& graph) {
     return {};
 }
 
-Checked check_graph(const DeviceGraph& graph, bool attends, const DeviceModel& model) {
+Checked check_graph(const DeviceGraph& graph, bool attends, const DeviceSession& session,
+                    const DeviceModel& model) {
     TSR_TRY_VOID(in_range("rows", graph.n_tok, 1, kMostRows));
     if (attends) {
         TSR_TRY_VOID(in_range("positions", graph.n_ctx, graph.n_tok, model.n_ctx));
@@ -79,7 +80,7 @@ Checked check_graph(const DeviceGraph& graph, bool attends, const DeviceModel& m
     } else {
         TSR_TRY_VOID(in_range("positions", graph.n_ctx, 0, 0));
     }
-    TSR_TRY_VOID(in_range("bytes of activations", graph.arena_bytes, 0, model.arena_bytes));
+    TSR_TRY_VOID(in_range("bytes of activations", graph.arena_bytes, 0, session.arena.bytes));
     TSR_TRY_VOID(in_range("bytes of VTCM", graph.vtcm_bytes, 0, model.vtcm_bytes));
     for (const auto* ports : {&graph.inputs, &graph.outputs})
         for (const Port& port : *ports) TSR_TRY_VOID(check_port(port, graph));
@@ -91,10 +92,11 @@ Checked check_graph(const DeviceGraph& graph, bool attends, const DeviceModel& m
     if (!attends && std::any_of(graph.stream.begin(), graph.stream.end(), goes_by_position))
         return fail(ErrorCode::Malformed, "a transfer that goes by positions, in a graph that has none");
     // By the sizes that the graph itself claims: so they are true, too.
-    return check_stream(graph.stream, {.vtcm_bytes = graph.vtcm_bytes,
-                                       .span_bytes = model.vtcm_span_bytes,
-                                       .region_bytes = {static_cast<int64_t>(model.constants.size()),
-                                                        graph.arena_bytes, model.cache_bytes}});
+    return check_stream(graph.stream,
+                        {.vtcm_bytes = graph.vtcm_bytes,
+                         .span_bytes = model.vtcm_span_bytes,
+                         .region_bytes = {session.constants.bytes, graph.arena_bytes, session.cache.bytes},
+                         .pass = {.n_tok = graph.n_tok, .n_ctx = attends ? graph.n_ctx : graph.n_tok}});
 }
 
 bool same_ports(const std::vector<Port>& a, const std::vector<Port>& b) {
@@ -106,9 +108,10 @@ bool same_ports(const std::vector<Port>& a, const std::vector<Port>& b) {
 
 Checked check_segment(const DeviceSegment& segment, const DeviceModel& model) {
     if (segment.graphs.empty()) return fail(ErrorCode::Malformed, "it has no graphs");
+    const DeviceSession& session = model.sessions[static_cast<size_t>(segment.session)];
     const DeviceGraph* before = nullptr;
     for (const DeviceGraph& graph : segment.graphs) {
-        if (auto checked = check_graph(graph, segment.attends, model); !checked)
+        if (auto checked = check_graph(graph, segment.attends, session, model); !checked)
             return fail_in(strf("graph of %lld rows and %lld positions", static_cast<long long>(graph.n_tok),
                                 static_cast<long long>(graph.n_ctx)),
                            std::move(checked.error()));
@@ -119,6 +122,37 @@ Checked check_segment(const DeviceSegment& segment, const DeviceModel& model) {
                 return fail(ErrorCode::Malformed, "its graphs differ in what they read or write");
         }
         before = &graph;
+    }
+    return {};
+}
+
+/// Sizes, places, and that segments are of sessions that there are.
+Checked check_sessions(const DeviceModel& model) {
+    TSR_TRY_VOID(in_range("sessions", std::ssize(model.sessions), 0, kMostSessions));
+    for (const DeviceSession& session : model.sessions) {
+        TSR_TRY_VOID(in_range("bytes of constants", session.constants.bytes, 0, kMostBytes));
+        TSR_TRY_VOID(in_range("bytes of activations", session.arena.bytes, 0, kMostBytes));
+        TSR_TRY_VOID(in_range("bytes of the cache", session.cache.bytes, 0, kMostBytes));
+    }
+    DeviceModel placed;
+    placed.sessions = model.sessions;
+    place_sessions(placed);
+    const auto same_places = [](const DeviceSession& a, const DeviceSession& b) {
+        return a.constants.at == b.constants.at && a.arena.at == b.arena.at && a.cache.at == b.cache.at;
+    };
+    if (!std::equal(model.sessions.begin(), model.sessions.end(), placed.sessions.begin(), same_places))
+        return fail(ErrorCode::Malformed, "its sessions do not lie one behind the other");
+    TSR_TRY_VOID(in_range("bytes of activations", model.arena_bytes, placed.arena_bytes, placed.arena_bytes));
+    TSR_TRY_VOID(in_range("bytes of the cache", model.cache_bytes, placed.cache_bytes, placed.cache_bytes));
+    const auto n_constants = static_cast<int64_t>(model.constants.size());
+    const Extent last = model.sessions.empty() ? Extent{} : model.sessions.back().constants;
+    TSR_TRY_VOID(
+        in_range("bytes of constants", static_cast<int64_t>(last.at) + last.bytes, n_constants, n_constants));
+    int32_t before = 0;
+    for (const DeviceSegment& segment : model.segments) {
+        TSR_TRY_VOID(
+            in_range("the session of a segment", segment.session, before, std::ssize(model.sessions) - 1));
+        before = segment.session;
     }
     return {};
 }
@@ -152,7 +186,7 @@ Checked check_operations(const DeviceModel& model) {
 }
 
 Checked check_caches(const DeviceModel& model) {
-    std::vector<std::pair<uint64_t, uint64_t>> places;
+    std::vector<std::tuple<int32_t, uint64_t, uint64_t>> places;
     int32_t layer = -1;
     for (const DeviceCache& cache : model.caches) {
         TSR_TRY_VOID(in_range("the layer of a cache", cache.layer, layer + 1, kMostRows));
@@ -160,41 +194,80 @@ Checked check_caches(const DeviceModel& model) {
         if (cache.n_head == 0 && cache.head_dim == 0 && cache.k == 0 && cache.v == 0) continue;  // none
         TSR_TRY_VOID(in_range("heads of a cache", cache.n_head, 1, kMostHeads));
         TSR_TRY_VOID(in_range("the width of a cache's heads", cache.head_dim, 1, kMostHeadDim));
+        TSR_TRY_VOID(in_range("the session of a cache", cache.session, 0, std::ssize(model.sessions) - 1));
+        const DeviceSession& session = model.sessions[static_cast<size_t>(cache.session)];
         const int64_t n_bytes = cache.n_head * cache.head_dim * model.n_ctx;
         for (const uint64_t offset : {cache.k, cache.v}) {
             TSR_TRY_VOID(
-                check_place(strf("the cache of layer %d", layer), offset, n_bytes, model.cache_bytes));
-            places.emplace_back(offset, offset + static_cast<uint64_t>(n_bytes));
+                check_place(strf("the cache of layer %d", layer), offset, n_bytes, session.cache.bytes));
+            places.emplace_back(cache.session, offset, offset + static_cast<uint64_t>(n_bytes));
         }
     }
     std::sort(places.begin(), places.end());
-    for (size_t i = 1; i < places.size(); ++i)
-        if (places[i].first < places[i - 1].second)
+    for (size_t i = 1; i < places.size(); ++i) {
+        const auto& [session, begin, end] = places[i];
+        if (std::get<0>(places[i - 1]) == session && begin < std::get<2>(places[i - 1]))
             return fail(ErrorCode::Malformed, "two caches share the bytes at %llu",
-                        static_cast<unsigned long long>(places[i].first));
+                        static_cast<unsigned long long>(begin));
+    }
+    return {};
+}
+
+/// No arena is larger than what is in it.
+Checked check_arenas(const DeviceModel& model) {
+    for (size_t i = 0; i < model.sessions.size(); ++i) {
+        int64_t most = 0;
+        for (const DeviceSegment& segment : model.segments)
+            if (segment.session == static_cast<int32_t>(i))
+                for (const DeviceGraph& graph : segment.graphs) most = std::max(most, graph.arena_bytes);
+        TSR_TRY_VOID(in_range("bytes of activations", model.sessions[i].arena.bytes, 0, most));
+    }
+    return {};
+}
+
+Checked check_names(const DeviceModel& model) {
+    for (const DeviceSegment& segment : model.segments)
+        for (const DeviceGraph& graph : segment.graphs) {
+            for (const DeviceNode& node : graph.nodes) TSR_TRY_VOID(check_name(node.name));
+            for (const auto* ports : {&graph.inputs, &graph.outputs})
+                for (const Port& port : *ports) TSR_TRY_VOID(check_name(port.name));
+        }
+    return {};
+}
+
+/// What a session has to hold is no more than the device can address.
+Checked check_address_space(const DeviceModel& model, const HtpDevice& device) {
+    for (size_t i = 0; i < model.sessions.size(); ++i)
+        if (model.sessions[i].bytes() > device.session_bytes)
+            return fail(ErrorCode::Malformed, "session %zu: expected at most %lld bytes, found %lld", i,
+                        static_cast<long long>(device.session_bytes),
+                        static_cast<long long>(model.sessions[i].bytes()));
     return {};
 }
 
 }  // namespace
 
-Result<void> check_device_model(const DeviceModel& model, const HtpDevice& device) {
+Result<void> check_device_model(const DeviceModel& model) {
+    TSR_TRY_VOID(in_range("positions of the cache", model.n_ctx, 0, kMostPositions));
+    TSR_TRY_VOID(in_range("bytes of VTCM", model.vtcm_bytes, 0, kMostBytes));
+    TSR_TRY_VOID(in_range("the span of VTCM", model.vtcm_span_bytes, 0, kMostBytes));
+    TSR_TRY_VOID(check_sessions(model));
+    for (size_t i = 0; i < model.segments.size(); ++i)
+        if (auto checked = check_segment(model.segments[i], model); !checked)
+            return fail_in(strf("segment %zu", i), std::move(checked.error()));
+    return check_arenas(model);
+}
+
+Result<void> check_described_model(const DeviceModel& model, const HtpDevice& device) {
     if (model.device_hash != device.hash() || model.device != device.name ||
         model.vtcm_bytes != device.vtcm_bytes || model.vtcm_span_bytes != device.vtcm_span_bytes)
         return fail(ErrorCode::Malformed, "it was not compiled for the device '%s' that it names",
                     device.name.c_str());
-    TSR_TRY_VOID(in_range("positions of the cache", model.n_ctx, 0, kMostPositions));
-    TSR_TRY_VOID(in_range("bytes of activations", model.arena_bytes, 0, kMostBytes));
-    TSR_TRY_VOID(in_range("bytes of the cache", model.cache_bytes, 0, kMostBytes));
     TSR_TRY_VOID(check_operations(model));
+    TSR_TRY_VOID(check_names(model));
+    TSR_TRY_VOID(check_device_model(model));
     TSR_TRY_VOID(check_caches(model));
-    int64_t arena_bytes = 0;
-    for (const DeviceSegment& segment : model.segments)
-        for (const DeviceGraph& graph : segment.graphs)
-            arena_bytes = std::max(arena_bytes, graph.arena_bytes);
-    for (size_t i = 0; i < model.segments.size(); ++i)
-        if (auto checked = check_segment(model.segments[i], model); !checked)
-            return fail_in(strf("segment %zu", i), std::move(checked.error()));
-    return in_range("bytes of activations", model.arena_bytes, 0, arena_bytes);
+    return check_address_space(model, device);
 }
 
 }  // namespace tessera::npu

@@ -1,0 +1,85 @@
+// The cuts: behind a layer, behind what adds to the stream, behind a product. Never between keys and who
+// attends to them, nor in front of the product that reads what attention wrote, whose heads may be padded.
+#include "src/npu/session_cut.h"
+
+#include <optional>
+
+#include "src/npu/weight_blob.h"
+
+namespace tessera::npu {
+
+namespace {
+
+using record::Program;
+
+/// Adds up what an operation needs, as a visitor of its fields.
+struct LeastBytes {
+    const Program& program;
+    const Recipe& recipe;
+    int64_t n_ctx;
+    int64_t n_bytes = 0;
+
+    void operator()(const char*, record::WeightId id) {
+        if (!id) return;
+        const record::Param<Weight>& w = program[id];
+        n_bytes += weight_blob_bytes(recipe.weight_of(w.tensor.name), w.view.n_out, w.view.n_in);
+    }
+    template <class... Other>
+    void operator()(const char*, const Other&...) {}
+
+    void add(const record::Op& op) {
+        op.fields(*this);
+        const auto* qkv = std::get_if<record::QkvOp>(&op.verb);
+        if (!qkv) return;
+        const KvLayer& where = program[qkv->cache].where;
+        n_bytes += 2 * where.n_head_kv * where.head_dim * n_ctx;
+    }
+};
+
+/// What a session would end with that ends behind operation i, which has another one of its segment behind
+/// it.
+std::optional<SessionPiece::End> end_behind(const Program& program, int32_t i) {
+    const record::Op &op = program.ops[static_cast<size_t>(i)],
+                     &next = program.ops[static_cast<size_t>(i + 1)];
+    if (op.layer < 0) return std::nullopt;
+    if (op.layer != next.layer) return SessionPiece::End::Layer;
+    const auto* linear = std::get_if<record::LinearOp>(&op.verb);
+    const bool adds = std::holds_alternative<record::AddNormOp>(op.verb) ||
+                      (linear && std::holds_alternative<record::Update>(linear->y));
+    if (adds) return SessionPiece::End::Part;
+    if (linear || std::holds_alternative<record::GatedOp>(op.verb)) return SessionPiece::End::Product;
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<SessionPiece> session_pieces(const Program& program, std::span<const DeviceRange> ranges,
+                                         const Recipe& recipe, int64_t n_ctx) {
+    std::vector<SessionPiece> pieces;
+    for (size_t s = 0; s < ranges.size(); ++s) {
+        int32_t first = ranges[s].first_op;
+        LeastBytes least{program, recipe, n_ctx};
+        for (int32_t i = first; i <= ranges[s].last_op; ++i) {
+            least.add(program.ops[static_cast<size_t>(i)]);
+            const auto end = i == ranges[s].last_op ? SessionPiece::End::Layer : end_behind(program, i);
+            if (!end) continue;
+            pieces.push_back({static_cast<int32_t>(s), first, i, *end, least.n_bytes});
+            first = i + 1;
+            least.n_bytes = 0;
+        }
+    }
+    return pieces;
+}
+
+std::vector<DeviceRange> ranges_of(const Program& program, std::span<const SessionPiece> pieces) {
+    std::vector<DeviceRange> out;
+    for (size_t i = 0; i < pieces.size();) {
+        size_t end = i + 1;
+        while (end < pieces.size() && pieces[end].segment == pieces[i].segment) ++end;
+        out.push_back(range_of(program, pieces[i].first_op, pieces[end - 1].last_op));
+        i = end;
+    }
+    return out;
+}
+
+}  // namespace tessera::npu
