@@ -3,6 +3,7 @@
 // unknown. Which kernels follow from the features is decided in quants/dispatch.
 #include "common/cpu.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -351,6 +352,22 @@ size_t peak_rss_bytes() {
 size_t current_rss_bytes() {
     const std::string status = cpu_detail::read_text("/proc/self/status");
     return cpu_detail::parse_size(cpu_detail::find_field(status, "VmRSS"));
+}
+
+bool restart_peak_rss() {
+    const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool written = write(fd, "5", 1) == 1;
+    close(fd);
+    return written;
+}
+
+ResidentSet resident_set() {
+    const std::string status = cpu_detail::read_text("/proc/self/status");
+    const auto field = [&status](const char* name) {
+        return cpu_detail::parse_size(cpu_detail::find_field(status, name));
+    };
+    return {field("RssAnon"), field("RssFile") + field("RssShmem")};
 }
 
 }  // namespace tessera

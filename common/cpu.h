@@ -39,5 +39,14 @@ size_t available_memory_bytes();
 /// Peak and current resident set of this process in bytes (0 where unknown).
 size_t peak_rss_bytes();
 size_t current_rss_bytes();
+/// Has peak_rss_bytes() tell the peak from now on; false where the system does not.
+bool restart_peak_rss();
+
+/// The resident set by where its pages come from: the system can drop those of files and read them again.
+struct ResidentSet {
+    size_t anonymous_bytes = 0, file_bytes = 0;
+};
+/// Zeros where unknown.
+ResidentSet resident_set();
 
 }  // namespace tessera

@@ -6,6 +6,6 @@ namespace tessera {
 
 extern const Command kRun, kChat, kServe, kTokenize, kDetokenize, kLogits, kInspect, kInfo, kBench, kPack,
     kUnpack, kPerplexity, kQuantize, kConvert, kTemplate, kPlan, kImatrix, kDiff, kSplit, kMerge, kHash,
-    kProgram, kNpuDevices, kNpuCalibrate, kNpuInspect, kNpuCompile;
+    kProgram, kNpuDevices, kNpuCalibrate, kNpuInspect, kNpuCompile, kNpuReport;
 
 }  // namespace tessera

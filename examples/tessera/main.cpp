@@ -8,6 +8,6 @@ int main(int argc, char** argv) {
         &kRun,     &kChat,       &kServe,        &kPlan,       &kTokenize,   &kDetokenize, &kTemplate,
         &kInspect, &kDiff,       &kHash,         &kSplit,      &kMerge,      &kPack,       &kUnpack,
         &kConvert, &kQuantize,   &kImatrix,      &kLogits,     &kPerplexity, &kBench,      &kProgram,
-        &kInfo,    &kNpuDevices, &kNpuCalibrate, &kNpuInspect, &kNpuCompile};
+        &kInfo,    &kNpuDevices, &kNpuCalibrate, &kNpuCompile, &kNpuInspect, &kNpuReport};
     return run_program(argc, argv, commands);
 }

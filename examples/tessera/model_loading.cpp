@@ -78,21 +78,25 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
     return loaded;
 }
 
+Result<engine::NpuOptions> npu_options(const NpuFlags& flags) {
+    TSR_TRY(const engine::NpuPhase phase, engine::npu_phase_from_name(flags.phase));
+    return engine::NpuOptions{.file = flags.file,
+                              .device = flags.device,
+                              .ranges = flags.ranges,
+                              .recipe = flags.recipe,
+                              .offload = flags.offload,
+                              .strict = flags.strict,
+                              .fast = flags.fast,
+                              .phase = phase};
+}
+
 Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const FileOptions& file,
                                                    const Model& model) {
     tsr_npu_options given{};
     if (!flags.c_options(given)) return std::shared_ptr<engine::NpuModel>();
-    TSR_TRY(const engine::NpuPhase phase, engine::npu_phase_from_name(flags.phase));
     TSR_TRY(gguf::File again, gguf::File::open(model.file().path(), {.overrides = file.overrides}));
-    TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), model.kernels(),
-                                               {.file = flags.file,
-                                                .device = flags.device,
-                                                .ranges = flags.ranges,
-                                                .recipe = flags.recipe,
-                                                .offload = flags.offload,
-                                                .strict = flags.strict,
-                                                .fast = flags.fast,
-                                                .phase = phase}));
+    TSR_TRY(engine::NpuOptions options, npu_options(flags));
+    TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), model.kernels(), std::move(options)));
     console::note("npu: %s", npu->description().c_str());
     if (!npu->left_out().empty()) console::note("npu: on the processor:\n%s", npu->left_out().c_str());
     return npu;

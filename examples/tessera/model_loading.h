@@ -60,6 +60,9 @@ Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels:
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
                                const engine::MemoryDemand& demand);
 
+/// The flags for the engine. InvalidArgument for a phase that there is not.
+Result<engine::NpuOptions> npu_options(const NpuFlags& flags);
+
 /// What the NPU does of a model that is loaded, or null where it was not asked for. Tells on stderr what it
 /// does and what it does not.
 Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const FileOptions& file,

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/clock.h"
-#include "common/digest.h"
+#include "common/cpu.h"
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
@@ -25,7 +25,7 @@ constexpr double kPoorSqnrDb = 15;
 struct CompileArgs {
     FileOptions file;
     std::string device, recipe = "w4a16", ranges, offload, out;
-    int64_t n_layers = 0;
+    int64_t n_layers = 0, n_threads = 0;
     std::vector<int64_t> rows = {1, 128}, contexts = {256, 1024};
     bool strict = false, tensors = false;
 };
@@ -45,11 +45,6 @@ Result<std::vector<int64_t>> parse_numbers(const std::string& text, int64_t most
     return out;
 }
 
-struct Matrices {
-    std::vector<const record::Param<Weight>*> all;
-    uint64_t n_weights = 0;
-};
-
 /// A visitor of an operation's fields.
 struct CollectWeights {
     std::vector<int32_t> ids;
@@ -61,69 +56,67 @@ struct CollectWeights {
     void operator()(const char*, const T&...) {}
 };
 
-/// What the operations on the device multiply by, each matrix once.
-Matrices matrices_of(const record::Program& program, const npu::Partition& parts) {
+/// How many weights the operations on the device multiply by, each matrix counted once.
+uint64_t n_weights_of(const record::Program& program, const npu::Partition& parts) {
     CollectWeights collect;
     for (size_t i = 0; i < program.ops.size(); ++i)
         if (parts.ops[i].segment >= 0) program.ops[i].fields(collect);
     std::sort(collect.ids.begin(), collect.ids.end());
     collect.ids.erase(std::unique(collect.ids.begin(), collect.ids.end()), collect.ids.end());
-    Matrices out;
+    uint64_t n = 0;
     for (const int32_t id : collect.ids) {
-        out.all.push_back(&program.weights[static_cast<size_t>(id)]);
-        out.n_weights += static_cast<uint64_t>(out.all.back()->view.n_out * out.all.back()->view.n_in);
+        const Weight& w = program.weights[static_cast<size_t>(id)].view;
+        n += static_cast<uint64_t>(w.n_out * w.n_in);
     }
-    return out;
+    return n;
 }
 
-/// Makes integers of the weights, and tells of those that lose much.
-Result<void> quantize(const Matrices& matrices, bool tell_all, npu::QuantizedMatrices& to) {
-    const console::InterruptGuard guard;
-    ByteProgress progress = console::byte_bar("quantizing");
-    uint64_t done = 0;
-    std::string report;
-    size_t n_poor = 0, n_q4_0 = 0;
-    for (const record::Param<Weight>* matrix : matrices.all) {
-        if (guard.interrupted()) return fail(ErrorCode::Cancelled, "interrupted; nothing was written");
-        const Weight& w = matrix->view;
-        TSR_TRY(const npu::QuantizedWeights* quantized, to.get(*matrix));
-        const double sqnr = quantized->sqnr_db(npu::decode_rows(w, 0, w.n_out).data());
-        const bool is_poor = sqnr < kPoorSqnrDb;
-        n_poor += is_poor;
-        n_q4_0 += w.type == Type::Q4_0 && quantized->recipe.kind == npu::WeightRecipe::Kind::Lpbq;
-        if (is_poor || tell_all)
-            report += strf("  %-28s %-8s %-14s %6.2f dB%s\n", printable(matrix->tensor.name).c_str(),
-                           std::string(type_info(w.type).name).c_str(), quantized->recipe.name().c_str(),
-                           sqnr, is_poor ? ", little" : "");
-        done += static_cast<uint64_t>(w.n_out * w.n_in);
-        if (progress) progress(done, matrices.n_weights);
+/// Told of each matrix as it is quantized, for those that lose much.
+class Quantizing {
+  public:
+    Quantizing(uint64_t n_weights, bool tell_all)
+        : n_weights_(n_weights), tell_all_(tell_all), progress_(console::byte_bar("quantizing")) {}
+
+    Result<void> add(const record::Param<Weight>& matrix, const npu::WeightRecipe& recipe, double sqnr_db) {
+        if (console::InterruptGuard::interrupted())
+            return fail(ErrorCode::Cancelled, "interrupted; nothing was written");
+        const Weight& w = matrix.view;
+        const bool is_poor = sqnr_db < kPoorSqnrDb;
+        ++n_matrices_;
+        n_poor_ += is_poor;
+        n_q4_0_ += w.type == Type::Q4_0 && recipe.kind == npu::WeightRecipe::Kind::Lpbq;
+        if (is_poor || tell_all_)
+            text_ += strf("  %-28s %-8s %-14s %6.2f dB%s\n", printable(matrix.tensor.name).c_str(),
+                          std::string(type_info(w.type).name).c_str(), recipe.name().c_str(), sqnr_db,
+                          is_poor ? ", little" : "");
+        n_done_ += static_cast<uint64_t>(w.n_out * w.n_in);
+        if (progress_) progress_(n_done_, n_weights_);
+        return {};
     }
-    progress = {};
-    if (n_poor > 0)
-        console::note(
-            "%zu of %zu matrices have less than %.0f dB of signal to noise: a recipe may give them "
-            "8 bits",
-            n_poor, matrices.all.size(), kPoorSqnrDb);
-    if (n_q4_0 > 0)
-        console::note(
-            "%zu matrices are q4_0, whose codes have signs of their own: \"signed-lpbq4\" keeps more "
-            "of them, and a file with f16 or q8_0 the most",
-            n_q4_0);
-    return report.empty() ? Result<void>() : console::print("signal to noise:\n" + report);
-}
 
-std::vector<npu::DeviceOp> operations(const record::Program& program, const npu::Partition& parts) {
-    std::vector<npu::DeviceOp> out;
-    for (size_t i = 0; i < program.ops.size(); ++i)
-        out.push_back({npu::op_name(program, program.ops[i]), parts.ops[i].segment, parts.ops[i].reason});
-    return out;
-}
+    /// Once all are done: what there is to be said of them.
+    Result<void> tell() {
+        progress_ = {};
+        if (n_poor_ > 0)
+            console::note(
+                "%zu of %zu matrices have less than %.0f dB of signal to noise: a recipe may give them "
+                "8 bits",
+                n_poor_, n_matrices_, kPoorSqnrDb);
+        if (n_q4_0_ > 0)
+            console::note(
+                "%zu matrices are q4_0, whose codes have signs of their own: \"signed-lpbq4\" keeps more "
+                "of them, and a file with f16 or q8_0 the most",
+                n_q4_0_);
+        return text_.empty() ? Result<void>() : console::print("signal to noise:\n" + text_);
+    }
 
-uint64_t digest_of(const std::string& text) {
-    Xxh64 digest;
-    digest.add(std::as_bytes(std::span(text)));
-    return digest.value();
-}
+  private:
+    uint64_t n_weights_, n_done_ = 0;
+    bool tell_all_;
+    ByteProgress progress_;
+    std::string text_;
+    size_t n_matrices_ = 0, n_poor_ = 0, n_q4_0_ = 0;
+};
 
 Result<void> compile(const CompileArgs& args) {
     const double start = now_seconds();
@@ -150,14 +143,20 @@ Result<void> compile(const CompileArgs& args) {
                     "expected all that was selected on %s, found on the processor:\n%s", device.name.c_str(),
                     left_out.c_str());
 
-    npu::QuantizedMatrices matrices(std::move(recipe));
-    TSR_TRY_VOID(quantize(matrices_of(programs.front(), parts), args.tensors, matrices));
+    const console::InterruptGuard guard;
+    ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
+    pool.set_abort_flag(&guard.flag());
+    Quantizing quantizing(n_weights_of(programs.front(), parts), args.tensors);
+    npu::QuantizedMatrices matrices(
+        std::move(recipe), {.pool = &pool, .keep = false, .observer = [&quantizing](const auto&... of) {
+                                return quantizing.add(of...);
+                            }});
     const std::vector<int64_t> contexts = parts.attends() ? args.contexts : std::vector<int64_t>();
     TSR_TRY(npu::CompiledModel compiled,
             npu::compile_model({pointers, parts.segments, contexts, device, ranges, matrices}));
+    TSR_TRY_VOID(quantizing.tell());
     parts.set_segments(std::move(compiled.ranges));
-    compiled.model.ops = operations(programs.front(), parts);
-    compiled.model.ranges_hash = digest_of(ranges.to_json());
+    compiled.model.ops = npu::device_ops(programs.front(), parts);
     TSR_TRY_VOID(npu::write_context(out, compiled.model, device));
     if (!left_out.empty()) console::note("on the processor:\n%s", left_out.c_str());
     size_t n_graphs = 0;
@@ -183,6 +182,8 @@ Options::Parse numbers(std::vector<int64_t>& to, int64_t most) {
 Action declare(Options& options) {
     auto args = std::make_shared<CompileArgs>();
     args->file.declare(options);
+    options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
+                    "Worker threads, which change no byte; 0: the physical cores that this process may use.");
     options.group("Target");
     options.text("--npu-device", "NAME|FILE", args->device, "The NPU (tessera npu devices).");
     options.text("--recipe", "NAME|FILE", args->recipe,

@@ -122,6 +122,15 @@ std::string program_help(std::span<const Command* const> commands) {
     return text;
 }
 
+/// Of the commands of one family, "npu" of "npu devices".
+std::string family_help(const std::string& family, std::span<const Command* const> commands) {
+    std::string text = strf("Usage: tessera %s COMMAND [OPTIONS]\n\nCommands:\n", family.c_str());
+    for (const Command* command : commands)
+        if (std::string_view(command->name).starts_with(family + " "))
+            text += strf("  %-14s %s\n", command->name, command->summary);
+    return text + strf("\n`tessera %s COMMAND --help` tells of one command.\n", family.c_str());
+}
+
 int report(const Result<void>& result) {
     if (result || console::stdout_gone()) return kFine;
     std::fprintf(stderr, "tessera: %s\n", result.error().message.c_str());
@@ -235,7 +244,7 @@ int run_program(int argc, char** argv, std::span<const Command* const> commands)
     const int n_words = !family.empty() && argc > 2 ? 2 : 1;
     if (n_words == 2) name += std::string(" ") + argv[2];
     if (n_words == 2 && (name.ends_with(" -h") || name.ends_with(" --help")))
-        return report(console::print(program_help(commands)));
+        return report(console::print(family_help(argv[1], commands)));
     std::vector<std::string_view> names;
     for (const Command* command : commands) {
         names.push_back(command->name);

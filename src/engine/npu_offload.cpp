@@ -8,7 +8,6 @@
 #include "common/log.h"
 #include "common/strings.h"
 #include "src/forward/record.h"
-#include "src/npu/device_run.h"
 #include "src/npu/model_digest.h"
 #include "src/npu/phase_cost.h"
 #include "src/npu/tile_kernels.h"
@@ -58,8 +57,10 @@ Result<void> NpuModel::read_context(const std::string& path, uint64_t digest) {
             parts_.ops[static_cast<size_t>(i)].segment = static_cast<int32_t>(parts_.segments.size());
         parts_.segments.push_back(std::move(range));
     }
-    for (const npu::DeviceOp& op : compiled.ops)
-        if (op.segment < 0 && !op.reason.empty()) left_out_ += op.name + ": " + op.reason + "\n";
+    for (size_t i = 0; i < compiled.ops.size(); ++i)
+        if (parts_.ops[i].segment < 0)
+            parts_.ops[i] = npu::placement_of(program.ops[i], -1, compiled.ops[i].reason);
+    left_out_ = npu::left_out_text(program, parts_);
     device_ = context_->device();
     return {};
 }
@@ -72,15 +73,15 @@ Result<void> NpuModel::prepare(const NpuOptions& options, uint64_t digest) {
         TSR_TRY(selection, npu::Selection::parse(options.offload));
     }
     const record::Program program = record_all_rows(*model_, 1, 1);
-    TSR_TRY(parts_, npu::partition(program, selection, device_, matrices_.recipe()));
+    TSR_TRY(parts_, npu::partition(program, selection, device_, recipe_));
     left_out_ = npu::left_out_text(program, parts_);
     return {};
 }
 
 Result<std::shared_ptr<NpuModel>> NpuModel::create(gguf::File file, const kernels::KernelTable& kernels,
                                                    const NpuOptions& options) {
-    TSR_TRY(npu::Recipe recipe, npu::open_recipe(options.recipe));
-    std::shared_ptr<NpuModel> out(new NpuModel(std::move(recipe)));
+    std::shared_ptr<NpuModel> out(new NpuModel());
+    TSR_TRY(out->recipe_, npu::open_recipe(options.recipe));
     const uint64_t digest = npu::model_digest(file);
     const bool compiles = options.file.empty();
     TSR_TRY(out->model_, Model::bind(std::move(file), kernels, !compiles));
@@ -125,13 +126,15 @@ Result<void> NpuModel::choose_phases(const record::Program& program, NpuPhase wa
         return {};
     }
     const npu::DeviceModel* compiled = context_ ? &context_->model() : nullptr;
+    std::span<const npu::DeviceRange> ranges = parts_.segments;
     if (!compiled) {
-        TSR_TRY(const auto made, compiled_for(kRows));
+        ThreadPool pool(default_thread_count());
+        TSR_TRY(const auto made, compile(kRows, pool));
         compiled = &made->model;  // which compiled_ keeps
+        ranges = made->ranges;
     }
-    TSR_TRY(const npu::PhaseCost prompt,
-            npu::phase_cost(*compiled, device_, program, parts_.segments, kRows));
-    TSR_TRY(const npu::PhaseCost row, npu::phase_cost(*compiled, device_, program, parts_.segments, 1));
+    TSR_TRY(const npu::PhaseCost prompt, npu::phase_cost(*compiled, device_, program, ranges, kRows));
+    TSR_TRY(const npu::PhaseCost row, npu::phase_cost(*compiled, device_, program, ranges, 1));
     prefill_ = prompt.is_faster();
     decode_ = row.is_faster();
     const char* found = !prefill_ && !decode_ ? "nothing"
@@ -146,12 +149,21 @@ Result<void> NpuModel::choose_phases(const record::Program& program, NpuPhase wa
     return {};
 }
 
-/// Compiled for a cache that holds n_ctx positions, which only attention makes a difference for.
-Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compiled_for(int64_t n_ctx) {
-    if (!attends()) n_ctx = std::min(n_ctx, kRows);
-    const int64_t n_rows = std::min(kRows, n_ctx);
+Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compile(int64_t n_ctx, ThreadPool& pool) {
+    if (context_)
+        return fail(ErrorCode::InvalidArgument, "expected a model to be compiled, found one that is already");
+    if (!attends()) n_ctx = std::min(n_ctx, kRows);  // only attention makes a difference for more
+    const std::lock_guard lock(mutex_);
     std::shared_ptr<const npu::CompiledModel>& known = compiled_[n_ctx];
-    if (known) return known;
+    if (!known) {
+        TSR_TRY(npu::CompiledModel compiled, compile_for(n_ctx, pool));
+        known = std::make_shared<const npu::CompiledModel>(std::move(compiled));
+    }
+    return known;
+}
+
+Result<npu::CompiledModel> NpuModel::compile_for(int64_t n_ctx, ThreadPool& pool) const {
+    const int64_t n_rows = std::min(kRows, n_ctx);
     const int64_t positions = (n_ctx + 31) / 32 * 32;
     std::vector<int64_t> contexts;
     if (positions > 2 * kBucket) contexts.push_back(kBucket);
@@ -161,13 +173,16 @@ Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compiled_for(int64_t
         if (programs.empty() || n_tok > 1) programs.push_back(record_all_rows(*model_, n_tok, n_ctx));
     std::vector<const record::Program*> pointers;
     for (const record::Program& program : programs) pointers.push_back(&program);
+    npu::QuantizedMatrices matrices(recipe_, {.pool = &pool, .keep = false});
     TSR_TRY(npu::CompiledModel compiled,
-            npu::compile_model({pointers, parts_.segments, contexts, device_, ranges_, matrices_}));
-    known = std::make_shared<const npu::CompiledModel>(std::move(compiled));
-    if (known->model.sessions.size() > 1)
-        log::info("npu: %zu sessions on %s, and so %zu segments", known->model.sessions.size(),
-                  printable(device_.name).c_str(), known->ranges.size());
-    return known;
+            npu::compile_model({pointers, parts_.segments, contexts, device_, ranges_, matrices}));
+    if (compiled.model.sessions.size() > 1)
+        log::info("npu: %zu sessions on %s, and so %zu segments", compiled.model.sessions.size(),
+                  printable(device_.name).c_str(), compiled.ranges.size());
+    npu::Partition parts = parts_;
+    parts.set_segments(compiled.ranges);
+    compiled.model.ops = npu::device_ops(programs.front(), parts);
+    return compiled;
 }
 
 Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
@@ -181,10 +196,9 @@ Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBacken
     const npu::DeviceModel* compiled = context_ ? &context_->model() : nullptr;
     std::span<const npu::DeviceRange> ranges = parts_.segments;
     if (!compiled) {
-        const std::lock_guard lock(mutex_);
-        TSR_TRY(out->compiled_, compiled_for(n_ctx));
-        compiled = &out->compiled_->model;
-        ranges = out->compiled_->ranges;
+        TSR_TRY(out->in_place_, compile(n_ctx, cpu.pool()));
+        compiled = &out->in_place_->model;
+        ranges = out->in_place_->ranges;
     } else if (attends() &&
                (n_ctx > compiled->n_ctx || model.rope(n_ctx).freq != model.rope(compiled->n_ctx).freq)) {
         return fail(ErrorCode::InvalidArgument,
@@ -192,6 +206,7 @@ Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBacken
                     "%lld",
                     static_cast<long long>(compiled->n_ctx), static_cast<long long>(n_ctx));
     }
+    out->compiled_ = compiled;
     TSR_TRY(out->runner_,
             npu::DeviceRun::create(*compiled, npu::tile_kernels(cpu.kernels().name), cpu.pool(),
                                    fast_ ? npu::DeviceRun::Copies::LeftOut : npu::DeviceRun::Copies::Made));

@@ -12,6 +12,7 @@
 #include "src/model/model.h"
 #include "src/npu/compile_model.h"
 #include "src/npu/context_file.h"
+#include "src/npu/device_run.h"
 #include "src/npu/npu_backend.h"
 
 namespace tessera::engine {
@@ -42,15 +43,19 @@ class NpuPasses {
     bool computes(Phase phase) const { return phase == Phase::Prefill ? prefill_ : decode_; }
     /// Whether it makes a difference; then no pass may have tokens of both phases.
     bool splits() const { return prefill_ != decode_; }
+    /// What runs, and where it runs; valid as long as this.
+    const npu::DeviceModel& compiled() const { return *compiled_; }
+    const npu::DeviceRun& device() const { return *runner_; }
 
   private:
     friend class NpuModel;
     NpuPasses() = default;
 
     std::shared_ptr<const NpuModel> model_;
-    std::shared_ptr<const npu::CompiledModel> compiled_;
+    std::shared_ptr<const npu::CompiledModel> in_place_;  // null where it comes from a file
+    const npu::DeviceModel* compiled_ = nullptr;
     record::Program program_;
-    std::unique_ptr<npu::SegmentRunner> runner_;
+    std::unique_ptr<npu::DeviceRun> runner_;
     std::unique_ptr<npu::NpuBackend> backend_;
     bool attends_ = false, prefill_ = true, decode_ = true;
 };
@@ -71,6 +76,15 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     Result<std::unique_ptr<NpuPasses>> start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
                                              int64_t max_tok, int64_t max_out);
 
+    /// What start() would compile for contexts of n_ctx, as `tessera npu compile` does: rows of 128 and of
+    /// one, positions up to the context and, where that is long, up to 256. Any thread; the pool's threads
+    /// share the work. Errors: those of start(), InvalidArgument of a model that comes from a file.
+    Result<std::shared_ptr<const npu::CompiledModel>> compile(int64_t n_ctx, ThreadPool& pool);
+
+    const Model& model() const { return *model_; }
+    const npu::HtpDevice& device() const { return device_; }
+    /// Where each operation of record_all_rows() runs.
+    const npu::Partition& parts() const { return parts_; }
     bool attends() const { return parts_.attends(); }
     /// "41 of 44 operations on x-elite, in 2 segments; 8.00 KiB a token cross the border", and behind it what
     /// became of a phase that is not Both. What is compiled in place may take several sessions, and then has
@@ -80,10 +94,10 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     const std::string& left_out() const { return left_out_; }
 
   private:
-    explicit NpuModel(npu::Recipe recipe) : matrices_(std::move(recipe)) {}
+    NpuModel() = default;
     Result<void> read_context(const std::string& path, uint64_t digest);
     Result<void> prepare(const NpuOptions& options, uint64_t digest);
-    Result<std::shared_ptr<const npu::CompiledModel>> compiled_for(int64_t n_ctx);
+    Result<npu::CompiledModel> compile_for(int64_t n_ctx, ThreadPool& pool) const;
     Result<void> choose_phases(const record::Program& program, NpuPhase wanted);
 
     std::shared_ptr<const Model> model_;  // with rows as in the file
@@ -93,8 +107,8 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     std::optional<npu::ContextFile> context_;
     npu::HtpDevice device_;
     npu::Ranges ranges_;
+    npu::Recipe recipe_;
     std::mutex mutex_;
-    npu::QuantizedMatrices matrices_;
     std::map<int64_t, std::shared_ptr<const npu::CompiledModel>> compiled_;  // by context
 };
 

@@ -103,6 +103,9 @@ class Session {
     const kv::Layout& layout() const { return pages_->layout(); }
     void compute_through(Backend* front) { front_ = front; }
 
+    /// What computes parts of the passes; null without an NPU.
+    const NpuPasses* npu() const { return npu_.get(); }
+
     /// Bytes of cache pages for the whole context.
     uint64_t kv_bytes() const;
 

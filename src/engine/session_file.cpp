@@ -7,6 +7,7 @@
 #include "common/bytes.h"
 #include "common/hash.h"
 #include "common/mapped_file.h"
+#include "ggml-like/gguf/identity.h"
 #include "ggml-like/gguf/output_file.h"
 #include "src/engine/npu_offload.h"
 #include "src/engine/session.h"
@@ -73,20 +74,7 @@ Result<void> check_header(const Header& found, const Header& expected, const std
 uint64_t Session::fingerprint() const {
     if (fingerprint_) return *fingerprint_;
     Hash64 hash;
-    const auto add_text = [&hash](std::string_view text) { hash.add(std::as_bytes(std::span(text))); };
-    const gguf::File& file = model_->file();
-    const std::string prefix = std::string(model_->arch().name) + ".";
-    for (const gguf::KeyValue& key : file.keys()) {
-        if (!key.key.starts_with(prefix)) continue;
-        add_text(key.key);
-        hash.add(key.value.raw());
-    }
-    for (const gguf::TensorInfo& tensor : file.tensors()) {
-        add_text(tensor.name);
-        add_text(type_info(tensor.type).name);
-        add_text(tensor.shape_string());
-        if (tensor.n_dims == 1) hash.add(tensor.data);
-    }
+    gguf::add_identity(model_->file(), model_->arch().name, gguf::IdentityBytes::Vectors, hash);
     // Some models rotate otherwise in a long context.
     const RopeSpec rope = model_->rope(n_ctx_);
     hash.add(std::as_bytes(std::span(rope.freq, static_cast<size_t>(rope.n_rot / 2))));

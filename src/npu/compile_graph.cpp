@@ -346,7 +346,7 @@ class GraphCompiler::Writer {
             padded = with_padded_heads(*op.weights, head_dim);
             op.weights = &padded;
         }
-        const WeightBlob blob = make_weight_blob(op);
+        TSR_TRY(const WeightBlob blob, make_weight_blob(op, all_.matrices_.pool()));
         const PlacedMatrix placed{.at = all_.constants_.add(blob.bytes),
                                   .mult_offset = blob.mult_offset,
                                   .record_offset = blob.record_offset,
@@ -354,6 +354,7 @@ class GraphCompiler::Writer {
                                   .n_out = op.weights->n_out,
                                   .block = blob.block};
         all_.placed_.emplace(key, placed);
+        all_.matrices_.done_with(matrix);
         return placed;
     }
 

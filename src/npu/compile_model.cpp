@@ -182,6 +182,7 @@ Result<CompiledModel> compile_model(const CompileRequest& request) {
     model.device_hash = request.device.hash();
     model.model_hash = request.ranges.model;
     model.recipe_hash = request.matrices.recipe().hash();
+    model.ranges_hash = request.ranges.hash();
     model.vtcm_bytes = request.device.vtcm_bytes;
     model.vtcm_span_bytes = request.device.vtcm_span_bytes;
     model.n_ctx = cache_positions(request);
@@ -193,6 +194,15 @@ Result<CompiledModel> compile_model(const CompileRequest& request) {
         append(std::move(session), out);
     }
     model.constants = out.constants;
+    return out;
+}
+
+std::vector<DeviceOp> device_ops(const record::Program& program, const Partition& partition) {
+    std::vector<DeviceOp> out;
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+        const Placement& placement = partition.ops[i];
+        out.push_back({op_name(program, program.ops[i]), placement.segment, placement.reason});
+    }
     return out;
 }
 

@@ -115,6 +115,76 @@ std::vector<VtcmUse> vtcm_use(const DeviceGraph& graph, const Timeline& timeline
     return use;
 }
 
+ArenaUse arena_use(const DeviceGraph& graph) {
+    // Values begin at multiples of this, so no two share a block.
+    constexpr uint64_t kBlock = 128;
+    constexpr int kArena = 1 + static_cast<int>(Region::Arena);
+    /// Operations from and up to which a block holds the same value.
+    struct Held {
+        int32_t first = -1, last = -1;
+    };
+    const size_t n_blocks = (static_cast<size_t>(graph.arena_bytes) + kBlock - 1) / kBlock;
+    const auto n_nodes = static_cast<int32_t>(graph.nodes.size());
+    std::vector<std::vector<Held>> held(n_blocks);
+    for (int32_t n = 0; n < n_nodes; ++n) {
+        const auto at = static_cast<size_t>(n);
+        const size_t end = at + 1 < graph.nodes.size() ? graph.nodes[at + 1].first : graph.stream.size();
+        for (size_t i = graph.nodes[at].first; i < end; ++i)
+            for (const Access& access : accesses(graph.stream[i], bounds_of(graph))) {
+                if (access.space != kArena) continue;
+                for (uint64_t b = access.begin / kBlock; b * kBlock < access.end; ++b) {
+                    std::vector<Held>& block = held[b];
+                    // What is read before it is written came from outside, before all operations.
+                    if (block.empty())
+                        block.push_back({access.is_write ? n : 0, n});
+                    else if (access.is_write && block.back().last < n)
+                        block.push_back({n, n});
+                    block.back().last = n;
+                }
+            }
+    }
+    for (const Port& port : graph.outputs) {
+        const ActLayout layout{graph.n_tok, port.dim, port.encoding.bits / 8};
+        const uint64_t end = port.arena_offset + static_cast<uint64_t>(layout.bytes());
+        for (uint64_t b = port.arena_offset / kBlock; b * kBlock < end; ++b)
+            if (!held[b].empty()) held[b].back().last = n_nodes;
+    }
+    std::vector<int64_t> changes(static_cast<size_t>(n_nodes) + 2);
+    for (const std::vector<Held>& block : held)
+        for (const Held& value : block) {
+            ++changes[static_cast<size_t>(value.first)];
+            --changes[static_cast<size_t>(value.last) + 1];
+        }
+    ArenaUse use;
+    int32_t fullest = 0;
+    int64_t n_held = 0;
+    for (int32_t n = 0; n <= n_nodes; ++n) {
+        n_held += changes[static_cast<size_t>(n)];
+        if (n_held * static_cast<int64_t>(kBlock) <= use.most_bytes) continue;
+        use.most_bytes = n_held * static_cast<int64_t>(kBlock);
+        fullest = n;
+    }
+    int64_t hole = 0;
+    for (const std::vector<Held>& block : held) {
+        const bool is_held = std::any_of(block.begin(), block.end(), [&](const Held& value) {
+            return value.first <= fullest && fullest <= value.last;
+        });
+        hole = is_held ? 0 : hole + static_cast<int64_t>(kBlock);
+        use.largest_hole_bytes = std::max(use.largest_hole_bytes, hole);
+    }
+    use.most_bytes = std::min(use.most_bytes, graph.arena_bytes);
+    return use;
+}
+
+double pass_us(const DeviceModel& model, const HtpDevice& device, std::span<const int64_t> rows,
+               int64_t n_ctx) {
+    double total_us = 0;
+    for (size_t i = 0; i < model.segments.size(); ++i)
+        total_us +=
+            device.graph_us + predict(graph_for(model.segments[i], rows[i], n_ctx).stream, device).total_us;
+    return total_us;
+}
+
 const DeviceGraph& graph_for(const DeviceSegment& segment, int64_t rows, int64_t n_ctx) {
     const DeviceGraph* best = nullptr;
     const auto better = [](int64_t wanted, int64_t a, int64_t b) {

@@ -45,6 +45,20 @@ struct VtcmUse {
 /// 0.
 std::vector<VtcmUse> vtcm_use(const DeviceGraph& graph, const Timeline& timeline);
 
+/// How full the arena of a graph gets.
+struct ArenaUse {
+    int64_t most_bytes = 0;          ///< that hold something still to be read, at the fullest operation
+    int64_t largest_hole_bytes = 0;  ///< the largest piece between others that is free then
+};
+
+/// By the operations of the graph, each of which has what it reads and what it writes at the same time.
+ArenaUse arena_use(const DeviceGraph& graph);
+
+/// Microseconds of one pass through all segments: rows[i] of segment i, up to position n_ctx. Each takes the
+/// graph that graph_for() says, and the time to start it.
+double pass_us(const DeviceModel& model, const HtpDevice& device, std::span<const int64_t> rows,
+               int64_t n_ctx);
+
 /// The graph of a segment that a pass of `rows` rows takes which ends before position n_ctx: the one with the
 /// fewest rows that are as many, or else with the most; among those the fewest positions that suffice, or
 /// else the most.

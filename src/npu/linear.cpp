@@ -2,8 +2,11 @@
 // defines the result. The tiled form is emulator.cpp's.
 #include "src/npu/linear.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "src/npu/share_work.h"
 
 namespace tessera::npu {
 
@@ -15,10 +18,17 @@ struct RowSums {
 
 RowSums row_sums(const QuantizedWeights& weights, int64_t output) {
     RowSums sums;
-    for (int64_t k = 0; k < weights.n_in; ++k) {
-        const int w = weights.w8(output, k);
-        sums.sum += w;
-        sums.magnitude += std::abs(w);
+    const int64_t n_in = weights.n_in, block = weights.recipe.has_blocks() ? weights.recipe.block : n_in;
+    for (int64_t first = 0; first < n_in; first += block) {
+        const int8_t* q = weights.q.data() + output * n_in + first;
+        int32_t sum = 0, magnitude = 0;
+        for (int64_t i = 0; i < std::min(block, n_in - first); ++i) {
+            sum += q[i];
+            magnitude += std::abs(int32_t{q[i]});
+        }
+        const int32_t mult = weights.multiplier(output, first);
+        sums.sum += int64_t{sum} * mult;
+        sums.magnitude += int64_t{magnitude} * std::abs(mult);
     }
     return sums;
 }
@@ -52,11 +62,15 @@ Result<Requant> requant_of(const RowSums& sums, double unit, float bias, const E
 }  // namespace
 
 Result<Linear> make_linear(const QuantizedWeights& weights, const float* bias, const Encoding& input,
-                           const Encoding& output) {
+                           const Encoding& output, ThreadPool* pool) {
     Linear op{.weights = &weights, .input = input, .output = output, .requant = {}, .n_reduced = 0};
-    op.requant.reserve(static_cast<size_t>(weights.n_out));
+    const auto n_out = static_cast<size_t>(weights.n_out);
+    std::vector<RowSums> sums(n_out);
+    TSR_TRY_VOID(share_work(pool, weights.n_out,
+                            [&](int64_t o) { sums[static_cast<size_t>(o)] = row_sums(weights, o); }));
+    op.requant.reserve(n_out);
     for (int64_t o = 0; o < weights.n_out; ++o) {
-        auto requant = requant_of(row_sums(weights, o), unit_of(weights, o, input, output),
+        auto requant = requant_of(sums[static_cast<size_t>(o)], unit_of(weights, o, input, output),
                                   bias ? bias[o] : 0.0f, input, output, op.n_reduced);
         if (!requant) return fail_in("output " + std::to_string(o), std::move(requant.error()));
         op.requant.push_back(*requant);

@@ -3,6 +3,7 @@
 // has to equal bit for bit.
 #include <vector>
 
+#include "common/threads.h"
 #include "src/npu/encoding.h"
 #include "src/npu/requant.h"
 #include "src/npu/weights.h"
@@ -24,8 +25,9 @@ struct Linear {
 
 /// bias: [n_out] floats or null. Unsupported where an exact sum might leave its 32-bit half or 64 bits
 /// altogether, for biases that are no finite numbers, and for factors out of range; errors name the output.
+/// The pool's threads, if there is one, share the outputs.
 Result<Linear> make_linear(const QuantizedWeights& weights, const float* bias, const Encoding& input,
-                           const Encoding& output);
+                           const Encoding& output, ThreadPool* pool = nullptr);
 
 /// y[m, n] = clamp(zero_y + RS((sum_k (x[m, k] - centre) * w8[n, k] + bias[n]) * mult[n], shift[n])), which
 /// is the design's 256 H + L + eb. x [n_rows, n_in], y [n_rows, n_out].

@@ -20,6 +20,8 @@ using record::VectorId;
 using record::WeightId;
 using record::Write;
 
+constexpr const char* kNotSelected = "it was not selected";
+
 Placement left(LeftOut why, std::string reason) { return {why, std::move(reason), -1}; }
 
 /// Why an operation is not the device's; `device` and `recipe` may be null where they are not asked for.
@@ -303,7 +305,7 @@ Result<Partition> partition(const Program& program, const Selection& selection, 
     while (head > 0 && program.ops[head - 1].layer < 0) --head;
     for (size_t i = 0; i < out.ops.size(); ++i)
         if (!is_before_layers(program.ops[i]) && !selection.has(program.ops[i].layer, parts[i]))
-            out.ops[i] = left(LeftOut::NotSelected, "it was not selected");
+            out.ops[i] = left(LeftOut::NotSelected, kNotSelected);
     keep_caches_whole(program, out.ops);
     const auto n_ops = static_cast<int32_t>(out.ops.size());
     for (int32_t first = 0; first < n_ops; ++first) {
@@ -320,6 +322,14 @@ Result<Partition> partition(const Program& program, const Selection& selection, 
         out.segments.push_back(range_of(program, range.first_op, range.last_op));
     }
     return out;
+}
+
+Placement placement_of(const record::Op& op, int32_t segment, const std::string& reason) {
+    if (segment >= 0 || reason.empty()) return {LeftOut::No, "", segment};
+    const LeftOut why = is_before_layers(op)     ? LeftOut::Lookup
+                        : reason == kNotSelected ? LeftOut::NotSelected
+                                                 : LeftOut::Unsaid;
+    return left(why, reason);
 }
 
 std::string left_out_text(const Program& program, const Partition& partition) {

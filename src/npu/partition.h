@@ -30,6 +30,7 @@ enum class LeftOut : uint8_t {
     Cache,        ///< the other half of its attention stays on the processor
     NotSelected,  ///< the user wants it so
     NoProduct,    ///< there is no product around it, so that it is not worth the way
+    Unsaid,       ///< a compiled file has the text alone
 };
 
 struct Placement {
@@ -94,6 +95,9 @@ std::string op_name(const record::Program& program, const record::Op& op);
 /// norm, so that the head is computed for the rows wanted alone. Errors: those of Selection::check.
 Result<Partition> partition(const record::Program& program, const Selection& selection,
                             const HtpDevice& device, const Recipe& recipe);
+
+/// The placement of an operation of which a compiled file has segment and reason.
+Placement placement_of(const record::Op& op, int32_t segment, const std::string& reason);
 
 /// A line for each operation that was selected and stays on the processor, but for look-ups and angles.
 std::string left_out_text(const record::Program& program, const Partition& partition);

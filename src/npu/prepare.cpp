@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/npu/share_work.h"
+
 namespace tessera::npu {
 
 namespace {
@@ -16,6 +18,26 @@ struct WrittenBy {
         return node.y;
     }
 };
+
+/// Row by row, so that no more than one row for each thread is there in floats.
+Result<QuantizedWeights> quantize_matrix(const Weight& w, const WeightRecipe& recipe, ThreadPool* pool,
+                                         SignalToNoise& sum) {
+    QuantizedWeights out = empty_weights(recipe, w.n_out, w.n_in);
+    const auto n_rows = static_cast<size_t>(w.n_out);
+    std::vector<SignalToNoise> errors(n_rows);
+    std::vector<Result<void>> done(n_rows);
+    TSR_TRY_VOID(share_work(pool, w.n_out, [&](int64_t row) {
+        const std::vector<float> floats = decode_rows(w, row, 1);
+        const auto at = static_cast<size_t>(row);
+        done[at] = quantize_row(floats.data(), row, out);
+        if (done[at]) errors[at] = out.row_error(floats.data(), row);
+    }));
+    for (size_t row = 0; row < n_rows; ++row) {
+        if (!done[row]) return tl::unexpected(std::move(done[row].error()));
+        sum += errors[row];
+    }
+    return out;
+}
 
 }  // namespace
 
@@ -54,14 +76,18 @@ Result<const QuantizedWeights*> QuantizedMatrices::get(const record::Param<Weigh
     const std::pair<std::string, int64_t> key(matrix.tensor.name, matrix.tensor.row0);
     const auto known = matrices_.find(key);
     if (known != matrices_.end()) return &known->second;
-    const Weight& w = matrix.view;
-    if (w.layout != Layout::Rows)
+    if (matrix.view.layout != Layout::Rows)
         return fail(ErrorCode::Unsupported, "%s: expected rows as in the file, found a packed layout",
                     key.first.c_str());
-    const std::vector<float> floats = decode_rows(w, 0, w.n_out);
-    auto quantized = quantize_weights(recipe_.weight_of(key.first), floats.data(), w.n_out, w.n_in);
+    SignalToNoise sum;
+    auto quantized = quantize_matrix(matrix.view, recipe_.weight_of(key.first), options_.pool, sum);
     if (!quantized) return fail_in(key.first, std::move(quantized.error()));
+    if (options_.observer) TSR_TRY_VOID(options_.observer(matrix, quantized->recipe, sum.db()));
     return &matrices_.emplace(key, std::move(*quantized)).first->second;
+}
+
+void QuantizedMatrices::done_with(const record::Param<Weight>& matrix) {
+    if (!options_.keep) matrices_.erase({matrix.tensor.name, matrix.tensor.row0});
 }
 
 /// Makes of each node what it computes with.
@@ -88,7 +114,7 @@ struct Preparation::Make {
         Encoding y = encoding(node.y);
         y.scale /= node.scale;
         const float* bias = node.bias ? program()[node.bias].view.data : nullptr;
-        return made(make_linear(*weights, bias, encoding(node.x), y));
+        return made(make_linear(*weights, bias, encoding(node.x), y, all.matrices_.pool()));
     }
     Made operator()(const NormNode& node) {
         const Vector& w = program()[node.w].view;

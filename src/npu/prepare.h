@@ -1,12 +1,14 @@
 #pragma once
 // What each node of a graph computes with: its factors, tables and weights, for the encodings of what it
 // reads and writes.
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "common/threads.h"
 #include "src/npu/attention.h"
 #include "src/npu/graph.h"
 #include "src/npu/linear.h"
@@ -24,15 +26,31 @@ Result<std::vector<Encoding>> encode_values(const Graph& graph, const Recipe& re
 /// The matrices of a model, quantized once for all of its graphs.
 class QuantizedMatrices {
   public:
+    /// Told of each matrix that has been quantized. Its error becomes that of get().
+    using Observer = std::function<Result<void>(const record::Param<Weight>& matrix,
+                                                const WeightRecipe& recipe, double sqnr_db)>;
+    struct Options {
+        ThreadPool* pool = nullptr;  ///< shares the rows of a matrix; outlives this
+        bool keep = true;            ///< until this goes, and not until done_with() alone
+        Observer observer = nullptr;
+    };
+
     explicit QuantizedMatrices(Recipe recipe) : recipe_(std::move(recipe)) {}
+    QuantizedMatrices(Recipe recipe, Options options)
+        : recipe_(std::move(recipe)), options_(std::move(options)) {}
 
     const Recipe& recipe() const { return recipe_; }
-    /// Valid as long as this. Errors name the tensor: packed for integers, or with weights that are no finite
-    /// numbers.
+    ThreadPool* pool() const { return options_.pool; }
+    /// Valid as long as this is, or up to done_with(). The same for any number of threads. Errors name the
+    /// tensor: packed for integers, or with weights that are no finite numbers; Cancelled where the pool's
+    /// abort flag was seen.
     Result<const QuantizedWeights*> get(const record::Param<Weight>& matrix);
+    /// Lets go of it unless all are kept. The next get() quantizes it again.
+    void done_with(const record::Param<Weight>& matrix);
 
   private:
     Recipe recipe_;
+    Options options_;
     std::map<std::pair<std::string, int64_t>, QuantizedWeights> matrices_;  // by tensor and its first row
 };
 

@@ -76,6 +76,13 @@ std::string Ranges::to_json() const {
     return out + "\n}}\n";
 }
 
+uint64_t Ranges::hash() const {
+    const std::string text = to_json();
+    Xxh64 digest;
+    digest.add(std::as_bytes(std::span(text)));
+    return digest.value();
+}
+
 Result<Ranges> parse_ranges(std::string_view json) {
     TSR_TRY(const JsonValue root, parse_json(json));
     TSR_TRY_VOID(check_object(root));

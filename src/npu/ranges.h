@@ -28,6 +28,8 @@ struct Ranges {
     /// NotFound where the model's graph has a value of that name and this has not.
     Result<Range> find(const std::string& value) const;
     std::string to_json() const;
+    /// XXH64 of to_json().
+    uint64_t hash() const;
 };
 
 /// Reads what to_json() wrote: {"model": "16 digits", "n_tok": 1, "ranges": {"x": [-1, 1]}}. Errors name the

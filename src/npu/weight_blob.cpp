@@ -1,9 +1,11 @@
 // From rows of weights to tiles. Where a byte of a tile lies is layout.h's.
 #include "src/npu/weight_blob.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "src/npu/layout.h"
+#include "src/npu/share_work.h"
 
 namespace tessera::npu {
 
@@ -11,15 +13,41 @@ namespace {
 
 int64_t aligned(int64_t n) { return (n + 127) / 128 * 128; }
 
-void put_weight(const WeightBlob& blob, const QuantizedWeights& w, int64_t n, int64_t k, std::byte* tile) {
-    const int64_t row = k % kTileChannels, column = n % kTileChannels;
-    const auto code = static_cast<uint8_t>(w.q[static_cast<size_t>(n * w.n_in + k)]);
+/// Four inputs of an output, which lie side by side: codes q of inputs from k on, as many as there are.
+void put_weights(const WeightBlob& blob, const int8_t* q, int64_t n, int64_t k, int64_t column,
+                 std::byte* tile) {
+    const int64_t row = k % kTileChannels;
     if (blob.block == 0) {
-        tile[weight_tile_offset(row, column)] = std::byte{code};
+        std::memcpy(tile + weight_tile_offset(row, column), q, static_cast<size_t>(n));
         return;
     }
     const NibblePlace place = nibble_place(row, column);
-    tile[place.byte] |= static_cast<std::byte>((code & 15) << (place.high ? 4 : 0));
+    for (int64_t i = 0; i < n; ++i)
+        tile[place.byte + i] |=
+            static_cast<std::byte>((static_cast<uint8_t>(q[i]) & 15) << (place.high ? 4 : 0));
+}
+
+/// All that belongs to 32 outputs.
+void put_tiles(const Linear& op, int64_t n_tile, WeightBlob& blob) {
+    const QuantizedWeights& w = *op.weights;
+    const int64_t n_blocks = w.recipe.n_blocks(w.n_in), first = n_tile * kTileChannels;
+    std::byte* tiles = blob.bytes.data() + n_tile * blob.k_tiles * blob.tile_bytes;
+    std::byte* mult = blob.bytes.data() + blob.mult_offset;
+    if (blob.block) mult += n_tile * n_mult_bytes(blob.k_tiles, blob.block);
+    for (int64_t n = first; n < std::min(first + kTileChannels, w.n_out); ++n) {
+        const int8_t* q = w.q.data() + n * w.n_in;
+        for (int64_t k = 0; k < w.n_in; k += 4)
+            put_weights(blob, q + k, std::min<int64_t>(4, w.n_in - k), k, n - first,
+                        tiles + k / kTileChannels * blob.tile_bytes);
+        for (int64_t b = 0; b < n_blocks; ++b)
+            mult[b * kTileChannels + n - first] =
+                static_cast<std::byte>(w.block_mult[static_cast<size_t>(n * n_blocks + b)]);
+    }
+    for (int64_t n = first; n < first + kTileChannels; ++n) {
+        const Requant record = n < w.n_out ? op.requant[static_cast<size_t>(n)] : Requant{};
+        std::memcpy(blob.bytes.data() + blob.record_offset + n * static_cast<int64_t>(sizeof record), &record,
+                    sizeof record);
+    }
 }
 
 int64_t mult_bytes_of(const WeightBlob& blob) {
@@ -45,28 +73,13 @@ int64_t weight_blob_bytes(const WeightRecipe& recipe, int64_t n_out, int64_t n_i
     return blob.record_offset + blob.n_tiles * kRecordTileBytes;
 }
 
-WeightBlob make_weight_blob(const Linear& op) {
+Result<WeightBlob> make_weight_blob(const Linear& op, ThreadPool* pool) {
     const QuantizedWeights& w = *op.weights;
     WeightBlob blob = layout_of(w.recipe, w.n_out, w.n_in);
     const int64_t mult_bytes = mult_bytes_of(blob);
     blob.bytes.resize(static_cast<size_t>(weight_blob_bytes(w.recipe, w.n_out, w.n_in)));
 
-    const int64_t n_blocks = w.recipe.n_blocks(w.n_in);
-    for (int64_t n = 0; n < w.n_out; ++n) {
-        const int64_t n_tile = n / kTileChannels, column = n % kTileChannels;
-        std::byte* row = blob.bytes.data() + n_tile * blob.k_tiles * blob.tile_bytes;
-        for (int64_t k = 0; k < w.n_in; ++k)
-            put_weight(blob, w, n, k, row + k / kTileChannels * blob.tile_bytes);
-        std::byte* mult = blob.bytes.data() + blob.mult_offset + n_tile * mult_bytes;
-        for (int64_t b = 0; b < n_blocks; ++b)
-            mult[b * kTileChannels + column] =
-                static_cast<std::byte>(w.block_mult[static_cast<size_t>(n * n_blocks + b)]);
-    }
-    for (int64_t n = 0; n < blob.n_tiles * kTileChannels; ++n) {
-        const Requant record = n < w.n_out ? op.requant[static_cast<size_t>(n)] : Requant{};
-        std::memcpy(blob.bytes.data() + blob.record_offset + n * static_cast<int64_t>(sizeof record), &record,
-                    sizeof record);
-    }
+    TSR_TRY_VOID(share_work(pool, blob.n_tiles, [&](int64_t n_tile) { put_tiles(op, n_tile, blob); }));
     return blob;
 }
 

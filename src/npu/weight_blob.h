@@ -18,7 +18,8 @@ struct WeightBlob {
     std::vector<std::byte> bytes;
 };
 
-WeightBlob make_weight_blob(const Linear& op);
+/// The pool's threads, if there is one, share the tiles. Cancelled where its abort flag was seen.
+Result<WeightBlob> make_weight_blob(const Linear& op, ThreadPool* pool = nullptr);
 
 /// The size of its bytes.
 int64_t weight_blob_bytes(const WeightRecipe& recipe, int64_t n_out, int64_t n_in);

@@ -43,9 +43,15 @@ float block_step(const float* w, int64_t n, Kind kind) {
 
 /// q[i] = w[i] / step as an integer, ties to even. The step may be so small that the quotient is infinite.
 void to_codes(const float* w, int64_t n, float step, const Limits& limit, int8_t* q) {
+    if (step == 0) {
+        std::fill_n(q, n, int8_t{0});
+        return;
+    }
+    // Beside this number floats are whole, so adding it rounds; limits are whole, so clamping may come first.
+    constexpr float kWhole = 0x1.8p23f;
     for (int64_t i = 0; i < n; ++i) {
-        const float code = step == 0 || w[i] == 0 ? 0.0f : std::rint(w[i] / step);
-        q[i] = static_cast<int8_t>(std::min(std::max(code, limit.low), limit.high));
+        const float code = std::min(std::max(w[i] / step, limit.low), limit.high);
+        q[i] = static_cast<int8_t>(code + kWhole - kWhole);
     }
 }
 
@@ -112,43 +118,63 @@ Result<WeightRecipe> parse_weight_recipe(std::string_view name) {
                 static_cast<int>(std::min(name.size(), size_t{40})), name.data());
 }
 
+SignalToNoise& SignalToNoise::operator+=(const SignalToNoise& other) {
+    signal += other.signal;
+    noise += other.noise;
+    return *this;
+}
+
+double SignalToNoise::db() const {
+    return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
+}
+
+SignalToNoise QuantizedWeights::row_error(const float* w, int64_t output) const {
+    SignalToNoise sum;
+    for (int64_t i = 0; i < n_in; ++i) {
+        const double exact = static_cast<double>(w[i]), error = exact - static_cast<double>(value(output, i));
+        sum.signal += exact * exact;
+        sum.noise += error * error;
+    }
+    return sum;
+}
+
 double QuantizedWeights::sqnr_db(const float* w) const {
-    double signal = 0, noise = 0;
-    for (int64_t o = 0; o < n_out; ++o)
-        for (int64_t i = 0; i < n_in; ++i) {
-            const double exact = w[o * n_in + i], error = exact - static_cast<double>(value(o, i));
-            signal += exact * exact;
-            noise += error * error;
-        }
-    if (noise == 0) return std::numeric_limits<double>::infinity();
-    return 10 * std::log10(signal / noise);
+    SignalToNoise sum;
+    for (int64_t o = 0; o < n_out; ++o) sum += row_error(w + o * n_in, o);
+    return sum.db();
+}
+
+QuantizedWeights empty_weights(const WeightRecipe& recipe, int64_t n_out, int64_t n_in) {
+    return {.recipe = recipe,
+            .n_out = n_out,
+            .n_in = n_in,
+            .q = std::vector<int8_t>(static_cast<size_t>(n_out * n_in)),
+            .block_mult = std::vector<int8_t>(static_cast<size_t>(n_out * recipe.n_blocks(n_in))),
+            .scale = std::vector<float>(static_cast<size_t>(n_out))};
+}
+
+Result<void> quantize_row(const float* w, int64_t output, QuantizedWeights& to) {
+    for (int64_t i = 0; i < to.n_in; ++i)
+        if (!std::isfinite(w[i]))
+            return fail(ErrorCode::Malformed,
+                        "weight of output %lld, input %lld: expected a finite number, found %g",
+                        static_cast<long long>(output), static_cast<long long>(i), static_cast<double>(w[i]));
+    int8_t* q = to.q.data() + output * to.n_in;
+    float& scale = to.scale[static_cast<size_t>(output)];
+    if (to.recipe.has_blocks()) {
+        int8_t* mult = to.block_mult.data() + output * to.recipe.n_blocks(to.n_in);
+        scale = row_of_blocks(to.recipe, w, to.n_in, q, mult);
+    } else {
+        scale = largest_magnitude(w, to.n_in) / 127;
+        to_codes(w, to.n_in, scale, limits(to.recipe.kind), q);
+    }
+    return {};
 }
 
 Result<QuantizedWeights> quantize_weights(const WeightRecipe& recipe, const float* w, int64_t n_out,
                                           int64_t n_in) {
-    QuantizedWeights out{
-        .recipe = recipe, .n_out = n_out, .n_in = n_in, .q = {}, .block_mult = {}, .scale = {}};
-    const int64_t n_blocks = recipe.n_blocks(n_in);
-    out.q.resize(static_cast<size_t>(n_out * n_in));
-    out.block_mult.resize(static_cast<size_t>(n_out * n_blocks));
-    out.scale.resize(static_cast<size_t>(n_out));
-    for (int64_t o = 0; o < n_out; ++o) {
-        const float* row = w + o * n_in;
-        int8_t* q = out.q.data() + o * n_in;
-        for (int64_t i = 0; i < n_in; ++i)
-            if (!std::isfinite(row[i]))
-                return fail(ErrorCode::Malformed,
-                            "weight of output %lld, input %lld: expected a finite number, found %g",
-                            static_cast<long long>(o), static_cast<long long>(i),
-                            static_cast<double>(row[i]));
-        float& scale = out.scale[static_cast<size_t>(o)];
-        if (recipe.has_blocks()) {
-            scale = row_of_blocks(recipe, row, n_in, q, out.block_mult.data() + o * n_blocks);
-        } else {
-            scale = largest_magnitude(row, n_in) / 127;
-            to_codes(row, n_in, scale, limits(recipe.kind), q);
-        }
-    }
+    QuantizedWeights out = empty_weights(recipe, n_out, n_in);
+    for (int64_t o = 0; o < n_out; ++o) TSR_TRY_VOID(quantize_row(w + o * n_in, o, out));
     return out;
 }
 

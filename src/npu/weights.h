@@ -31,6 +31,15 @@ Result<WeightRecipe> parse_weight_recipe(std::string_view name);
 /// Every recipe, for reports and tests.
 std::span<const WeightRecipe> weight_recipes();
 
+/// Sums of squares: of weights, and of what is missing from them.
+struct SignalToNoise {
+    double signal = 0, noise = 0;
+
+    SignalToNoise& operator+=(const SignalToNoise& other);
+    /// 10 log10(signal / noise); infinite where nothing is missing.
+    double db() const;
+};
+
 /// A matrix [n_out, n_in]. Blocks run along the inputs; the last one of a row may be shorter.
 struct QuantizedWeights {
     WeightRecipe recipe;
@@ -41,20 +50,31 @@ struct QuantizedWeights {
 
     /// The byte that is multiplied, |w8| <= 127.
     int w8(int64_t output, int64_t input) const {
-        const int value = q[static_cast<size_t>(output * n_in + input)];
-        if (!recipe.has_blocks()) return value;
+        return q[static_cast<size_t>(output * n_in + input)] * multiplier(output, input);
+    }
+    /// That of the block which the input is in; 1 where there are none.
+    int multiplier(int64_t output, int64_t input) const {
+        if (!recipe.has_blocks()) return 1;
         const int64_t n_blocks = recipe.n_blocks(n_in);
-        return value * block_mult[static_cast<size_t>(output * n_blocks + input / recipe.block)];
+        return block_mult[static_cast<size_t>(output * n_blocks + input / recipe.block)];
     }
     float value(int64_t output, int64_t input) const {
         return static_cast<float>(w8(output, input)) * scale[static_cast<size_t>(output)];
     }
-    /// 10 log10(sum w^2 / sum (w - value)^2) against the floats that this was made of; infinite if exact.
+    /// Against row `output` of the floats that this was made of, w [n_in].
+    SignalToNoise row_error(const float* w, int64_t output) const;
+    /// Against all of them, [n_out, n_in].
     double sqnr_db(const float* w) const;
 };
 
-/// w [n_out, n_in], all finite, or Malformed with the place of the first that is not. A row's result depends
-/// on that row alone.
+/// A matrix of zeros.
+QuantizedWeights empty_weights(const WeightRecipe& recipe, int64_t n_out, int64_t n_in);
+
+/// Fills row `output` with w [n_in], all finite, or Malformed with the place of the first that is not. Rows
+/// are independent of each other: threads may share them.
+Result<void> quantize_row(const float* w, int64_t output, QuantizedWeights& to);
+
+/// All rows, w [n_out, n_in].
 Result<QuantizedWeights> quantize_weights(const WeightRecipe& recipe, const float* w, int64_t n_out,
                                           int64_t n_in);
 

@@ -291,5 +291,24 @@ TEST(ThisProcess, MemoryIsMeasured) {
     EXPECT_GE(peak_rss_bytes(), before + kSize / 2);
 }
 
+TEST(ThisProcess, MemoryByItsKind) {
+    constexpr size_t kSize = size_t{64} << 20;
+    if (!restart_peak_rss()) GTEST_SKIP() << "the system does not restart peaks";
+    const ResidentSet before = resident_set();
+    EXPECT_GT(before.anonymous_bytes, 0u);
+    EXPECT_GT(before.file_bytes, 0u);
+    {
+        std::vector<char> big(kSize, 1);
+        const ResidentSet with = resident_set();
+        EXPECT_GE(with.anonymous_bytes, before.anonymous_bytes + kSize / 2);
+        EXPECT_LT(with.file_bytes, before.file_bytes + kSize / 2);
+        EXPECT_EQ(big[kSize / 2], 1);
+    }
+    const size_t peak = peak_rss_bytes();
+    EXPECT_GE(peak, current_rss_bytes() + kSize / 2);
+    ASSERT_TRUE(restart_peak_rss());
+    EXPECT_LT(peak_rss_bytes(), peak - kSize / 2);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -198,9 +198,7 @@ std::string compile_file(const std::string& to, const NpuOptions& options, const
     const npu::Partition parts = *npu::partition(programs[0], {}, device, matrices.recipe());
     auto compiled = npu::compile_model({pointers, parts.segments, contexts, device, ranges, matrices});
     EXPECT_TRUE(compiled) << compiled.error().message;
-    for (size_t i = 0; i < parts.ops.size(); ++i)
-        compiled->model.ops.push_back(
-            {npu::op_name(programs[0], programs[0].ops[i]), parts.ops[i].segment, parts.ops[i].reason});
+    compiled->model.ops = npu::device_ops(programs[0], parts);
     const auto written = npu::write_context(to, compiled->model, device);
     EXPECT_TRUE(written) << written.error().message;
     return to;
@@ -219,6 +217,14 @@ TEST_F(NpuOffload, AFileGivesWhatIsCompiledInPlace) {
     ASSERT_TRUE(compiled) << compiled.error().message;
     EXPECT_TRUE((*compiled)->attends());
     EXPECT_EQ((*compiled)->description(), (*in_place)->description());
+    EXPECT_EQ((*compiled)->left_out(), "");
+    for (size_t i = 0; i < (*in_place)->parts().ops.size(); ++i) {
+        EXPECT_EQ((*compiled)->parts().ops[i].reason, (*in_place)->parts().ops[i].reason) << i;
+        EXPECT_EQ((*compiled)->parts().ops[i].segment, (*in_place)->parts().ops[i].segment) << i;
+    }
+    EXPECT_NE((*compiled)->compile(96, pool_).error().message.find("already"), std::string::npos);
+    options_.strict = true;
+    EXPECT_TRUE(npu());
     const Request asked = request(story(4), 8);
     EXPECT_EQ(alone(asked, {.n_ctx = 192, .max_running = 1, .npu = *compiled}),
               alone(asked, {.n_ctx = 192, .max_running = 1, .npu = *in_place}));
@@ -231,6 +237,33 @@ TEST_F(NpuOffload, AFileGivesWhatIsCompiledInPlace) {
     const auto other = NpuModel::create(std::move(*file), loaded_.model->kernels(), from_file);
     ASSERT_FALSE(other);
     EXPECT_NE(other.error().message.find("tiny.nctx"), std::string::npos) << other.error().message;
+}
+
+/// What `tessera npu report` writes ahead of time is what a session compiles for itself.
+TEST_F(NpuOffload, CompilingIsTheSameWithAnyThreads) {
+    ThreadPool one(1), three(3);
+    auto first = npu(), second = npu();
+    ASSERT_TRUE(first && second);
+    const auto a = (*first)->compile(700, one), b = (*second)->compile(700, three);
+    ASSERT_TRUE(a) << a.error().message;
+    ASSERT_TRUE(b) << b.error().message;
+    EXPECT_EQ((*a)->constants, (*b)->constants);
+    EXPECT_EQ((*first)->compile(700, three)->get(), a->get());
+    ASSERT_EQ((*a)->model.segments.size(), 2u);
+    EXPECT_EQ((*a)->model.segments[0].graphs.size(), 4u);  // of 1 and 128 rows, for 256 and 704 positions
+    EXPECT_EQ((*a)->model.n_ctx, 704);
+    EXPECT_EQ((*a)->model.ops.size(), (*first)->parts().ops.size());
+    const auto path = [this](const char* name) { return folder_.at(name); };
+    ASSERT_TRUE(npu::write_context(path("a"), (*a)->model, (*first)->device()));
+    ASSERT_TRUE(npu::write_context(path("b"), (*b)->model, (*second)->device()));
+    EXPECT_TRUE(test::read_file(path("a")) == test::read_file(path("b")));
+    const std::atomic<bool> stop{true};
+    three.set_abort_flag(&stop);
+    const auto cancelled = (*second)->compile(64, three);
+    ASSERT_FALSE(cancelled);
+    EXPECT_EQ(cancelled.error().code, ErrorCode::Cancelled);
+    three.set_abort_flag(nullptr);
+    EXPECT_TRUE((*second)->compile(64, three));
 }
 
 TEST_F(NpuOffload, Refusals) {

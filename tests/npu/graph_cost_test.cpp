@@ -61,6 +61,35 @@ TEST(GraphCost, VtcmIsTakenAndGivenBack) {
     EXPECT_GT(most, graph.vtcm_bytes / 2);
 }
 
+TEST(GraphCost, AnArenaIsAsFullAsWhatIsStillNeeded) {
+    // Of the first segment the input and the output, both until the end: they are all there is.
+    const CompiledLinears c("toy", {70}, 256, 512);
+    DeviceGraph graph = c.model.segments[0].graphs[0];
+    const ArenaUse all = arena_use(graph);
+    EXPECT_EQ(all.most_bytes, graph.arena_bytes);
+    EXPECT_EQ(all.largest_hole_bytes, 0);
+    // The same with a gap between them.
+    constexpr int64_t kGap = 4096;
+    for (Instruction& instruction : graph.stream)
+        if (instruction.op == Opcode::Store && instruction.transfer.region == Region::Arena)
+            instruction.transfer.ddr += kGap;
+    graph.outputs[0].arena_offset += kGap;
+    graph.arena_bytes += kGap;
+    const ArenaUse apart = arena_use(graph);
+    EXPECT_EQ(apart.most_bytes, all.most_bytes);
+    EXPECT_EQ(apart.largest_hole_bytes, kGap);
+}
+
+TEST(GraphCost, APassIsTheSumOfItsSegments) {
+    const CompiledLinears c("x-elite", {1, 128}, 512, 1024);
+    const int64_t rows[] = {128, 1};
+    double sum = 0;
+    for (size_t s = 0; s < 2; ++s)
+        sum += c.device.graph_us +
+               graph_cost(graph_for(c.model.segments[s], rows[s], 64), c.device).timeline.total_us;
+    EXPECT_DOUBLE_EQ(pass_us(c.model, c.device, rows, 64), sum);
+}
+
 TEST(GraphCost, TheGraphOfAPass) {
     DeviceSegment segment;
     for (const int64_t rows : {1, 32, 128})

@@ -34,7 +34,7 @@ struct LinearCase {
             encoding.scale * static_cast<float>(encoding.max()) * std::sqrt(static_cast<float>(n_in));
         op = *make_linear(*weights, bias.data(), encoding,
                           *encoding_of_range(-spread, 0.9f * spread, bits_out));
-        blob = make_weight_blob(op);
+        blob = *make_weight_blob(op);
         shape = {rows, n_in, n_out, blob.block, in.planes, out.planes};
         x = draw.codes(encoding, rows * n_in);
         expected.resize(static_cast<size_t>(rows * n_out));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/strings.h"
+#include "src/npu/offload_share.h"
 #include "tests/npu/graph_support.h"
 
 namespace tessera::npu {
@@ -188,6 +189,24 @@ TEST_P(Partitions, NamesAreThoseOfTheWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Partitions, testing::ValuesIn(kTestModels), name_of);
+
+/// All weights but those that are looked up, of experts those that a token takes, and attention.
+TEST_P(Partitions, WorkAddsUpToTheModels) {
+    constexpr int64_t n_ctx = 100;
+    const Partition parts = partition_of(program_);
+    const OffloadShare share = offload_share(program_, parts, n_ctx);
+    int64_t attention = 0;
+    for (const record::Op& op : program_.ops)
+        if (const auto* attend = std::get_if<record::AttendOp>(&op.verb))
+            attention += 2 * model_->hparams().q_dim() *
+                         (attend->window > 0 ? std::min(attend->window, n_ctx) : n_ctx);
+    EXPECT_EQ(share.device.products + share.processor.products,
+              model_->macs_per_token() + model_->head_macs() + attention);
+    EXPECT_EQ(share.device.n_ops, parts.n_on_device());
+    EXPECT_EQ(share.device.n_ops + share.processor.n_ops, std::ssize(program_.ops));
+    EXPECT_EQ(share.processor.products == 0, left_out_text(program_, parts).empty());
+    EXPECT_GT(share.device.weight_bytes, 0);
+}
 
 TEST(Selection, IsAListOfLayersAndParts) {
     using Part = Selection::Part;

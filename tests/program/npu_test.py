@@ -38,7 +38,9 @@ class Devices(ProgramCase):
         self.refused(1, "npu", "devices", "nothing", says=("nothing", "x-elite"))
         self.refused(2, "npu", "device", says="unknown command 'npu device'; expected npu devices")
         self.refused(2, "npu", says="unknown command 'npu'; expected npu ")
-        self.assertIn(b"\n  npu devices ", self.fine("npu", "--help"))
+        listed = self.fine("npu", "--help").decode().split("Commands:\n")[1].split("\n\n")[0].splitlines()
+        self.assertEqual([" ".join(line.split()[:2]) for line in listed],
+                         ["npu " + name for name in ("devices", "calibrate", "compile", "inspect", "report")])
         self.assertIn(b"Usage: tessera npu devices ", self.fine("npu", "devices", "--help"))
 
 

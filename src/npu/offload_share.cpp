@@ -1,0 +1,58 @@
+// Sums over the fields of operations: whatever weight an operation has, it multiplies by.
+#include "src/npu/offload_share.h"
+
+#include <algorithm>
+
+namespace tessera::npu {
+
+namespace {
+
+struct AddWeights {
+    const record::Program& program;
+    Work& work;
+    int64_t n_used = 1;  // of a matrix's experts
+
+    void operator()(const char*, record::WeightId id) {
+        if (!id) return;
+        const Weight& w = program[id].view;
+        const int64_t n = w.n_expert > 0 ? n_used : 1;
+        work.products += n * w.n_out * w.n_in;
+        work.weight_bytes += n * w.n_out * static_cast<int64_t>(w.row_bytes);
+    }
+    void operator()(const char*, const record::Read& role) {
+        const record::Slot& slot = program[program[role.value].slot];
+        if (slot.is_routes()) n_used = slot.dim;
+    }
+    template <class... Other>
+    void operator()(const char*, const Other&...) {}
+};
+
+}  // namespace
+
+Work& Work::operator+=(const Work& other) {
+    n_ops += other.n_ops;
+    products += other.products;
+    weight_bytes += other.weight_bytes;
+    return *this;
+}
+
+Work work_of(const record::Program& program, const record::Op& op, int64_t n_ctx) {
+    Work work{.n_ops = 1};
+    if (std::holds_alternative<record::EmbedOp>(op.verb)) return work;
+    op.fields(AddWeights{program, work});
+    if (const auto* attend = std::get_if<record::AttendOp>(&op.verb)) {
+        const int64_t n_seen = attend->window > 0 ? std::min(attend->window, n_ctx) : n_ctx;
+        work.products += 2 * attend->n_head * program[attend->cache].where.head_dim * n_seen;
+    }
+    return work;
+}
+
+OffloadShare offload_share(const record::Program& program, const Partition& partition, int64_t n_ctx) {
+    OffloadShare share;
+    for (size_t i = 0; i < program.ops.size(); ++i)
+        (partition.ops[i].segment >= 0 ? share.device : share.processor) +=
+            work_of(program, program.ops[i], n_ctx);
+    return share;
+}
+
+}  // namespace tessera::npu
