@@ -3,6 +3,7 @@ of its operations."""
 import json
 
 import npu_test
+from npu_test import TINY
 from program_case import ProgramCase, main
 
 
@@ -16,7 +17,7 @@ class Report(ProgramCase):
         self.device = ("--npu-device", "x-elite", "--npu-ranges", self.ranges, "-c", 256)
 
     def report(self, *options):
-        return json.loads(self.fine("npu", "report", npu_test.TINY, "--json", *options))
+        return json.loads(self.fine("npu", "report", TINY, "--json", *options))
 
     def test_both_ways_side_by_side(self):
         out = self.folder / "kept.nctx"
@@ -75,7 +76,7 @@ class Report(ProgramCase):
         self.assertIn("not selected", {op["name"]: op["reason"] for op in part["on_processor"]}["blk.0.qkv"])
 
     def test_text_has_the_six_rows(self):
-        text = self.fine("npu", "report", npu_test.TINY, *self.device, "-p", 4, "-n", 1).decode()
+        text = self.fine("npu", "report", TINY, *self.device, "-p", 4, "-n", 1).decode()
         for part in ("compiled before", "compiled at start", "1 program", "2 loading", "3 compiling", "4 allocation",
                      "5 keys and values", "6 fragmentation", "on the NPU: ", "rows of a table are looked up",
                      "predicted for x-elite by its model", "device times are a model"):
@@ -98,8 +99,8 @@ class Report(ProgramCase):
 
     def test_a_compiled_file_may_be_strict(self):
         out = self.folder / "some.nctx"
-        self.fine("npu", "compile", npu_test.TINY, "--npu-device", "x-elite", "--act", self.ranges, "-o", out, "--ctx", 64, "--ar", 1)
-        run = ("run", npu_test.TINY, "-p", "The", "-n", 1, "-c", 64, "--npu", out)
+        self.fine("npu", "compile", TINY, "--npu-device", "x-elite", "--act", self.ranges, "-o", out, "--ctx", 64, "--ar", 1)
+        run = ("run", TINY, "-p", "The", "-n", 1, "-c", 64, "--npu", out)
         self.assertNotIn(b"on the processor", self.run_program(*run, "--npu-strict").stderr)
         self.fine(*run, "--npu-strict")
 
