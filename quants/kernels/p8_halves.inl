@@ -34,16 +34,14 @@ template <class F>
 using HalfPanel = Panel<UnpackHalves<F>, HalfVectors>;
 
 /// sum[t][r] = the exact sums of one block, which floats still hold. q: 32 halfwords a token.
-template <class F, int R, int T>
-TSR_INLINE void block_sums(const HalfPanel<F>& s, int b, const int8_t* q, const int16_t*, const TileAct& x,
-                           Flt (&sum)[T][R]) {
-    using P = HalfPanel<F>;
+template <class F, int R, int T, class Source>
+TSR_INLINE void half_sums(const Source& s, int b, const int8_t* q, const TileAct& x, Flt (&sum)[T][R]) {
     Int part[T][R];
     TSR_UNROLL
     for (int i = 0; i < 16; i++) {
         Int w[R];
         TSR_UNROLL
-        for (int r = 0; r < R; r++) w[r] = P::operand(s, r, i / 2, i % 2);
+        for (int r = 0; r < R; r++) w[r] = Source::operand(s, r, i / 2, i % 2);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
             const Int a = splat4(q + t * x.q_stride + 4 * i);
@@ -57,12 +55,25 @@ TSR_INLINE void block_sums(const HalfPanel<F>& s, int b, const int8_t* q, const 
     }
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
+        [[maybe_unused]] Int scale;
+        if constexpr (F::kSuper) scale = Source::scale(s, r, b, 0);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
             sum[t][r] = to_float(part[t][r]);
-            if constexpr (F::kSuper) sum[t][r] = mul(sum[t][r], as_float(P::scale(s, r, b, 0)));
+            if constexpr (F::kSuper) sum[t][r] = mul(sum[t][r], as_float(scale));
         }
     }
+}
+
+template <class F, int R, int T>
+TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const int8_t* q, const int16_t*,
+                           const TileAct& x, Flt (&sum)[T][R]) {
+    half_sums<F>(s, b, q, x, sum);
+}
+template <class F, int R, int T>
+TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const int8_t* q, const int16_t*,
+                           const TileAct& x, Flt (&sum)[T][R]) {
+    half_sums<F>(s, b, q, x, sum);
 }
 
 /// Tokens and k that are widened at a time: 256 KiB, read by all rows while they are in L2, where a stretch
@@ -84,18 +95,23 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
     uint8_t* panel = static_cast<uint8_t*>(a.scratch) + kHalfActBytes;
     for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) {
         const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-        write_panel<P>(packed_units<F>(group, group_bytes, 2, first), count, panel);
+        const PackedUnits units = packed_units<F>(group, group_bytes, 2, first);
         each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
             TileAct x = tile_act(a.x, token + t, first * F::kUnitK);
             x.q = wide + t * 2 * kHalfK;
             x.q_stride = 2 * kHalfK;
-            tile<F, 2, T, P>(panel, count, x, a.y + (token + t) * a.y_stride + row, a.y_stride, first != 0);
+            float* y = a.y + (token + t) * a.y_stride + row;
+            if (t == 0) {
+                tile<F, 2, T, Filling<P>>({units, panel}, count, x, y, a.y_stride, first != 0);
+            } else {
+                tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
+            }
         });
     }
 }
 
 /// Up to this many tokens go through the planes of bytes.
-constexpr int kHalfFewTokens = 6;
+constexpr int kHalfFewTokens = 3;
 
 /// packed_matmul of p8_tile.inl for these types.
 template <class F>

@@ -16,8 +16,8 @@ struct OwnVectors {
     static constexpr int kGroups = 1;
     /// Bytes of an activation; tokens of one sum; groups of 4 k of one operand.
     static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
-    /// Tokens of one panel tile, which has 2 x kTile sums; and how many of them go through a block at a time.
-    static constexpr int kTile = kTileSums / 2, kPass = kPassSums / 2;
+    /// Tokens of one panel tile, which has 2 x kTile sums.
+    static constexpr int kTile = kTileSums / 2;
 
     TSR_INLINE Int load(const void* p) { return kernels::load(p); }
     TSR_INLINE Flt load_float(const float* p) { return kernels::load_float(p); }
@@ -31,13 +31,22 @@ struct OwnVectors {
     TSR_INLINE Int scale(Int scale) { return scale; }
 };
 
-/// Tokens up to which unpacking in registers beats unpacking into a panel: those of one tile.
-constexpr int kStreamTokens = kTileSums;
+/// How packed units of a type are multiplied with few tokens; a unit of an instruction set may know better.
+struct StreamPlan {
+    /// Tokens up to which unpacking in registers beats unpacking into a panel.
+    int tokens = kStreamTokens;
+    /// Groups whose streams two tokens read side by side.
+    int groups_of_two = 4;
+    /// Of the groups that a single token reads side by side, those that go through a block together.
+    int together = 4;
+};
+template <class F>
+constexpr StreamPlan kStreamPlan = {};
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
-/// The same where few tokens share it: then it had better stay in the first cache.
-constexpr int kFewTokens = 32, kFewPanelK = 512;
+/// The same where few tokens share it: then it had better stay near the first cache.
+constexpr int kFewTokens = 32, kFewPanelK = 2048;
 /// Activations that the panels of a call read one after the other, in bytes: half of a large L2 cache, since
 /// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
 /// more so with products of wider vectors.
@@ -54,12 +63,6 @@ struct TileAct {
     const int16_t* sum16;
     int64_t q_stride, d_stride;
 };
-
-/// The same from the n-th token on.
-TSR_INLINE TileAct later(const TileAct& x, int64_t n) {
-    const int64_t at = n * x.d_stride;
-    return {x.q + n * x.q_stride, x.d + at, x.s + at, x.sum16 + 2 * at, x.q_stride, x.d_stride};
-}
 
 TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
     const int64_t at = token * x.d_stride + k / kActBlock;
@@ -86,8 +89,8 @@ struct Stream : PackedUnits {
     const uint8_t* block;
 
     TSR_INLINE void start(Stream& s, const PackedUnits& units) { static_cast<PackedUnits&>(s) = units; }
-    /// Of a tile's n tokens those that go through a block at a time.
-    static constexpr int pass(int n) { return n; }
+    /// Whether a unit's minima go before its products (add_minima).
+    static constexpr bool kMinimaFirst = false;
     /// What lies n_ahead bytes behind p; past a group's end that is the start of the group that its stream
     /// reads next.
     TSR_INLINE const uint8_t* ahead(const Stream& s, const uint8_t* p, int n_ahead) {
@@ -157,7 +160,7 @@ struct WideStream {
     using Start = PackedUnits;
     Narrow groups;
 
-    static constexpr int pass(int n) { return n; }
+    static constexpr bool kMinimaFirst = false;
     TSR_INLINE void start(WideStream& s, const PackedUnits& units) { Narrow::start(s.groups, units); }
     TSR_INLINE void open_unit(WideStream& s) { Narrow::open_unit(s.groups); }
     TSR_INLINE void open_block(WideStream& s, int b) { Narrow::open_block(s.groups, b); }
@@ -207,25 +210,21 @@ struct Panel {
     static constexpr int kMinAt = kZeroAt + (kZeroStored<U> ? kPair : 0);
     static constexpr int kBlockBytes = kMinAt + (F::kMin != MinKind::None ? kPair : 0);
     static constexpr int kFloatBytes = F::kMin == MinKind::PerHalf ? 2 * kPair : kPair;
-    static constexpr int kUnitBytes = F::kBlocks * kBlockBytes + kFloatBytes;
+    static constexpr int kFloatAt = F::kBlocks * kBlockBytes;
+    static constexpr int kUnitBytes = kFloatAt + kFloatBytes;
     using Start = const uint8_t*;
-    const uint8_t* at;
+    const uint8_t *unit, *block;
 
-    TSR_INLINE void start(Panel& p, const uint8_t* panel) { p.at = panel; }
-    static constexpr int pass(int n) { return n % V::kPass == 0 ? V::kPass : n; }
-    TSR_INLINE const uint8_t* unit_part(const Panel& p) { return F::kSuper ? p.at : p.at + kBlockBytes; }
+    TSR_INLINE void start(Panel& p, const uint8_t* panel) { p.unit = panel; }
+    static constexpr bool kMinimaFirst = true;
 
-    TSR_INLINE void open_unit(Panel&) {}
+    TSR_INLINE void open_unit(Panel& p) { p.block = p.unit; }
     TSR_INLINE void open_block(Panel&, int) {}
-    TSR_INLINE void close_block(Panel& p) {
-        if constexpr (F::kSuper) p.at += kBlockBytes;
-    }
-    TSR_INLINE void close_unit(Panel& p) {
-        p.at += F::kSuper ? kUnitBytes - F::kBlocks * kBlockBytes : kUnitBytes;
-    }
+    TSR_INLINE void close_block(Panel& p) { p.block += kBlockBytes; }
+    TSR_INLINE void close_unit(Panel& p) { p.unit += kUnitBytes; }
 
     TSR_INLINE Int operand(const Panel& p, int r, int g, int plane) {
-        const uint8_t* at = p.at + (8 * plane + g) * kPair + kVector * r;
+        const uint8_t* at = p.block + (8 * plane + g) * kPair + kVector * r;
         if constexpr (V::kJoined == 2) {
             return V::load_joined(at, at + kPair);
         } else {
@@ -233,13 +232,15 @@ struct Panel {
         }
     }
     TSR_INLINE Int scale(const Panel& p, int r, int, int i) {
-        return V::load(p.at + kScaleAt + i * kPair + kVector * r);
+        return V::load(p.block + kScaleAt + i * kPair + kVector * r);
     }
-    TSR_INLINE Int zero(const Panel& p, int r, int) { return V::load(p.at + kZeroAt + kVector * r); }
-    TSR_INLINE Int min_halves(const Panel& p, int r, int) { return V::load(p.at + kMinAt + kVector * r); }
-    TSR_INLINE Flt min(const Panel& p, int r, int) { return floats(p.at + kMinAt + kVector * r); }
-    TSR_INLINE Flt d(const Panel& p, int r) { return floats(unit_part(p) + kVector * r); }
-    TSR_INLINE Flt dmin(const Panel& p, int r) { return floats(unit_part(p) + kPair + kVector * r); }
+    TSR_INLINE Int zero(const Panel& p, int r, int) { return V::load(p.block + kZeroAt + kVector * r); }
+    TSR_INLINE Int min_halves(const Panel& p, int r, int b) { return V::load(p.unit + min_at(r, b)); }
+    TSR_INLINE Flt min(const Panel& p, int r, int b) { return floats(p.unit + min_at(r, b)); }
+    /// Of a unit.
+    static constexpr int min_at(int r, int b) { return b * kBlockBytes + kMinAt + kVector * r; }
+    TSR_INLINE Flt d(const Panel& p, int r) { return floats(p.unit + kFloatAt + kVector * r); }
+    TSR_INLINE Flt dmin(const Panel& p, int r) { return floats(p.unit + kFloatAt + kPair + kVector * r); }
     TSR_INLINE Flt floats(const uint8_t* p) { return V::load_float(reinterpret_cast<const float*>(p)); }
 };
 
@@ -248,6 +249,84 @@ template <class F>
 TSR_INLINE PackedUnits packed_units(const uint8_t* group, int64_t group_bytes, int n, int64_t first) {
     return {group + first * F::kUnitBytes, group_bytes, group + group_bytes, (n - 1) * group_bytes};
 }
+
+/// The packed units of a panel's groups, which it writes to the panel as it hands them out: the first tokens
+/// of a panel unpack it on their way. Every operand and scale of a block is asked for.
+template <class P>
+struct Filling : Stream<typename P::U, 2> {
+    using U = typename P::U;
+    using F = typename U::Format;
+    using V = typename P::V;
+    using Units = Stream<U, 2>;
+    static_assert(P::kGroups == 2 && V::kJoined == 1);
+    struct Start {
+        PackedUnits units;
+        uint8_t* panel;
+    };
+    static constexpr bool kMinimaFirst = true;
+    uint8_t *to, *block_to;
+
+    TSR_INLINE void start(Filling& s, const Start& start) {
+        Units::start(s, start.units);
+        s.to = start.panel;
+    }
+    TSR_INLINE void open_unit(Filling& s) {
+        Units::open_unit(s);
+        s.block_to = s.to;
+    }
+    TSR_INLINE void close_block(Filling& s) { s.block_to += P::kBlockBytes; }
+    TSR_INLINE void close_unit(Filling& s) {
+        Units::close_unit(s);
+        s.to += P::kUnitBytes;
+    }
+
+    TSR_INLINE Int operand(const Filling& s, int r, int g, int plane) {
+        uint8_t* at = s.block_to + 32 * r;
+        if (g % 2 != 0 || plane != 0) return load(at + (8 * plane + g) * P::kPair);
+        // All that a lookup or a load gives at once: behind a store it would be made again.
+        Int v[2][U::kPlanes];
+        TSR_UNROLL
+        for (int i = 0; i < 2; i++) {
+            TSR_UNROLL
+            for (int p = 0; p < U::kPlanes; p++) v[i][p] = Units::operand(s, r, g + i, p);
+        }
+        TSR_UNROLL
+        for (int i = 0; i < 2; i++) {
+            TSR_UNROLL
+            for (int p = 0; p < U::kPlanes; p++) store(at + (8 * p + g + i) * P::kPair, v[i][p]);
+        }
+        return v[0][0];
+    }
+    TSR_INLINE Int scale(const Filling& s, int r, int b, int i) {
+        return kept(Units::scale(s, r, b, i), s.block_to + P::kScaleAt + i * P::kPair + 32 * r);
+    }
+    TSR_INLINE Int zero(const Filling& s, int r, int b) {
+        const Int zero = Units::zero(s, r, b);
+        return kZeroStored<U> ? kept(zero, s.block_to + P::kZeroAt + 32 * r) : zero;
+    }
+    TSR_INLINE Int min_halves(const Filling& s, int r, int b) {
+        return kept(Units::min_halves(s, r, b), s.to + P::min_at(r, b));
+    }
+    TSR_INLINE Flt min(const Filling& s, int r, int b) {
+        return kept(Units::min(s, r, b), s.to + P::min_at(r, b));
+    }
+    TSR_INLINE Flt d(const Filling& s, int r) { return kept(Units::d(s, r), s.to + P::kFloatAt + 32 * r); }
+    TSR_INLINE Flt dmin(const Filling& s, int r) {
+        return kept(Units::dmin(s, r), s.to + P::kFloatAt + P::kPair + 32 * r);
+    }
+    TSR_INLINE Int kept(Int v, uint8_t* at) {
+        store(at, v);
+        return v;
+    }
+    TSR_INLINE Flt kept(Flt v, uint8_t* at) {
+        store_float(reinterpret_cast<float*>(at), v);
+        return v;
+    }
+};
+
+/// Whether panels of P's are filled by their first tokens.
+template <class P>
+constexpr bool kFillsPanels = P::kGroups == 2 && P::V::kJoined == 1;
 
 /// Unpacks n_units of P::kGroups groups.
 template <class P>
@@ -306,10 +385,10 @@ TSR_INLINE auto zero_start(const int16_t* sum16, int64_t stride, int half) {
     return first_halves(V::splat4(kZeros[half], 0), V::splat4(sum16, stride));
 }
 
-/// sum[t][r] = the exact integer sums of one block.
+/// sum[t][r] = the exact integer sums of one block of the vectors r0 + r.
 template <class F, int R, int T, class Source>
-TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_t* sum16, const TileAct& x,
-                           typename Source::V::Sum (&sum)[T][R]) {
+TSR_INLINE void block_sums(const Source& s, int r0, int b, const int8_t* q, const int16_t* sum16,
+                           const TileAct& x, typename Source::V::Sum (&sum)[T][R]) {
     using U = typename Source::U;
     using V = typename Source::V;
     constexpr int kGroups = U::kScales == 2 && U::kPlanes == 1 ? 4 : 8;  // of one scale
@@ -340,7 +419,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_
             TSR_UNROLL
             for (int p = 0; p < kTogether; p++) {
                 TSR_UNROLL
-                for (int r = 0; r < R; r++) w[p][r] = Source::operand(s, r, g, plane + p);
+                for (int r = 0; r < R; r++) w[p][r] = Source::operand(s, r0 + r, g, plane + p);
             }
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
@@ -362,8 +441,8 @@ TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
                 const int i = U::kPlanes == 2 ? plane + p : U::kScales == 2 ? first / 4 : 0;
-                const auto scale =
-                    V::scale(U::kScales != 0 ? Source::scale(s, r, b, i) : V::splat_scale(i == 0 ? 1 : 16));
+                const auto scale = V::scale(U::kScales != 0 ? Source::scale(s, r0 + r, b, i)
+                                                            : V::splat_scale(i == 0 ? 1 : 16));
                 TSR_UNROLL
                 for (int t = 0; t < T; t++) {
                     sum[t][r] = pass + p == 0 ? scaled(part[p][t][r], scale)
@@ -375,7 +454,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const int8_t* q, const int16_
     if constexpr (U::kZero != 0 && !kZeroFirst) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            const Int zero = U::kZeroScaled ? Source::zero(s, r, b) : splat_half(U::kZero);
+            const Int zero = U::kZeroScaled ? Source::zero(s, r0 + r, b) : splat_half(U::kZero);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(sum16 + 2 * t * x.d_stride)));
@@ -389,7 +468,7 @@ template <class F, int R, int T, class Source>
 TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
     using V = typename Source::V;
     typename V::Sum sum[T][R];
-    block_sums<F, R, T>(s, 0, x.q, x.sum16, x, sum);
+    block_sums<F, R, T>(s, 0, 0, x.q, x.sum16, x, sum);
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
         const auto d = Source::d(s, r);
@@ -409,20 +488,13 @@ TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V:
     }
 }
 
-/// One of the blocks of a unit with integer scales.
+/// What the minima of one of the blocks of a unit with integer scales add.
 template <class F, int R, int T, class Source>
-TSR_INLINE void add_block(const Source& s, int b, const TileAct& x, typename Source::V::Flt (&total)[T][R],
-                          typename Source::V::Flt (&product)[T][R], typename Source::V::Flt (&low)[T][R]) {
+TSR_INLINE void add_minima(const Source& s, int b, const TileAct& x, typename Source::V::Flt (&total)[T][R],
+                           typename Source::V::Flt (&low)[T][R]) {
     using V = typename Source::V;
-    typename V::Sum sum[T][R];
-    block_sums<F, R, T>(s, b, x.q + 32 * V::kActBytes * b, x.sum16 + 2 * b, x, sum);
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
-        TSR_UNROLL
-        for (int t = 0; t < T; t++) {
-            const auto scale = V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride);
-            product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
-        }
         if constexpr (F::kMin == MinKind::PerBlock) {
             const auto min = Source::min(s, r, b);
             TSR_UNROLL
@@ -444,46 +516,56 @@ TSR_INLINE void add_block(const Source& s, int b, const TileAct& x, typename Sou
     }
 }
 
-/// Has operands that the next tokens need, too, loaded again: kept, they would push sums out of registers.
-TSR_INLINE void end_pass() { asm volatile("" ::: "memory"); }
-
-/// A unit of 8 blocks with integer scales, times N x T tokens.
-template <class F, int R, int T, int N, class Source>
-TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (&total)[N][T][R]) {
+/// The products of one of them.
+template <class F, int R, int T, class Source>
+TSR_INLINE void add_block(const Source& s, int b, const TileAct& x,
+                          typename Source::V::Flt (&product)[T][R]) {
     using V = typename Source::V;
-    typename V::Flt product[N][T][R], low[N][T][R];
+    constexpr int kTogether = T == 1 && kStreamPlan<F>.together < R ? kStreamPlan<F>.together : R;
     TSR_UNROLL
-    for (int i = 0; i < N; i++) {
+    for (int r0 = 0; r0 < R; r0 += kTogether) {
+        typename V::Sum sum[T][kTogether];
+        block_sums<F, kTogether, T>(s, r0, b, x.q + 32 * V::kActBytes * b, x.sum16 + 2 * b, x, sum);
         TSR_UNROLL
-        for (int t = 0; t < T; t++) {
+        for (int r = 0; r < kTogether; r++) {
             TSR_UNROLL
-            for (int r = 0; r < R; r++) product[i][t][r] = low[i][t][r] = V::no_float();
+            for (int t = 0; t < T; t++) {
+                const auto scale = V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride);
+                product[t][r0 + r] = add_product(product[t][r0 + r], to_float(sum[t][r]), scale);
+            }
         }
+    }
+}
+
+/// A unit of 8 blocks with integer scales.
+template <class F, int R, int T, class Source>
+TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
+    using V = typename Source::V;
+    typename V::Flt product[T][R], low[T][R];
+    TSR_UNROLL
+    for (int t = 0; t < T; t++) {
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) product[t][r] = low[t][r] = V::no_float();
+    }
+    // Where a tile's sums fill the registers, those of the minima stay in them only by themselves.
+    if constexpr (Source::kMinimaFirst && F::kMin != MinKind::None) {
+        for (int b = 0; b < F::kBlocks; b++) add_minima<F, R, T>(s, b, x, total, low);
     }
     for (int b = 0; b < F::kBlocks; b++) {
         Source::open_block(s, b);
-        TSR_UNROLL
-        for (int i = 0; i < N; i++) {
-            if (i != 0) end_pass();
-            add_block<F, R, T>(s, b, later(x, V::kTokens * T * i), total[i], product[i], low[i]);
-        }
+        add_block<F, R, T>(s, b, x, product);
+        if constexpr (!Source::kMinimaFirst) add_minima<F, R, T>(s, b, x, total, low);
         Source::close_block(s);
     }
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
         const auto d = Source::d(s, r);
         TSR_UNROLL
-        for (int i = 0; i < N; i++) {
-            TSR_UNROLL
-            for (int t = 0; t < T; t++) total[i][t][r] = add_product(total[i][t][r], product[i][t][r], d);
-        }
+        for (int t = 0; t < T; t++) total[t][r] = add_product(total[t][r], product[t][r], d);
         if constexpr (F::kMin == MinKind::PerHalf) {
             const auto dmin = Source::dmin(s, r);
             TSR_UNROLL
-            for (int i = 0; i < N; i++) {
-                TSR_UNROLL
-                for (int t = 0; t < T; t++) total[i][t][r] = sub_product(total[i][t][r], low[i][t][r], dmin);
-            }
+            for (int t = 0; t < T; t++) total[t][r] = sub_product(total[t][r], low[t][r], dmin);
         }
     }
 }
@@ -513,8 +595,8 @@ template <class F, int R, int T, class Source>
     using V = typename Source::V;
     Source s;
     Source::start(s, start);
-    constexpr int kRows = kGroupRows * V::kGroups, kPass = Source::pass(T), kPasses = T / kPass;
-    typename V::Flt total[kPasses][kPass][R];
+    constexpr int kRows = kGroupRows * V::kGroups;
+    typename V::Flt total[T][R];
     // Stores reach the cache in order: one that waits for its line holds up those of spilled sums behind it.
     TSR_UNROLL
     for (int t = 0; t < V::kTokens * T; t++) prefetch(y + t * y_stride);
@@ -522,21 +604,17 @@ template <class F, int R, int T, class Source>
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            total[t / kPass][t % kPass][r] =
+            total[t][r] =
                 resume ? load_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride) : V::no_float();
         }
     }
     for (int64_t i = 0; i < n_units; i++) {
         Source::open_unit(s);
         if constexpr (F::kSuper) {
-            add_super<F, R, kPass>(s, x, total);
+            add_super<F, R, T>(s, x, total);
         } else {
             Source::open_block(s, 0);
-            TSR_UNROLL
-            for (int p = 0; p < kPasses; p++) {
-                if (p != 0) end_pass();
-                add_plain<F, R, kPass>(s, later(x, V::kTokens * kPass * p), total[p]);
-            }
+            add_plain<F, R, T>(s, x, total);
         }
         Source::close_unit(s);
         x.q += V::kActBytes * F::kUnitK;
@@ -548,8 +626,7 @@ template <class F, int R, int T, class Source>
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            store_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride,
-                          total[t / kPass][t % kPass][r]);
+            store_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride, total[t][r]);
         }
     }
 }
@@ -608,7 +685,7 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
 template <class F, class V = OwnVectors>
 void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     // Several streams keep the memory busy; with more tokens it has time, and unpacking once counts.
-    if (4 * a.n_tok <= kTileSums) {
+    if (4 * a.n_tok <= kTileSums && (a.n_tok != 2 || kStreamPlan<F>.groups_of_two == 4)) {
         row = stream_groups<F, 4>(a, row);
     } else if (2 * a.n_tok <= kTileSums) {
         row = stream_groups<F, 2>(a, row);
@@ -639,10 +716,17 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += chunk) {
         const int64_t count = n_units - first < chunk ? n_units - first : chunk;
-        write_panel<P>(packed_units<F>(group, group_bytes, P::kGroups, first), count, panel);
+        const PackedUnits units = packed_units<F>(group, group_bytes, P::kGroups, first);
+        if constexpr (!kFillsPanels<P>) write_panel<P>(units, count, panel);
         each_tile<V::kTile>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
             const int64_t token = V::kTokens * t;
             const TileAct x = tile_act(a.x, token, first * F::kUnitK);
+            if constexpr (kFillsPanels<P>) {
+                if (token == 0) {
+                    return tile<F, 2, T, Filling<P>>({units, panel}, count, x, a.y + row, a.y_stride,
+                                                     first != 0);
+                }
+            }
             tile<F, 2, T, P>(panel, count, x, a.y + token * a.y_stride + row, a.y_stride, first != 0);
         });
     }
@@ -665,7 +749,7 @@ TSR_INLINE PackedMatmulArgs of_tokens(PackedMatmulArgs a, int64_t token, int64_t
 /// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
 template <class F, class V = OwnVectors>
 void packed_matmul(const PackedMatmulArgs& a) {
-    if (a.n_tok <= kStreamTokens) return stream_rows<F, V>(a, 0);
+    if (a.n_tok <= kStreamPlan<F>.tokens) return stream_rows<F, V>(a, 0);
     constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = V::kTile * V::kTokens;
     const int64_t n_rows = a.n_rows / kRows * kRows;
     const int64_t fit = kActPassBytes / a.n_k, fewest = kFewestTokens * V::kGroups;

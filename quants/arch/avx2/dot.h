@@ -10,9 +10,8 @@ using Part = Int;  // 2 halfwords a row
 using Sum = Int;
 /// Sums of one tile: 8 of halfwords, two operands, one activation and one product fit 16 registers.
 constexpr int kTileSums = 8;
-/// Sums of a panel tile that are made at a time: half of them leave their floats the other registers, and
-/// loading the weights twice is for nothing where additions are what a loop waits for.
-constexpr int kPassSums = 4;
+/// Tokens up to which unpacking in registers beats unpacking into a panel.
+constexpr int kStreamTokens = 5;
 /// Weights of a byte go as two operands of 4 bits.
 constexpr int kBytePlanes = 2;
 constexpr bool kSignedOperands = false;

@@ -31,7 +31,7 @@ struct WideVectors {
     using Sum = WideFlt;
     static constexpr int kGroups = 2;
     static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
-    static constexpr int kTile = 6, kPass = 6;
+    static constexpr int kTile = 6;
 
     TSR_INLINE Int load(const void* p) { return load_wide(p); }
     TSR_INLINE Flt load_float(const float* p) { return load_wide_float(p); }

@@ -6,7 +6,9 @@ namespace tessera::kernels {
 namespace {
 
 /// Sums of one tile: more would fit the registers, but push out the totals.
-constexpr int kTileSums = 8, kPassSums = 8;
+constexpr int kTileSums = 8;
+/// Tokens up to which unpacking in registers beats unpacking into a panel.
+constexpr int kStreamTokens = kTileSums;
 
 /// sum + unsigned bytes of w times signed bytes of a, a word a row.
 TSR_INLINE Int dot_words(Int sum, Int w, Int a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }

@@ -13,7 +13,9 @@ struct Act {
 using Part = Int;  // 1 word a row
 using Sum = Int;
 /// Sums of one tile: 8 of two registers leave room for operands and activations among 32.
-constexpr int kTileSums = 8, kPassSums = 8;
+constexpr int kTileSums = 8;
+/// Tokens up to which unpacking in registers beats unpacking into a panel.
+constexpr int kStreamTokens = kTileSums;
 constexpr int kBytePlanes = 1;
 constexpr bool kSignedOperands = true;
 /// What the zero point takes off is the same for every row, so sums start from there (zero_start).

@@ -80,7 +80,7 @@ struct PairVectors {
     static constexpr int kGroups = 1;
     static constexpr int kActBytes = 1, kTokens = 2, kJoined = 2;
     /// 2 pairs of tokens times 16 rows are 16 registers of sums.
-    static constexpr int kTile = 2, kPass = 2;
+    static constexpr int kTile = 2;
 
     /// Two neighbouring groups of 8 rows, so that each two rows have their 8 k side by side.
     TSR_INLINE void store_joined(kernels::Int even, kernels::Int odd, uint8_t* at, uint8_t* next) {

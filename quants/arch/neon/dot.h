@@ -13,7 +13,9 @@ struct Part {
 };
 using Sum = Int;
 /// Sums of one tile: 4 of four registers leave room for operands, activations and totals among 32.
-constexpr int kTileSums = 4, kPassSums = 4;
+constexpr int kTileSums = 4;
+/// Tokens up to which unpacking in registers beats unpacking into a panel.
+constexpr int kStreamTokens = kTileSums;
 constexpr int kBytePlanes = 1;
 constexpr bool kSignedOperands = true;
 constexpr bool kZeroFirst = false;  // it would cost a halfword's room

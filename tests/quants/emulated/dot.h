@@ -6,7 +6,9 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr int kTileSums = 8, kPassSums = 8;
+constexpr int kTileSums = 8;
+/// Tokens up to which unpacking in registers beats unpacking into a panel.
+constexpr int kStreamTokens = kTileSums;
 
 /// Even and odd bytes apart, as halfwords whose products cannot saturate.
 TSR_INLINE Int dot_words(Int sum, Int w, Int a) {
