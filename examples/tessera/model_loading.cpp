@@ -95,8 +95,8 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const 
     tsr_npu_options given{};
     if (!flags.c_options(given)) return std::shared_ptr<engine::NpuModel>();
     TSR_TRY(gguf::File again, gguf::File::open(model.file().path(), {.overrides = file.overrides}));
-    TSR_TRY(engine::NpuOptions options, npu_options(flags));
-    TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), model.kernels(), std::move(options)));
+    TSR_TRY(const engine::NpuOptions options, npu_options(flags));
+    TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), model.kernels(), options));
     console::note("npu: %s", npu->description().c_str());
     if (!npu->left_out().empty()) console::note("npu: on the processor:\n%s", npu->left_out().c_str());
     return npu;

@@ -177,8 +177,8 @@ Result<NpuCompilation> measure_npu_compilation(const NpuTrial& trial, const std:
     const double start = now_seconds(), cpu_start = cpu_seconds();
     TSR_TRY(gguf::File file, trial.model.file.open());
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
-    TSR_TRY(engine::NpuOptions options, npu_options(trial.npu));
-    TSR_TRY(const auto npu, engine::NpuModel::create(std::move(file), *isa->table, std::move(options)));
+    TSR_TRY(const engine::NpuOptions options, npu_options(trial.npu));
+    TSR_TRY(const auto npu, engine::NpuModel::create(std::move(file), *isa->table, options));
     const int64_t n_threads = trial.model.n_threads;
     ThreadPool pool(n_threads > 0 ? static_cast<int>(n_threads) : default_thread_count());
     pool.set_abort_flag(&console::InterruptGuard::flag());

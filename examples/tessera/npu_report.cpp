@@ -104,8 +104,8 @@ Result<void> add_facts(const ReportArgs& args, const std::string& compiled, Repo
     flags.device.clear();
     TSR_TRY(gguf::File file, args.trial.model.file.open());
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
-    TSR_TRY(engine::NpuOptions options, npu_options(flags));
-    TSR_TRY(report.npu, engine::NpuModel::create(std::move(file), *isa->table, std::move(options)));
+    TSR_TRY(const engine::NpuOptions options, npu_options(flags));
+    TSR_TRY(report.npu, engine::NpuModel::create(std::move(file), *isa->table, options));
     TSR_TRY(report.compiled, npu::ContextFile::open(compiled, {.check_constants = false}));
     report.program = record_all_rows(report.npu->model(), 1, 1);
     const int64_t n_ctx = report.ways.front().start.n_ctx;

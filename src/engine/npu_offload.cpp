@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/cpu.h"
 #include "common/log.h"
 #include "common/strings.h"
 #include "src/forward/record.h"

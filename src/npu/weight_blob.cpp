@@ -27,13 +27,16 @@ void put_weights(const WeightBlob& blob, const int8_t* q, int64_t n, int64_t k, 
             static_cast<std::byte>((static_cast<uint8_t>(q[i]) & 15) << (place.high ? 4 : 0));
 }
 
+int64_t mult_bytes_of(const WeightBlob& blob) {
+    return blob.block ? n_mult_bytes(blob.k_tiles, blob.block) : 0;
+}
+
 /// All that belongs to 32 outputs.
 void put_tiles(const Linear& op, int64_t n_tile, WeightBlob& blob) {
     const QuantizedWeights& w = *op.weights;
     const int64_t n_blocks = w.recipe.n_blocks(w.n_in), first = n_tile * kTileChannels;
     std::byte* tiles = blob.bytes.data() + n_tile * blob.k_tiles * blob.tile_bytes;
-    std::byte* mult = blob.bytes.data() + blob.mult_offset;
-    if (blob.block) mult += n_tile * n_mult_bytes(blob.k_tiles, blob.block);
+    std::byte* mult = blob.bytes.data() + blob.mult_offset + n_tile * mult_bytes_of(blob);
     for (int64_t n = first; n < std::min(first + kTileChannels, w.n_out); ++n) {
         const int8_t* q = w.q.data() + n * w.n_in;
         for (int64_t k = 0; k < w.n_in; k += 4)
@@ -48,10 +51,6 @@ void put_tiles(const Linear& op, int64_t n_tile, WeightBlob& blob) {
         std::memcpy(blob.bytes.data() + blob.record_offset + n * static_cast<int64_t>(sizeof record), &record,
                     sizeof record);
     }
-}
-
-int64_t mult_bytes_of(const WeightBlob& blob) {
-    return blob.block ? n_mult_bytes(blob.k_tiles, blob.block) : 0;
 }
 
 /// Where everything is, without the bytes.
@@ -76,9 +75,7 @@ int64_t weight_blob_bytes(const WeightRecipe& recipe, int64_t n_out, int64_t n_i
 Result<WeightBlob> make_weight_blob(const Linear& op, ThreadPool* pool) {
     const QuantizedWeights& w = *op.weights;
     WeightBlob blob = layout_of(w.recipe, w.n_out, w.n_in);
-    const int64_t mult_bytes = mult_bytes_of(blob);
     blob.bytes.resize(static_cast<size_t>(weight_blob_bytes(w.recipe, w.n_out, w.n_in)));
-
     TSR_TRY_VOID(share_work(pool, blob.n_tiles, [&](int64_t n_tile) { put_tiles(op, n_tile, blob); }));
     return blob;
 }
