@@ -152,9 +152,9 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
 
 constexpr int64_t kPackedK = 4096;
 constexpr int64_t kPackedRows = 256;
-constexpr int64_t kGemmTokens[] = {5, 8, 16, 32, 512};
-constexpr int64_t kGemvTokens[] = {1, 4};
-constexpr int64_t kDramTokens[] = {1, 4, 8, 16};
+constexpr int64_t kGemmTokens[] = {5, 6, 8, 16, 32, 512};
+constexpr int64_t kGemvTokens[] = {1, 2, 4};
+constexpr int64_t kDramTokens[] = {1, 2, 4, 8, 16};
 constexpr int64_t kDramBytes = int64_t{300} << 20;
 
 /// One packed type: its row in the registry and its packed matrix.
