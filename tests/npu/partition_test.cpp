@@ -195,13 +195,16 @@ TEST_P(Partitions, WorkAddsUpToTheModels) {
     constexpr int64_t n_ctx = 100;
     const Partition parts = partition_of(program_);
     const OffloadShare share = offload_share(program_, parts, n_ctx);
-    int64_t attention = 0;
-    for (const record::Op& op : program_.ops)
+    int64_t others = 0;  // than the matrices of layers and head
+    for (const record::Op& op : program_.ops) {
         if (const auto* attend = std::get_if<record::AttendOp>(&op.verb))
-            attention += 2 * model_->hparams().q_dim() *
-                         (attend->window > 0 ? std::min(attend->window, n_ctx) : n_ctx);
+            others += 2 * model_->hparams().q_dim() *
+                      (attend->window > 0 ? std::min(attend->window, n_ctx) : n_ctx);
+        if (const auto* gated = std::get_if<record::GatedOp>(&op.verb); gated && gated->token_gate)
+            others += model_->hparams().n_embd;
+    }
     EXPECT_EQ(share.device.products + share.processor.products,
-              model_->macs_per_token() + model_->head_macs() + attention);
+              model_->macs_per_token() + model_->head_macs() + others);
     EXPECT_EQ(share.device.n_ops, parts.n_on_device());
     EXPECT_EQ(share.device.n_ops + share.processor.n_ops, std::ssize(program_.ops));
     EXPECT_EQ(share.processor.products == 0, left_out_text(program_, parts).empty());
