@@ -62,6 +62,7 @@ TEST(Tiled, EqualsTheReferenceForAnyCut) {
         ASSERT_EQ(c.run(stream, *emulator, order), c.expected)
             << "case " << i << ": " << c.shape.rows << " x " << c.shape.n_in << " x " << c.shape.n_out << ", "
             << c.weights->recipe.name();
+        ASSERT_EQ(c.run_direct(stream, *emulator), c.expected) << "case " << i << " without copies";
     }
     // The cases are worth something only if many were cut.
     EXPECT_GT(n_cut_inputs, TSR_NPU_CASES / 5);
@@ -132,7 +133,7 @@ TEST(Tiled, KernelsAreEqualAtTheirLimits) {
                     for (const auto* table : kernels) {
                         std::vector<int64_t> sums(static_cast<size_t>(rows * kTileChannels), 5);
                         table->multiply({act.data(), wide ? act.data() + k_tiles * kActTileBytes : nullptr,
-                                         w.data(), k_tiles, rows, sums.data()});
+                                         kActTileBytes, w.data(), k_tiles, rows, sums.data()});
                         results.push_back(sums);
                     }
                     for (const auto& other : results) ASSERT_EQ(other, results[0]);

@@ -108,6 +108,45 @@ class Offload(ProgramCase):
         plain = json.loads(self.fine("perplexity", TINY, "-f", HELD_OUT, "-c", 64, "--windows", 2, "--json"))
         self.assertLess(found["perplexity"], 1.5 * plain["perplexity"])
 
+    def test_fast_gives_the_same_bits(self):
+        self.calibrate()
+        for device in ("toy", "x-elite"):
+            for recipe in ("w4a16", "w8a16"):
+                options = ("--npu-device", device, "--npu-ranges", self.ranges, "--npu-recipe", recipe)
+                self.assertEqual(self.logits(*options, "--npu-fast"), self.logits(*options), (device, recipe))
+        once = ("run", TINY, "-p", "The old man", "-n", 8, "--temp", 0, "--no-echo")
+        self.assertEqual(self.fine(*once, *self.npu("--npu-fast")), self.fine(*once, *self.npu()))
+        self.fine("bench", TINY, "-p", 8, "-n", 4, "-r", 1, *self.npu("--npu-fast"))
+        self.refused(2, *once, "--npu-fast", says="--npu-fast: expected --npu or --npu-device with it")
+
+    def test_phases(self):
+        """Whose tokens an NPU has that does not attend: those of a prompt, those that are written, or all."""
+        self.calibrate()
+        ffn = self.npu("--offload", "blk.*.ffn")
+        plain, both = self.logits(), self.logits(*ffn)
+        self.assertNotEqual(plain, both)
+        for phase, logits in (("prefill", both), ("decode", plain), ("both", both)):
+            for batch in (16, 3):  # tokens that are given are a prompt, however they come
+                self.assertEqual(self.logits(*ffn, "--npu-phase", phase, "--batch", batch), logits, phase)
+        chosen = self.run_program("logits", TINY, "--tokens", GOLDEN, "--out", "-", *ffn, "--npu-phase", "auto")
+        self.assertIn(b"; auto: ", chosen.stderr)
+        self.assertIn(b"by the processor", chosen.stderr)
+        self.assertIn(read_logits(chosen.stdout)[2], (plain, both))
+        once = ("run", TINY, "-p", "The old man", "-n", 12, "--temp", 0, "--no-echo", "--json")
+        ids = {phase: json.loads(self.fine(*once, *ffn, "--npu-phase", phase))["tokens"]
+               for phase in ("prefill", "decode", "both")}
+        ids["none"] = json.loads(self.fine(*once))["tokens"]
+        for phase in ("prefill", "decode"):  # the first token comes out of the prompt
+            self.assertEqual(ids[phase][0], ids["both" if phase == "prefill" else "none"][0])
+            again = json.loads(self.fine(*once, *ffn, "--npu-phase", phase, "--batch", 2, "-t", 2))["tokens"]
+            self.assertEqual(again, ids[phase])
+        whole = self.run_program("logits", TINY, "--tokens", GOLDEN, "--out", "-", *self.npu("--npu-phase", "auto"))
+        self.assertIn(b"auto: both phases", whole.stderr)
+        for phase in ("prefill", "decode"):
+            self.refused(1, *once, *self.npu("--npu-phase", phase), says=("expected both or auto", "blk.*.ffn", phase))
+        self.refused(2, *once, *ffn, "--npu-phase", "some", says=("--npu-phase", "prefill, decode, both or auto"))
+        self.refused(2, *once, "--npu-phase", "auto", says="expected --npu or --npu-device with it")
+
     def test_refusals(self):
         self.calibrate()
         logits = ("logits", TINY, "--tokens", GOLDEN, "--out", "-")
