@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import tempfile
 
-RECIPES = ("w8a16", "w4a16-block16", "w4a16", "w4a16-block64", "w8a8")
+RECIPES = ("w8a16", "w8a16-hmx", "w4a16-block16", "w4a16", "w4a16-hmx", "w4a16-block64", "w8a8")
 
 
 def run(program, *arguments):

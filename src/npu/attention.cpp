@@ -9,7 +9,7 @@
 namespace tessera::npu {
 
 Result<DynamicProduct> DynamicProduct::create(const Encoding& x, const Encoding& kv, const Encoding& y,
-                                              double factor, int64_t n_k) {
+                                              double factor, int64_t n_k, OutputMode mode) {
     if (kv.bits != 8 || kv.zero != 128)
         return fail(ErrorCode::InvalidArgument,
                     "keys and values: expected 8 bits around 128, found %d bits around %d", kv.bits, kv.zero);
@@ -20,14 +20,23 @@ Result<DynamicProduct> DynamicProduct::create(const Encoding& x, const Encoding&
     op.x_ = x;
     op.kv_ = kv;
     op.y_ = y;
+    op.mode_ = mode;
     const double scales = static_cast<double>(x.scale) * static_cast<double>(kv.scale);
-    TSR_TRY(op.factor_, make_multiplier(scales * factor / static_cast<double>(y.scale), n_k * 128 * x.max()));
+    TSR_TRY(op.factor_, make_output_multiplier(mode, scales * factor / static_cast<double>(y.scale),
+                                               n_k * 128 * x.max(), x.bits));
     return op;
 }
 
 uint16_t DynamicProduct::apply(const uint16_t* x, const uint8_t* w, int64_t w_stride, int64_t n_k) const {
-    int64_t sum = 0;
-    for (int64_t k = 0; k < n_k; ++k) sum += int64_t{x[k] - x_.zero} * (w[k * w_stride] - kv_.zero);
+    const bool by_byte = mode_ == OutputMode::Hmx && x_.bits == 16;
+    int64_t sum = 0, low = 0, of_weights = 0;
+    for (int64_t k = 0; k < n_k; ++k) {
+        const int32_t weight = w[k * w_stride] - kv_.zero;
+        sum += int64_t{by_byte ? x[k] >> 8 : x[k] - x_.zero} * weight;
+        low += by_byte ? (x[k] & 255) * weight : 0;
+        of_weights += weight;
+    }
+    if (by_byte) sum = hmx_sum(sum, low, -x_.zero * of_weights);
     return static_cast<uint16_t>(y_.clamp(y_.zero + factor_.apply(sum)));
 }
 

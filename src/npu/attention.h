@@ -14,7 +14,7 @@ class DynamicProduct {
   public:
     /// n_k: the longest sum, at most 65536. factor: 1 / sqrt(head_dim) for scores, 1 for values.
     static Result<DynamicProduct> create(const Encoding& x, const Encoding& kv, const Encoding& y,
-                                         double factor, int64_t n_k);
+                                         double factor, int64_t n_k, OutputMode mode = OutputMode::Exact);
     /// One output: n_k values of x, bytes w_stride apart.
     uint16_t apply(const uint16_t* x, const uint8_t* w, int64_t w_stride, int64_t n_k) const;
 
@@ -23,6 +23,7 @@ class DynamicProduct {
   private:
     Encoding x_, kv_, y_;
     Multiplier factor_;
+    OutputMode mode_ = OutputMode::Exact;
 };
 
 /// exp(-256 i scale) and exp(-i scale) in units of 2^-31.

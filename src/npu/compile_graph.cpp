@@ -132,7 +132,8 @@ class GraphCompiler::Writer {
                                        .mult_offset = matrix.mult_offset,
                                        .record_offset = matrix.record_offset,
                                        .zero_out = encoding(node.y).zero,
-                                       .factor = {}}));
+                                       .factor = {},
+                                       .mode = mode()}));
         return plan.vtcm_bytes;
     }
     Result<int64_t> operator()(const NormNode& node) {
@@ -205,8 +206,9 @@ class GraphCompiler::Writer {
                                            .output = {.at = scores.at, .channels = 0, .first_tile = 0},
                                            .zero_out = encoding(scores_->y).zero,
                                            .input_stride = static_cast<uint64_t>(all_.n_ctx_),
-                                           .centre = centre(of_q.bits) - of_q.zero,
-                                           .factor = scores_factor_}));
+                                           .centre = centre_of(mode(), of_q.bits) - of_q.zero,
+                                           .factor = scores_factor_,
+                                           .mode = mode()}));
             TSR_TRY(const int64_t softmax_bytes, vector_.softmax(scores, p, softmax, exp_tables_));
             TSR_TRY(const TilePlan values_plan, all_.plan_of(of_values));
             builder_.append(linear_stream(of_values, values_plan,
@@ -215,8 +217,9 @@ class GraphCompiler::Writer {
                                            .output = part(node.y, h * tiles(dim, kTileChannels)),
                                            .zero_out = encoding(node.y).zero,
                                            .input_stride = static_cast<uint64_t>(dim),
-                                           .centre = centre(of_p.bits) - of_p.zero,
-                                           .factor = std::get<DynamicProduct>(prepared).factor()}));
+                                           .centre = centre_of(mode(), of_p.bits) - of_p.zero,
+                                           .factor = std::get<DynamicProduct>(prepared).factor(),
+                                           .mode = mode()}));
             n_bytes = std::max({n_bytes, scores_plan.vtcm_bytes, softmax_bytes, values_plan.vtcm_bytes});
         }
         return n_bytes;
@@ -244,6 +247,7 @@ class GraphCompiler::Writer {
     }
 
   private:
+    OutputMode mode() const { return all_.matrices_.recipe().output; }
     const Encoding& encoding(GraphValueId id) const { return encodings_[static_cast<size_t>(id.at)]; }
     ActTensor& tensor(GraphValueId id) { return tensors_[static_cast<size_t>(id.at)]; }
     ActPlace part(GraphValueId id, int64_t first_tile) {

@@ -8,6 +8,7 @@
 
 #include "common/rng.h"
 #include "src/npu/layout.h"
+#include "src/npu/linear.h"
 #include "src/npu/requant.h"
 
 namespace tessera::npu {
@@ -23,6 +24,17 @@ int64_t requantize(const Requant& record, int64_t sum) {
                              static_cast<uint64_t>(int64_t{record.mult});
     const uint64_t half = shift > 0 ? uint64_t{1} << (shift - 1) : 0;
     return std::bit_cast<int64_t>(product + half) >> shift;
+}
+
+/// The same in the mode Hmx. has_low: of activations of 16 bits.
+int64_t requantize(const HmxRequant& record, int64_t sum, bool has_low) {
+    const Requant factor{.bias = 0, .mult = record.mult, .shift = record.shift};
+    const auto bytes =
+        static_cast<uint64_t>(sum) + static_cast<uint64_t>(product(record.weight_sum, centre(16)));
+    const int64_t whole =
+        has_low ? hmx_sum(0, std::bit_cast<int64_t>(bytes), record.bias)
+                : std::bit_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(record.bias));
+    return requantize(factor, whole);
 }
 
 }  // namespace
@@ -192,7 +204,10 @@ void Emulator::multiply_weights(const Multiply& m, int64_t n_tile, MultiplyArgs 
 void Emulator::convert(const Multiply& m, int64_t row_tile, int64_t n_tile, int64_t rows,
                        const int64_t* sums) {
     Requant records[kTileChannels];
-    std::memcpy(records, places_.find(m.records).at + n_tile * kRecordTileBytes, sizeof records);
+    HmxRequant hmx_records[kTileChannels];
+    const std::byte* records_at = places_.find(m.records).at + n_tile * kRecordTileBytes;
+    std::memcpy(records, records_at, sizeof records);
+    std::memcpy(hmx_records, records_at, sizeof hmx_records);
     std::byte* planes[2] = {};
     for (int64_t i = 0; i < m.planes_out; ++i) {
         const int64_t offset = (row_tile * m.planes_out + i) * m.n_tiles * kActTileBytes;
@@ -202,7 +217,9 @@ void Emulator::convert(const Multiply& m, int64_t row_tile, int64_t n_tile, int6
     const int64_t max = (1 << (8 * m.planes_out)) - 1;
     for (int64_t row = 0; row < rows; ++row)
         for (int64_t n = 0; n < kTileChannels; ++n) {
-            const int64_t scaled = requantize(records[n], sums[row * kTileChannels + n]);
+            const int64_t sum = sums[row * kTileChannels + n];
+            const int64_t scaled =
+                m.hmx ? requantize(hmx_records[n], sum, m.planes_in == 2) : requantize(records[n], sum);
             // Held before the zero point is added, which might overflow by garbage.
             const int64_t q = std::clamp(scaled, -int64_t{m.zero_out}, max - m.zero_out) + m.zero_out;
             const int64_t at = act_tile_offset(row, n);

@@ -90,13 +90,14 @@ struct Expand {
 
 /// Bytes around 128 [n_k, stride], of which n_n of a row count, to weight tiles [n_tiles, k_tiles], in which
 /// they begin at the input k_first; all else is 0. The records of the outputs get `factor`, and for a bias
-/// `centre` times the sum of an output's weights, to which those of further inputs are added.
+/// `centre` times the sum of an output's weights, to which those of further inputs are added; with `hmx` as
+/// HmxRequant.
 struct Interleave {
     uint32_t bytes, weights, records;
     uint32_t stride, n_k, n_n, k_first, n_tiles, k_tiles;
     int32_t centre;
     Multiplier factor;
-    bool first;
+    bool first, hmx;
 
     template <class Self, class Visitor>
     static void fields(Self& self, Visitor&& v) {
@@ -112,6 +113,7 @@ struct Interleave {
         v("centre", self.centre);
         v("factor", self.factor);
         v("first", self.first);
+        v("hmx", self.hmx);
     }
 };
 
@@ -257,14 +259,14 @@ struct MulValues {
 
 /// Sums of the products of activations [row_tiles, planes_in, k_tiles] and weights [n_tiles, k_tiles]. They
 /// start at 0 or go on from `sums` [row_tiles, n_tiles], and become outputs [row_tiles, planes_out, n_tiles]
-/// by the records [n_tiles, 32] or are put back.
+/// by the records [n_tiles, 32], with `hmx` in that mode, or are put back.
 struct Multiply {
     uint32_t act, weights, records, out, sums;
     uint32_t rows, n_tiles, k_tiles;
     uint32_t packet_k_tiles;  ///< one packet of the matrix unit takes at most so many
     int32_t zero_out;
     uint8_t planes_in, planes_out;
-    bool first, last;
+    bool first, last, hmx;
 
     template <class Self, class Visitor>
     static void fields(Self& self, Visitor&& v) {
@@ -282,6 +284,7 @@ struct Multiply {
         v("planes_out", self.planes_out);
         v("first", self.first);
         v("last", self.last);
+        v("hmx", self.hmx);
     }
 };
 

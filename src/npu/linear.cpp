@@ -41,7 +41,7 @@ double unit_of(const QuantizedWeights& weights, int64_t output, const Encoding& 
                      : static_cast<double>(out.scale) / 256;
 }
 
-Result<Requant> requant_of(const RowSums& sums, double unit, float bias, const Encoding& in,
+Result<Requant> requant_of(const RowSums& sums, double unit, float bias, OutputMode mode, const Encoding& in,
                            const Encoding& out, int64_t& n_reduced) {
     // The matrix unit keeps two sums of 32 bits: of the high bytes and of the low ones.
     if (255 * sums.magnitude > std::numeric_limits<int32_t>::max())
@@ -52,9 +52,10 @@ Result<Requant> requant_of(const RowSums& sums, double unit, float bias, const E
         return fail(ErrorCode::Unsupported,
                     "the bias %g is no finite number or too large next to its weights",
                     static_cast<double>(bias));
-    const int64_t whole = static_cast<int64_t>(bias_units) + (centre(in.bits) - in.zero) * sums.sum;
+    const int64_t whole = static_cast<int64_t>(bias_units) + (centre_of(mode, in.bits) - in.zero) * sums.sum;
     const int64_t bound = int64_t{in.max()} * sums.magnitude + std::abs(whole);
-    TSR_TRY(const Multiplier m, make_multiplier(unit / static_cast<double>(out.scale), bound));
+    TSR_TRY(const Multiplier m,
+            make_output_multiplier(mode, unit / static_cast<double>(out.scale), bound, in.bits));
     n_reduced += m.lost_bits > 0;
     return Requant{whole, m.mult, m.shift};
 }
@@ -62,18 +63,20 @@ Result<Requant> requant_of(const RowSums& sums, double unit, float bias, const E
 }  // namespace
 
 Result<Linear> make_linear(const QuantizedWeights& weights, const float* bias, const Encoding& input,
-                           const Encoding& output, ThreadPool* pool) {
-    Linear op{.weights = &weights, .input = input, .output = output, .requant = {}, .n_reduced = 0};
+                           const Encoding& output, OutputMode mode, ThreadPool* pool) {
+    Linear op{.weights = &weights, .input = input, .output = output, .requant = {}, .mode = mode};
     const auto n_out = static_cast<size_t>(weights.n_out);
     std::vector<RowSums> sums(n_out);
     TSR_TRY_VOID(share_work(pool, weights.n_out,
                             [&](int64_t o) { sums[static_cast<size_t>(o)] = row_sums(weights, o); }));
     op.requant.reserve(n_out);
     for (int64_t o = 0; o < weights.n_out; ++o) {
-        auto requant = requant_of(sums[static_cast<size_t>(o)], unit_of(weights, o, input, output),
-                                  bias ? bias[o] : 0.0f, input, output, op.n_reduced);
+        const RowSums& of_row = sums[static_cast<size_t>(o)];
+        auto requant = requant_of(of_row, unit_of(weights, o, input, output), bias ? bias[o] : 0.0f, mode, input,
+                                  output, op.n_reduced);
         if (!requant) return fail_in("output " + std::to_string(o), std::move(requant.error()));
         op.requant.push_back(*requant);
+        if (mode == OutputMode::Hmx) op.weight_sums.push_back(static_cast<int32_t>(of_row.sum));
     }
     return op;
 }
@@ -84,11 +87,16 @@ void linear_reference(const Linear& op, const uint16_t* x, int64_t n_rows, uint1
     for (int64_t n = 0; n < n_out; ++n) {
         for (int64_t k = 0; k < n_in; ++k) w8[static_cast<size_t>(k)] = op.weights->w8(n, k);
         const Requant& r = op.requant[static_cast<size_t>(n)];
+        const bool by_byte = op.mode == OutputMode::Hmx && op.input.bits == 16;
         for (int64_t m = 0; m < n_rows; ++m) {
-            int64_t sum = 0;
-            for (int64_t k = 0; k < n_in; ++k)
-                sum += (x[m * n_in + k] - centre(op.input.bits)) * w8[static_cast<size_t>(k)];
-            const int64_t scaled = round_shift((sum + r.bias) * r.mult, r.shift);
+            int64_t sum = 0, low = 0;
+            for (int64_t k = 0; k < n_in; ++k) {
+                const int32_t code = x[m * n_in + k], w = w8[static_cast<size_t>(k)];
+                sum += (by_byte ? code >> 8 : code - centre_of(op.mode, op.input.bits)) * w;
+                low += by_byte ? (code & 255) * w : 0;
+            }
+            const int64_t whole = by_byte ? hmx_sum(sum, low, r.bias) : sum + r.bias;
+            const int64_t scaled = round_shift(whole * r.mult, r.shift);
             y[m * n_out + n] = static_cast<uint16_t>(op.output.clamp(op.output.zero + scaled));
         }
     }

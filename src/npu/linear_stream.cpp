@@ -190,7 +190,8 @@ class Writer {
             .k_tiles = static_cast<uint32_t>(stage.n_k),
             .centre = places_.centre,
             .factor = places_.factor,
-            .first = stage.first};
+            .first = stage.first,
+            .hmx = places_.mode == OutputMode::Hmx};
         builder_.add(instruction);
     }
 
@@ -215,7 +216,8 @@ class Writer {
                                 .planes_in = static_cast<uint8_t>(shape_.planes_in),
                                 .planes_out = static_cast<uint8_t>(shape_.planes_out),
                                 .first = stage.first,
-                                .last = stage.last};
+                                .last = stage.last,
+                                .hmx = places_.mode == OutputMode::Hmx};
         builder_.add(instruction);
     }
 

@@ -22,6 +22,7 @@ struct LinearPlaces {
     uint64_t input_stride = 0;
     int32_t centre = 0;
     Multiplier factor;
+    OutputMode mode = OutputMode::Exact;
 };
 
 /// Stages of one piece of weights each: its transfer is under way while the piece before it is multiplied.

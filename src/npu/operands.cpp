@@ -136,7 +136,7 @@ struct Wrong {
         if (!in_range(i.n_n, 1, i.n_tiles * 32) || i.stride < i.n_n || i.n_k == 0 ||
             uint64_t{i.k_first} + i.n_k > uint64_t{i.k_tiles} * 32)
             return "its number of bytes";
-        if (!is_sound(i.factor)) return "its factor";
+        if (!is_sound(i.factor) || (i.hmx && i.factor.mult > 65535)) return "its factor";
         return i.weights % 128 || i.records % 16 ? "the alignment of its operands" : nullptr;
     }
     const char* operator()(const Transpose& t) const {

@@ -114,7 +114,9 @@ struct Preparation::Make {
         Encoding y = encoding(node.y);
         y.scale /= node.scale;
         const float* bias = node.bias ? program()[node.bias].view.data : nullptr;
-        return made(make_linear(*weights, bias, encoding(node.x), y, all.matrices_.pool()));
+        QuantizedMatrices& matrices = all.matrices_;
+        return made(
+            make_linear(*weights, bias, encoding(node.x), y, matrices.recipe().output, matrices.pool()));
     }
     Made operator()(const NormNode& node) {
         const Vector& w = program()[node.w].view;
@@ -132,12 +134,13 @@ struct Preparation::Make {
     Made operator()(const ScoresNode& node) {
         return made(DynamicProduct::create(encoding(node.q), encoding(append(node.cache).k), encoding(node.y),
                                            static_cast<double>(node.scale),
-                                           program()[node.cache].where.head_dim));
+                                           program()[node.cache].where.head_dim,
+                                           all.matrices_.recipe().output));
     }
     Made operator()(const SoftmaxNode& node) { return Prepared(MaskedSoftmax(encoding(node.x))); }
     Made operator()(const WeighNode& node) {
         return made(DynamicProduct::create(encoding(node.p), encoding(append(node.cache).v), encoding(node.y),
-                                           1, all.n_ctx_));
+                                           1, all.n_ctx_, all.matrices_.recipe().output));
     }
     Made operator()(const FunctionNode& node) {
         return Prepared(function_table(node.function, encoding(node.x), encoding(node.y)));

@@ -19,6 +19,8 @@ using Kind = WeightRecipe::Kind;
 constexpr std::pair<std::string_view, Kind> kWeightNames[] = {
     {"i8", Kind::Int8}, {"lpbq4", Kind::Lpbq}, {"signed-lpbq4", Kind::SignedLpbq}};
 constexpr std::pair<std::string_view, int> kActivationNames[] = {{"u8", 8}, {"u16", 16}};
+constexpr std::pair<std::string_view, OutputMode> kOutputNames[] = {{"exact", OutputMode::Exact},
+                                                                    {"hmx", OutputMode::Hmx}};
 constexpr size_t kMaxExceptions = 256;
 
 /// The value that a text names in a table of them.
@@ -104,7 +106,8 @@ int Recipe::bits_of(const std::string& activation) const {
 }
 
 std::string Recipe::canonical_text() const {
-    std::string text = "default w=" + weight.name() + " a=" + bits_name(bits) + " kv=u8\n";
+    std::string text = "default w=" + weight.name() + " a=" + bits_name(bits) + " kv=u8" +
+                       (output == OutputMode::Hmx ? " output=hmx\n" : "\n");
     for (const Exception& exception : exceptions)
         text += "override" + (exception.weight ? " w=" + exception.weight->name() : "") +
                 (exception.bits ? " a=" + bits_name(*exception.bits) : "") + " re=" + exception.text + "\n";
@@ -121,8 +124,9 @@ uint64_t Recipe::hash() const {
 Result<Recipe> parse_recipe(std::string_view json) {
     TSR_TRY(const JsonValue root, parse_json(json));
     TSR_TRY_VOID(check_object(root));
-    TSR_TRY_VOID(check_members(root, "", {"default", "kv", "override"}));
-    const JsonValue *defaults = root.find("default"), *kv = root.find("kv"), *list = root.find("override");
+    TSR_TRY_VOID(check_members(root, "", {"default", "kv", "output", "override"}));
+    const JsonValue *defaults = root.find("default"), *kv = root.find("kv"), *list = root.find("override"),
+                    *output = root.find("output");
     if (!defaults) return missing_field("default");
     if (!kv) return missing_field("kv");
     TSR_TRY_VOID(check_members(*defaults, "default", {"w", "block", "a"}));
@@ -132,6 +136,9 @@ Result<Recipe> parse_recipe(std::string_view json) {
     if (!bits) return missing_field("default.a");
     if (!kv->is(JsonValue::Kind::String) || kv->text != "u8") return wrong_field("kv", "\"u8\"", *kv);
     Recipe recipe{.weight = *weight, .bits = *bits, .exceptions = {}};
+    if (output) {
+        TSR_TRY(recipe.output, one_of(kOutputNames, "output", *output));
+    }
     if (!list) return recipe;
     if (!list->is(JsonValue::Kind::Array) || list->items.size() > kMaxExceptions)
         return wrong_field("override", "an array of up to 256 objects", *list);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/pattern.h"
+#include "src/npu/requant.h"
 #include "src/npu/weights.h"
 
 namespace tessera::npu {
@@ -25,19 +26,20 @@ struct Recipe {
     WeightRecipe weight;  ///< of matrices
     int bits = 16;        ///< of activations, 8 or 16; probabilities always have 16, keys and values 8
     std::vector<Exception> exceptions;
+    OutputMode output = OutputMode::Exact;  ///< of all products
 
     WeightRecipe weight_of(const std::string& tensor) const;
     int bits_of(const std::string& activation) const;
 
     /// XXH64 of canonical_text(): the same for files that say the same.
     uint64_t hash() const;
-    /// A line for the defaults and one for each exception.
+    /// A line for the defaults, with an output that is not exact, and one for each exception.
     std::string canonical_text() const;
 };
 
 /// Reads {"default": {"w", "block", "a"}, "kv": "u8", "override": [{"re", and of these some}]}. "w" is "i8",
-/// "lpbq4" or "signed-lpbq4", the latter two with a "block" of 16, 32 or 64; "a" is "u8" or "u16". Errors
-/// name the field.
+/// "lpbq4" or "signed-lpbq4", the latter two with a "block" of 16, 32 or 64; "a" is "u8" or "u16". Beside
+/// them may be "output", "exact" or "hmx". Errors name the field.
 Result<Recipe> parse_recipe(std::string_view json);
 
 /// The names of the recipes in this program.

@@ -17,6 +17,13 @@ constexpr int64_t product(int64_t a, int64_t b) {
     return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
+/// How exact sums become outputs.
+enum class OutputMode : uint8_t {
+    Exact,  ///< with all bits of the sum and 24 of the factor
+    Hmx,    ///< as the matrix unit is thought to: of 16-bit activations without 8 bits of the sum, 12 of the
+            ///< factor
+};
+
 /// The number mult * 2^-shift.
 struct Multiplier {
     int32_t mult = 0;      ///< of a positive number usually in [2^23, 2^24)
@@ -27,8 +34,15 @@ struct Multiplier {
 };
 
 /// The multiplier nearest to `real`, for sums whose absolute value is at most `bound`: apply() cannot
-/// overflow. `real` must be finite, in [0, 2^30); errors name the number.
-Result<Multiplier> make_multiplier(double real, int64_t bound);
+/// overflow. `real` must be finite, in [0, 2^30); errors name the number. n_bits: of the mantissa.
+Result<Multiplier> make_multiplier(double real, int64_t bound, int n_bits = 24);
+
+/// That of a mode, for sums of products with activations of so many bits, which with their bias are at most
+/// `bound`: in units of the sum, of Hmx with 16 bits 256 of them. Of Hmx it has at most 16 bits.
+Result<Multiplier> make_output_multiplier(OutputMode mode, double real, int64_t bound, int bits_in);
+
+/// What Hmx multiplies: `high` and `low` are the sums of the products with each byte of the activations.
+constexpr int64_t hmx_sum(int64_t high, int64_t low, int64_t bias) { return high + (low >> 8) + bias / 256; }
 
 /// What one output is made of: clamp(zero + apply(sum + bias)). As in device memory, 16 bytes.
 struct Requant {
@@ -37,5 +51,15 @@ struct Requant {
     int32_t shift = 1;
 };
 static_assert(sizeof(Requant) == 16);
+
+/// The same in the mode Hmx, of activations that are not centred: 256 times the high sum and the low sum are
+/// sum + 32768 weight_sum, where `sum` is that of 16 bits around 32768.
+struct HmxRequant {
+    int64_t bias = 0;
+    int32_t weight_sum = 0;
+    uint16_t mult = 0;
+    uint16_t shift = 1;
+};
+static_assert(sizeof(HmxRequant) == 16);
 
 }  // namespace tessera::npu

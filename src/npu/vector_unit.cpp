@@ -53,6 +53,30 @@ Byte* low_plane(Byte* high, int bits, int64_t plane_bytes) {
     return bits == 16 ? high + plane_bytes : nullptr;
 }
 
+Requant exact_record(const Interleave& i, const Requant& before, int32_t sum) {
+    const auto bias = static_cast<uint64_t>(before.bias) + static_cast<uint64_t>(product(sum, i.centre));
+    return {.bias = static_cast<int64_t>(bias), .mult = i.factor.mult, .shift = i.factor.shift};
+}
+
+HmxRequant hmx_record(const Interleave& i, const HmxRequant& before, int32_t sum) {
+    const auto bias = static_cast<uint64_t>(before.bias) + static_cast<uint64_t>(product(sum, i.centre));
+    const auto weight_sum = static_cast<uint32_t>(before.weight_sum) + static_cast<uint32_t>(sum);
+    return {.bias = static_cast<int64_t>(bias),
+            .weight_sum = static_cast<int32_t>(weight_sum),
+            .mult = static_cast<uint16_t>(i.factor.mult),
+            .shift = static_cast<uint16_t>(i.factor.shift)};
+}
+
+/// make(i, the record so far, sum of further weights).
+template <class Record>
+void add_to_record(const Interleave& i, int32_t sum, std::byte* at,
+                   Record (*make)(const Interleave&, const Record&, int32_t)) {
+    Record record;
+    if (!i.first) std::memcpy(&record, at, sizeof record);
+    record = make(i, record, sum);
+    std::memcpy(at, &record, sizeof record);
+}
+
 }  // namespace
 
 Result<VectorUnit> VectorUnit::create(const TileKernels& kernels, ThreadPool& pool) {
@@ -131,13 +155,10 @@ void VectorUnit::run(const Interleave& i) {
         }
         for (int64_t n = 0; n < kTileChannels; ++n) {
             std::byte* at_record = records + (first + n) * static_cast<int64_t>(sizeof(Requant));
-            Requant record;
-            std::memcpy(&record, at_record, sizeof record);
-            const int64_t before = i.first ? 0 : record.bias;
-            const auto bias =
-                static_cast<uint64_t>(before) + static_cast<uint64_t>(product(sums[n], i.centre));
-            record = {.bias = static_cast<int64_t>(bias), .mult = i.factor.mult, .shift = i.factor.shift};
-            std::memcpy(at_record, &record, sizeof record);
+            if (i.hmx)
+                add_to_record(i, sums[n], at_record, hmx_record);
+            else
+                add_to_record(i, sums[n], at_record, exact_record);
         }
     });
 }

@@ -27,6 +27,22 @@ void put_weights(const WeightBlob& blob, const int8_t* q, int64_t n, int64_t k, 
             static_cast<std::byte>((static_cast<uint8_t>(q[i]) & 15) << (place.high ? 4 : 0));
 }
 
+/// How the sum of output n becomes a code; zeros behind the last one.
+void put_record(const Linear& op, int64_t n, WeightBlob& blob) {
+    std::byte* at = blob.bytes.data() + blob.record_offset + n * static_cast<int64_t>(sizeof(Requant));
+    const bool is_output = n < op.weights->n_out;
+    const Requant record = is_output ? op.requant[static_cast<size_t>(n)] : Requant{};
+    if (op.mode == OutputMode::Exact) {
+        std::memcpy(at, &record, sizeof record);
+        return;
+    }
+    const HmxRequant of_hmx{.bias = record.bias,
+                            .weight_sum = is_output ? op.weight_sums[static_cast<size_t>(n)] : 0,
+                            .mult = static_cast<uint16_t>(record.mult),
+                            .shift = static_cast<uint16_t>(record.shift)};
+    std::memcpy(at, &of_hmx, sizeof of_hmx);
+}
+
 int64_t mult_bytes_of(const WeightBlob& blob) {
     return blob.block ? n_mult_bytes(blob.k_tiles, blob.block) : 0;
 }
@@ -46,11 +62,7 @@ void put_tiles(const Linear& op, int64_t n_tile, WeightBlob& blob) {
             mult[b * kTileChannels + n - first] =
                 static_cast<std::byte>(w.block_mult[static_cast<size_t>(n * n_blocks + b)]);
     }
-    for (int64_t n = first; n < first + kTileChannels; ++n) {
-        const Requant record = n < w.n_out ? op.requant[static_cast<size_t>(n)] : Requant{};
-        std::memcpy(blob.bytes.data() + blob.record_offset + n * static_cast<int64_t>(sizeof record), &record,
-                    sizeof record);
-    }
+    for (int64_t n = first; n < first + kTileChannels; ++n) put_record(op, n, blob);
 }
 
 /// Where everything is, without the bytes.

@@ -22,7 +22,8 @@ TEST_P(DeviceRuns, EqualTheReference) {
     auto model = load_model(test.path(), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
     Draw draw(1);
-    for (const auto& [device, recipe] : {std::pair("toy", "w4a16"), std::pair("x-elite", "w8a8")}) {
+    for (const auto& [device, recipe] :
+         {std::pair("toy", "w4a16"), {"toy", "w8a16-hmx"}, {"x-elite", "w8a8"}}) {
         DeviceCase c(**model, pool, device, recipe, {1, 70}, {96, 160});
         ASSERT_TRUE(c.reference) << device;
         const DeviceModel& compiled = c.compiled.model;

@@ -22,7 +22,7 @@ struct LinearCase {
     std::vector<std::byte> arena;  // the input, then the output
 
     LinearCase(Draw& draw, int64_t rows, int64_t n_in, int64_t n_out, const WeightRecipe& recipe, int bits_in,
-               int bits_out)
+               int bits_out, OutputMode mode = OutputMode::Exact)
         : weights(std::make_unique<QuantizedWeights>()),
           in{rows, n_in, bits_in / 8},
           out{rows, n_out, bits_out / 8} {
@@ -33,7 +33,7 @@ struct LinearCase {
         const float spread =
             encoding.scale * static_cast<float>(encoding.max()) * std::sqrt(static_cast<float>(n_in));
         op = *make_linear(*weights, bias.data(), encoding,
-                          *encoding_of_range(-spread, 0.9f * spread, bits_out));
+                          *encoding_of_range(-spread, 0.9f * spread, bits_out), mode);
         blob = *make_weight_blob(op);
         shape = {rows, n_in, n_out, blob.block, in.planes, out.planes};
         x = draw.codes(encoding, rows * n_in);
@@ -52,7 +52,8 @@ struct LinearCase {
              .mult_offset = blob.mult_offset,
              .record_offset = blob.record_offset,
              .zero_out = op.output.zero,
-             .factor = {}});
+             .factor = {},
+             .mode = op.mode});
     }
 
     Bounds bounds(const HtpDevice& device) const {

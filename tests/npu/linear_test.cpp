@@ -125,6 +125,44 @@ TEST(Linear, WithinHalfAStepOfTheRealSum) {
             }
 }
 
+/// How far the matrix unit's way is from the exact one: by the 12 bits of its factor, and by what the sums
+/// lose, at most two of their units.
+TEST(Linear, HmxIsNearTheExactOutput) {
+    Draw draw(4);
+    int64_t most = 0, n_equal = 0, n_all = 0;
+    for (int i = 0; i < 200; ++i) {
+        const auto recipes = weight_recipes();
+        const WeightRecipe& recipe = recipes[static_cast<size_t>(i) % recipes.size()];
+        const int bits_in = i % 4 ? 16 : 8;
+        const int64_t n_in = draw.integer(1, 2000), n_out = 8, rows = 4;
+        const auto w = draw.gauss(n_in * n_out);
+        const auto bias = draw.gauss(n_out);
+        const auto weights = quantize_weights(recipe, w.data(), n_out, n_in);
+        const Encoding in = draw.encoding(bits_in), out = output_encoding(*weights, in, 16);
+        const auto exact = make_linear(*weights, bias.data(), in, out);
+        const auto hmx = make_linear(*weights, bias.data(), in, out, OutputMode::Hmx);
+        ASSERT_TRUE(exact && hmx);
+        const auto x = draw.codes(in, rows * n_in);
+        std::vector<uint16_t> y(static_cast<size_t>(rows * n_out)), near(y.size());
+        linear_reference(*exact, x.data(), rows, y.data());
+        linear_reference(*hmx, x.data(), rows, near.data());
+        for (size_t j = 0; j < y.size(); ++j) {
+            const Requant& r = hmx->requant[j % static_cast<size_t>(n_out)];
+            ASSERT_LE(r.mult, 4096);
+            const int64_t off = std::abs(int64_t{y[j]} - near[j]);
+            const double lost = bits_in == 16 ? 2 * std::ldexp(r.mult, -r.shift) : 0;
+            ASSERT_LE(static_cast<double>(off), std::abs(y[j] - out.zero) * 0x1p-12 + lost + 1) << i;
+            most = std::max(most, off);
+            n_equal += off == 0;
+            ++n_all;
+        }
+    }
+    RecordProperty("most_steps_of_16_bits", std::to_string(most));
+    RecordProperty("percent_equal", std::to_string(100 * n_equal / n_all));
+    EXPECT_GT(most, 0);
+    EXPECT_LE(most, 8);
+}
+
 TEST(Linear, OutputsWithoutWeightsAreTheBias) {
     const std::vector<float> w(8), bias = {0.5f, -3.0f};
     const auto weights = quantize_weights({Kind::Lpbq, 32}, w.data(), 2, 4);

@@ -35,6 +35,8 @@ TEST(Recipe, ShippedOnesSayWhatTheirNamesSay) {
     EXPECT_EQ(open_recipe("w4a16")->weight_of("blk.0.ffn_down.weight").name(), "lpbq32");
     EXPECT_EQ(open_recipe("w4a16")->weight_of("blk.0.attn_output.weight").name(), "lpbq32");
     EXPECT_EQ(open_recipe("w8a8")->bits_of("blk.3.ff"), 8);
+    for (const std::string_view name : shipped_recipes())
+        EXPECT_EQ(open_recipe(std::string(name))->output == OutputMode::Hmx, name.ends_with("-hmx")) << name;
     for (const char* wide : {"x", "blk.0.x", "blk.0.x.2", "blk.7.scores", "logits"})
         EXPECT_EQ(open_recipe("w8a8")->bits_of(wide), 16) << wide;
 }
@@ -60,6 +62,11 @@ TEST(Recipe, HashIsOfWhatItSays) {
     const auto b = parse_recipe(R"({"kv": "u8", "override": [], "default": {"a": "u16", "w": "i8"}})");
     const auto c = parse_recipe(R"({"default":{"w":"i8","a":"u8"},"kv":"u8"})");
     ASSERT_TRUE(a && b && c);
+    const auto exact = parse_recipe(R"({"default":{"w":"i8","a":"u16"},"kv":"u8","output":"exact"})");
+    const auto hmx = parse_recipe(R"({"default":{"w":"i8","a":"u16"},"kv":"u8","output":"hmx"})");
+    ASSERT_TRUE(exact && hmx);
+    EXPECT_EQ(exact->hash(), a->hash());
+    EXPECT_NE(hmx->hash(), a->hash());
     EXPECT_EQ(a->hash(), b->hash());
     EXPECT_NE(a->hash(), c->hash());
 }
@@ -73,6 +80,8 @@ TEST(Recipe, WrongFieldsAreNamed) {
         {"{}", "the field 'default' is missing"},
         {R"({"default": {"w": "i8", "a": "u16"}})", "the field 'kv' is missing"},
         {R"({"default": {"w": "i8", "a": "u16"}, "kv": "f16"})", "'kv': expected \"u8\", found \"f16\""},
+        {R"({"default": {"w": "i8", "a": "u16"}, "kv": "u8", "output": "fast"})",
+         "'output': expected one of \"exact\", \"hmx\", found \"fast\""},
         {R"({"default": {"w": "i8", "a": "u16"}, "kv": "u8", "overide": []})",
          "unknown field 'overide'; did you mean 'override'?"},
         {R"({"default": 3, "kv": "u8"})", "'default': expected an object, found 3"},

@@ -102,7 +102,8 @@ TEST(Waits, BuilderLeavesOutWhatFollows) {
                          .planes_in = 1,
                          .planes_out = 1,
                          .first = true,
-                         .last = true};
+                         .last = true,
+                         .hmx = false};
     builder.add(load);
     builder.add(expand);
     builder.add(multiply);

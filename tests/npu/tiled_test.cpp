@@ -46,7 +46,8 @@ TEST(Tiled, EqualsTheReferenceForAnyCut) {
     int n_cut_inputs = 0, n_cut_rows = 0;
     for (int i = 0; i < TSR_NPU_CASES; ++i) {
         LinearCase c(draw, any_size(draw, 200), any_size(draw, 420), any_size(draw, 200), any_recipe(draw),
-                     draw.integer(0, 2) ? 16 : 8, draw.integer(0, 2) ? 16 : 8);
+                     draw.integer(0, 2) ? 16 : 8, draw.integer(0, 2) ? 16 : 8,
+                     draw.integer(0, 3) ? OutputMode::Exact : OutputMode::Hmx);
         HtpDevice device = device_with(int64_t{64 << 10} << draw.integer(0, 8));
         if (draw.integer(0, 3) == 0) device.vtcm_span_bytes = 4096 << draw.integer(0, 6);
         const auto plan = any_plan(draw, c.shape, device);
