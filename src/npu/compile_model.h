@@ -30,11 +30,11 @@ struct CompiledModel {
     std::vector<DeviceRange> ranges;  ///< its segments: those of the request, some cut in two
 };
 
-/// The same request gives the same bytes, with any number of threads. Where not all fits into an address space
-/// of the device there are several sessions, each with constants, arena and cache of its own: a segment ends
-/// with its session, behind a layer if possible, and its values go by the processor to the next one, which
-/// changes no bit. The table of operations is left to the caller. Matrices that `matrices` does not keep are
-/// quantized one by one. Errors name the segment and what could not be compiled: see GraphCompiler,
+/// The same request gives the same bytes, with any number of threads. Where not all fits into an address
+/// space of the device there are several sessions, each with constants, arena and cache of its own: a segment
+/// ends with its session, behind a layer if possible, and its values go by the processor to the next one,
+/// which changes no bit. The table of operations is left to the caller. Matrices that `matrices` does not
+/// keep are quantized one by one. Errors name the segment and what could not be compiled: see GraphCompiler,
 /// encode_values(); OutOfMemory the operations that no session holds.
 Result<CompiledModel> compile_model(const CompileRequest& request);
 

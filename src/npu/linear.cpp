@@ -72,8 +72,8 @@ Result<Linear> make_linear(const QuantizedWeights& weights, const float* bias, c
     op.requant.reserve(n_out);
     for (int64_t o = 0; o < weights.n_out; ++o) {
         const RowSums& of_row = sums[static_cast<size_t>(o)];
-        auto requant = requant_of(of_row, unit_of(weights, o, input, output), bias ? bias[o] : 0.0f, mode, input,
-                                  output, op.n_reduced);
+        auto requant = requant_of(of_row, unit_of(weights, o, input, output), bias ? bias[o] : 0.0f, mode,
+                                  input, output, op.n_reduced);
         if (!requant) return fail_in("output " + std::to_string(o), std::move(requant.error()));
         op.requant.push_back(*requant);
         if (mode == OutputMode::Hmx) op.weight_sums.push_back(static_cast<int32_t>(of_row.sum));
