@@ -190,7 +190,8 @@ Json predicted_json(const Predicted& p) {
                 {"prompt_rows", p.chunk_rows},
                 {"prompt_us", rounded(p.chunk_us)}};
     if (p.has_formula)
-        out["by_sizes"] = {{"token_us", rounded(p.formula_token_us)},
+        out["by_sizes"] = {{"weights", "4 bits in blocks of 64, the head's 8 bits"},
+                           {"token_us", rounded(p.formula_token_us)},
                            {"prompt_us", rounded(p.formula_chunk_us)}};
     return out;
 }
@@ -239,7 +240,7 @@ Json report_json(const ReportArgs& args, const Report& report) {
 
 std::string bytes_text(int64_t n) { return format_bytes(static_cast<uint64_t>(std::max<int64_t>(n, 0))); }
 
-/// "1.20 GiB (1.00 GiB, 0.20 GiB of files)".
+/// "1.00 GiB + 0.20 GiB of files".
 std::string set_text(const ResidentSet& set) {
     return strf("%s + %s of files", format_bytes(set.anonymous_bytes).c_str(),
                 format_bytes(set.file_bytes).c_str());
@@ -273,7 +274,7 @@ std::string matrix_text(const Report& report) {
     rows.row("resident", [&](const Way&) { return set_text(report.footprint); });
     rows.row("size of its file", [&](const Way&) { return format_bytes(report.program_bytes); });
     rows.title("2 loading");
-    rows.row("model, for the processor", [](const Way& w) { return strf("%.2f s", w.start.model_seconds); });
+    rows.row("model, for the processor", [](const Way& w) { return strf("%.3f s", w.start.model_seconds); });
     rows.row("resident then", [](const Way& w) { return set_text(w.start.before); });
     rows.row("NPU", [](const Way& w) {
         return strf("%.3f s (%.3f s of processor)", w.start.npu_seconds, w.start.npu_cpu_seconds);
@@ -366,7 +367,7 @@ std::string predicted_text(const Report& report) {
                            printable(report.compiled->device().name).c_str(),
                            static_cast<long long>(report.ways.front().start.n_ctx));
     out += line("by the instructions", p.token_us, p.chunk_us);
-    if (p.has_formula) out += line("by the model's sizes", p.formula_token_us, p.formula_chunk_us);
+    if (p.has_formula) out += line("by its sizes, 4 bits", p.formula_token_us, p.formula_chunk_us);
     return out;
 }
 

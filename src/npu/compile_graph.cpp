@@ -49,6 +49,25 @@ QuantizedWeights with_padded_heads(const QuantizedWeights& w, int64_t dim) {
     return out;
 }
 
+/// Sums up what the matrices of operations take, with some room for records and tables.
+struct MatrixBytes {
+    const record::Program& program;
+    const Recipe& recipe;
+    size_t n_bytes = 0;
+
+    void operator()(const char*, record::WeightId id) {
+        if (!id) return;
+        const record::Param<Weight>& matrix = program[id];
+        const WeightRecipe kind = recipe.weight_of(matrix.tensor.name);
+        const auto n_in = static_cast<size_t>(matrix.view.n_in);
+        const size_t row =
+            kind.has_blocks() ? n_in / 2 + static_cast<size_t>(kind.n_blocks(matrix.view.n_in)) : n_in;
+        n_bytes += static_cast<size_t>(matrix.view.n_out) * (row + row / 64 + 64);
+    }
+    template <class... Other>
+    void operator()(const char*, const Other&...) {}
+};
+
 }  // namespace
 
 CachePlan plan_caches(const record::Program& program, const std::vector<bool>& is_used, int64_t n_ctx) {
@@ -384,6 +403,14 @@ class GraphCompiler::Writer {
     Multiplier scores_factor_;
     uint64_t exp_tables_ = 0;
 };
+
+void GraphCompiler::reserve(const record::Program& program, std::span<const DeviceRange> segments) {
+    MatrixBytes sum{program, matrices_.recipe()};
+    for (const DeviceRange& range : segments)
+        for (int32_t i = range.first_op; i <= range.last_op; ++i)
+            program.ops[static_cast<size_t>(i)].fields(sum);
+    constants_.reserve(constants_.size() + sum.n_bytes);
+}
 
 Result<DeviceGraph> GraphCompiler::compile(const Graph& graph, std::span<const Encoding> encodings) {
     return Writer(*this, graph, encodings).write();

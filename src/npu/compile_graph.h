@@ -8,6 +8,7 @@
 #include "src/npu/constants.h"
 #include "src/npu/device.h"
 #include "src/npu/device_model.h"
+#include "src/npu/partition.h"
 #include "src/npu/prepare.h"
 #include "src/npu/tile_plan.h"
 
@@ -38,6 +39,9 @@ class GraphCompiler {
     /// it attends. Errors name the node: what cannot be said in the device's numbers, and what does not fit
     /// into VTCM.
     Result<DeviceGraph> compile(const Graph& graph, std::span<const Encoding> encodings);
+
+    /// Room for the matrices of these operations, so that no constants are moved for lack of it.
+    void reserve(const record::Program& program, std::span<const DeviceRange> segments);
 
     /// What all graphs of the session refer to.
     std::vector<std::byte> take_constants() { return constants_.take(); }

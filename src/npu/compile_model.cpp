@@ -93,6 +93,7 @@ Result<Session> compile_session(const CompileRequest& request, std::span<const S
     out.ranges = ranges_of(program, pieces);
     out.caches = plan_caches(program, used_caches(program, out.ranges), cache_positions(request));
     compiler.start_session(out.caches.caches);
+    compiler.reserve(program, out.ranges);
     for (size_t i = 0; i < out.ranges.size(); ++i) {
         auto segment = compile_segment(request, out.ranges[i], compiler);
         if (!segment)

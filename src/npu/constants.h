@@ -20,6 +20,8 @@ class Constants {
         return add(std::as_bytes(values));
     }
 
+    /// Has room for so many bytes in all, which are not touched before they are added.
+    void reserve(size_t n_bytes) { bytes_.reserve(n_bytes); }
     std::vector<std::byte> take() { return std::move(bytes_); }
     size_t size() const { return bytes_.size(); }
 

@@ -19,9 +19,9 @@ struct WrittenBy {
     }
 };
 
-/// Row by row, so that no more than one row for each thread is there in floats.
+/// Row by row, so that no more than one row for each thread is there in floats. `sum` may be null.
 Result<QuantizedWeights> quantize_matrix(const Weight& w, const WeightRecipe& recipe, ThreadPool* pool,
-                                         SignalToNoise& sum) {
+                                         SignalToNoise* sum) {
     QuantizedWeights out = empty_weights(recipe, w.n_out, w.n_in);
     const auto n_rows = static_cast<size_t>(w.n_out);
     std::vector<SignalToNoise> errors(n_rows);
@@ -30,11 +30,11 @@ Result<QuantizedWeights> quantize_matrix(const Weight& w, const WeightRecipe& re
         const std::vector<float> floats = decode_rows(w, row, 1);
         const auto at = static_cast<size_t>(row);
         done[at] = quantize_row(floats.data(), row, out);
-        if (done[at]) errors[at] = out.row_error(floats.data(), row);
+        if (sum && done[at]) errors[at] = out.row_error(floats.data(), row);
     }));
     for (size_t row = 0; row < n_rows; ++row) {
         if (!done[row]) return tl::unexpected(std::move(done[row].error()));
-        sum += errors[row];
+        if (sum) *sum += errors[row];
     }
     return out;
 }
@@ -80,7 +80,8 @@ Result<const QuantizedWeights*> QuantizedMatrices::get(const record::Param<Weigh
         return fail(ErrorCode::Unsupported, "%s: expected rows as in the file, found a packed layout",
                     key.first.c_str());
     SignalToNoise sum;
-    auto quantized = quantize_matrix(matrix.view, recipe_.weight_of(key.first), options_.pool, sum);
+    auto quantized = quantize_matrix(matrix.view, recipe_.weight_of(key.first), options_.pool,
+                                     options_.observer ? &sum : nullptr);
     if (!quantized) return fail_in(key.first, std::move(quantized.error()));
     if (options_.observer) TSR_TRY_VOID(options_.observer(matrix, quantized->recipe, sum.db()));
     return &matrices_.emplace(key, std::move(*quantized)).first->second;

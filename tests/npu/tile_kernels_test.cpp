@@ -94,7 +94,8 @@ TEST(TileKernels, MultiplyPackedEqualsExpandAndMultiply) {
                     }
                     std::vector<int8_t> w(static_cast<size_t>(k_tiles * kWeightTile));
                     kTilesScalar.expand(packed.data(), mult.data(), k_tiles, block, w.data());
-                    for (const uint8_t* second : {low.data(), static_cast<const uint8_t*>(nullptr)}) {
+                    const uint8_t* const seconds[] = {low.data(), nullptr};
+                    for (const uint8_t* second : seconds) {
                         std::vector<int64_t> sums(32, 7);
                         table->multiply_packed({high.data(), second, 32, packed.data(), mult.data(), block,
                                                 k_tiles, sums.data()});
