@@ -43,7 +43,8 @@ Result<std::unique_ptr<DeviceRun>> DeviceRun::create(const DeviceModel& model, c
     if (copies == Copies::LeftOut)
         for (const DeviceSegment& segment : model.segments) {
             auto& streams = run->direct_.emplace_back();
-            for (const DeviceGraph& graph : segment.graphs) streams.push_back(direct_stream(graph.stream));
+            for (const DeviceGraph& graph : segment.graphs)
+                streams.push_back(direct_stream(graph.stream, model.constants));
         }
     return run;
 }

@@ -60,7 +60,8 @@ bool matches(const Piece& piece, const Transfer& t, Redirect& redirect) {
 
 class Resolver {
   public:
-    explicit Resolver(const Stream& stream) : stream_(stream), steps_(stream.size()) {}
+    Resolver(const Stream& stream, std::span<const std::byte> constants)
+        : stream_(stream), constants_(constants), steps_(stream.size()) {}
 
     DirectStream resolve() {
         for (uint32_t i = 0; i < stream_.size(); ++i) collect(i);
@@ -333,6 +334,19 @@ class Resolver {
         return out;
     }
 
+    /// Larger ones would not fit where codes are multiplied before they are scaled.
+    bool is_small(const Use& mult) const {
+        for (uint64_t row = 0; row < mult.piece.rows; ++row) {
+            const auto bytes =
+                constants_.subspan(mult.redirect.at + row * mult.redirect.stride, mult.piece.row_bytes);
+            for (const std::byte b : bytes) {
+                const int m = static_cast<int8_t>(b);
+                if (m < -15 || m > 16) return false;
+            }
+        }
+        return true;
+    }
+
     DirectInstruction write_one(uint32_t i, std::vector<Redirect>& redirects) const {
         const Step& step = steps_[i];
         DirectInstruction out{.instruction = stream_[i],
@@ -341,6 +355,7 @@ class Resolver {
             const std::vector<Operand>& packed = steps_[step.expand].operands;
             out.block = stream_[step.expand].expand.block;
             out.mult = packed[1].uses[0].redirect;
+            out.is_small = is_small(packed[1].uses[0]);
             redirects.push_back(packed[0].uses[0].redirect);
             redirects.back().vtcm = stream_[i].multiply.weights;
         }
@@ -353,6 +368,7 @@ class Resolver {
     }
 
     const Stream& stream_;
+    std::span<const std::byte> constants_;
     std::vector<Step> steps_;
     struct Written {
         uint64_t end;
@@ -363,6 +379,8 @@ class Resolver {
 
 }  // namespace
 
-DirectStream direct_stream(const Stream& stream) { return Resolver(stream).resolve(); }
+DirectStream direct_stream(const Stream& stream, std::span<const std::byte> constants) {
+    return Resolver(stream, constants).resolve();
+}
 
 }  // namespace tessera::npu

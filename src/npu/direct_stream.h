@@ -15,6 +15,7 @@ struct DirectInstruction {
     /// multipliers are. The redirect of its weights is that of the codes.
     uint32_t block = 0;
     Redirect mult = {};
+    bool is_small = false;  ///< all multipliers are from -15 to 16, as a compiler writes them
 };
 
 struct DirectStream {
@@ -29,6 +30,7 @@ struct DirectStream {
 /// Of a stream that check_stream() has passed, for runs as written. What cannot be shown to be the same
 /// without its copy keeps it: operands in other strides than the instruction can take, transfers that go by
 /// the pass, memory that is written in between. An operand in DDR lies within what its transfer touched.
-DirectStream direct_stream(const Stream& stream);
+/// A file may have any multipliers: those in the constants are looked at.
+DirectStream direct_stream(const Stream& stream, std::span<const std::byte> constants);
 
 }  // namespace tessera::npu

@@ -179,7 +179,7 @@ void Emulator::multiply_weights(const Multiply& m, int64_t n_tile, MultiplyArgs 
     const auto* mult = reinterpret_cast<const int8_t*>(of_mult.at + n_tile * of_mult.stride);
     const int64_t block = packed_->block;
     constexpr int64_t kMostPacked = 2056;
-    if (args.rows == 1 && kernels_->multiply_packed && m.k_tiles <= kMostPacked)
+    if (args.rows == 1 && packed_->is_small && kernels_->multiply_packed && m.k_tiles <= kMostPacked)
         return kernels_->multiply_packed({.high = args.high,
                                           .low = args.low,
                                           .act_stride = args.act_stride,

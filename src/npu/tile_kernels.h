@@ -19,7 +19,7 @@ struct MultiplyArgs {
     int64_t* sums;  // [rows, 32]
 };
 
-/// The same of one row by weights of 4 bits as expand() takes them, multipliers from -16 to 16, of at most
+/// The same of one row by weights of 4 bits as expand() takes them, multipliers from -15 to 16, of at most
 /// 2056 tiles.
 struct MultiplyPackedArgs {
     const uint8_t* high;  // [k_tiles, 32], act_stride apart

@@ -371,7 +371,7 @@ TEST_F(OneModel, WithoutCopiesLittleIsMoved) {
     ASSERT_TRUE(c.reference);
     for (const DeviceSegment& segment : c.compiled.model.segments)
         for (const DeviceGraph& graph : segment.graphs) {
-            const DirectStream direct = direct_stream(graph.stream);
+            const DirectStream direct = direct_stream(graph.stream, c.compiled.constants);
             const auto n_of = [](const auto& list, const auto& unit) {
                 return std::count_if(list.begin(), list.end(), [&](const auto& it) { return unit(it); });
             };

@@ -82,7 +82,7 @@ TEST(DirectStream, EqualsAnyStreamAsWritten) {
             return !check_stream({it},
                                  {.vtcm_bytes = kVtcm, .span_bytes = 0, .region_bytes = {0, kArena, 0}});
         });
-        const DirectStream direct = direct_stream(stream);
+        const DirectStream direct = direct_stream(stream, {});
         const auto arena = any_bytes(draw);
         ASSERT_EQ(arena_after(direct, arena), arena_after(stream, arena)) << i;
         n_run += std::ssize(stream);
@@ -97,7 +97,7 @@ TEST(DirectStream, EqualsAnyStreamAsWritten) {
 TEST(DirectStream, LeavesOutWhatNobodyNeeds) {
     const Stream plain = {move(Opcode::Load, 0, 0), move(Opcode::Load, 64, 64), add(0, 64, 128),
                           move(Opcode::Store, 128, 128)};
-    EXPECT_EQ(n_transfers(direct_stream(plain)), 0);
+    EXPECT_EQ(n_transfers(direct_stream(plain, {})), 0);
     // The first operand is overwritten before it is used; the result is looked at before it is stored.
     const Stream written = {move(Opcode::Load, 0, 0),
                             move(Opcode::Load, 64, 64),
@@ -108,7 +108,7 @@ TEST(DirectStream, LeavesOutWhatNobodyNeeds) {
                             move(Opcode::Store, 256, 128),
                             add(256, 256, 320),
                             move(Opcode::Store, 320, 320)};
-    const DirectStream direct = direct_stream(written);
+    const DirectStream direct = direct_stream(written, {});
     EXPECT_GE(n_transfers(direct), 2);
     Draw draw(2);
     const auto arena = any_bytes(draw);
@@ -120,11 +120,25 @@ TEST(DirectStream, WidensForManyRows) {
     Draw draw(3);
     for (const int64_t rows : {1, 8, 9, 130}) {
         test::LinearCase c(draw, rows, 256, 96, {WeightRecipe::Kind::Lpbq, 32}, 16, 16);
-        const DirectStream direct = direct_stream(c.stream(*plan_linear(c.shape, *open_device("x-elite"))));
+        const DirectStream direct =
+            direct_stream(c.stream(*plan_linear(c.shape, *open_device("x-elite"))), c.blob.bytes);
         const auto widens = std::any_of(direct.instructions.begin(), direct.instructions.end(),
                                         [](const auto& it) { return it.instruction.op == Opcode::Expand; });
         EXPECT_EQ(widens, rows > 8) << rows;
         EXPECT_EQ(n_transfers(direct), 0) << rows;
+    }
+}
+
+/// As only a changed file has them: products of codes and multipliers that no byte holds.
+TEST(DirectStream, AnyMultipliersGiveTheSame) {
+    Draw draw(4);
+    test::LinearCase c(draw, 1, 96, 64, {WeightRecipe::Kind::Lpbq, 32}, 16, 16);
+    const HtpDevice device = *open_device("x-elite");
+    const Stream stream = c.stream(*plan_linear(c.shape, device));
+    auto emulator = Emulator::create(device.vtcm_bytes, *test::usable_kernels().front(), test::one_thread());
+    for (const int m : {16, -15, 17, -16, 127, -128}) {
+        c.blob.bytes[static_cast<size_t>(c.blob.mult_offset) + 5] = static_cast<std::byte>(m);
+        EXPECT_EQ(c.run_direct(stream, *emulator), c.run(stream, *emulator, {})) << m;
     }
 }
 

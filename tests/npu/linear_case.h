@@ -66,7 +66,7 @@ struct LinearCase {
     std::vector<uint16_t> run_direct(const Stream& stream, Emulator& emulator) {
         const auto output = std::span(arena).subspan(static_cast<size_t>(in.bytes()));
         std::fill(output.begin(), output.end(), std::byte{0x77});
-        emulator.run(direct_stream(stream), {std::span(blob.bytes), std::span(arena), {}});
+        emulator.run(direct_stream(stream, blob.bytes), {std::span(blob.bytes), std::span(arena), {}});
         std::vector<uint16_t> y(expected.size());
         unpack_activations(out, output, y.data());
         return y;

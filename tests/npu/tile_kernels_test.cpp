@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
 #include "common/rng.h"
 #include "tests/npu/usable_kernels.h"
@@ -85,7 +86,7 @@ TEST(TileKernels, MultiplyPackedEqualsExpandAndMultiply) {
                     auto packed = random_bytes<uint8_t>(rng, k_tiles * kNibbleTile);
                     std::vector<int8_t> mult(static_cast<size_t>((k_tiles * 32 + block - 1) / block * 32));
                     for (int8_t& m : mult)
-                        m = static_cast<int8_t>(static_cast<int>(rng.next_u64() % 33) - 16);
+                        m = static_cast<int8_t>(static_cast<int>(rng.next_u64() % 32) - 15);
                     if (fixed >= 0) {
                         std::fill(high.begin(), high.end(), fixed == 2 ? 0 : 255);
                         std::fill(low.begin(), low.end(), 255);
@@ -94,8 +95,8 @@ TEST(TileKernels, MultiplyPackedEqualsExpandAndMultiply) {
                     }
                     std::vector<int8_t> w(static_cast<size_t>(k_tiles * kWeightTile));
                     kTilesScalar.expand(packed.data(), mult.data(), k_tiles, block, w.data());
-                    const uint8_t* const seconds[] = {low.data(), nullptr};
-                    for (const uint8_t* second : seconds) {
+                    for (const uint8_t* second :
+                         {std::as_const(low).data(), static_cast<const uint8_t*>(nullptr)}) {
                         std::vector<int64_t> sums(32, 7);
                         table->multiply_packed({high.data(), second, 32, packed.data(), mult.data(), block,
                                                 k_tiles, sums.data()});
