@@ -381,9 +381,12 @@ TEST_F(OneModel, WithoutCopiesLittleIsMoved) {
                 return unit_of(it.instruction.op) == Unit::Dma;
             });
             EXPECT_LT(n_left, n_before / 3) << graph.n_tok << " rows";
-            EXPECT_EQ(n_of(direct.instructions,
-                           [](const DirectInstruction& it) { return it.instruction.op == Opcode::Expand; }),
-                      0);
+            // Packed weights are widened on their own for many rows alone.
+            EXPECT_EQ(
+                n_of(direct.instructions,
+                     [](const DirectInstruction& it) { return it.instruction.op == Opcode::Expand; }) > 0,
+                graph.n_tok > 8 &&
+                    n_of(graph.stream, [](const Instruction& it) { return it.op == Opcode::Expand; }) > 0);
             // All that computes is there.
             EXPECT_EQ(n_of(direct.instructions,
                            [](const DirectInstruction& it) { return it.instruction.op == Opcode::Multiply; }),
