@@ -305,12 +305,13 @@ onPage("a file that is no conversation is refused by name", async (page) => {
 });
 
 onPage("what came is kept when the page is left in the middle", async (page) => {
+  await neverEnd(page);
   await say(page, "A long story");
   await page.locator(".live .text").waitFor();
   await page.reload();
   await page.locator(".message.assistant").waitFor();
   assert.ok((await last(page, "assistant").textContent()).length > 10);
-});
+}, { url: URL_LONG });
 
 onPage("errors are told in words", async (page) => {
   const refuse = (status, error, headers = {}) => page.route(ROUTE, (route) =>
