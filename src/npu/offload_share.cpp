@@ -20,6 +20,7 @@ struct AddWeights {
         work.weight_bytes += n * w.n_out * static_cast<int64_t>(w.row_bytes);
     }
     void operator()(const char*, const record::Read& role) {
+        if (!role.value) return;  // a layer without rotation reads no angles
         const record::Slot& slot = program[program[role.value].slot];
         if (slot.is_routes()) n_used = slot.dim;
     }
