@@ -33,7 +33,7 @@ struct MultiplyPackedArgs {
 };
 
 struct TileKernels {
-    const char* name;  // "scalar", "avx2", "neon"
+    const char* name;  // of the instruction set, as quants/dispatch.h has it
     void (*multiply)(const MultiplyArgs& args);
     /// Tiles of 4 bits [k_tiles] times their multipliers [blocks, 32] to weight tiles [k_tiles].
     void (*expand)(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t block, int8_t* w);
@@ -45,6 +45,8 @@ struct TileKernels {
 
 extern const TileKernels kTilesScalar;
 extern const TileKernels kTilesAvx2;
+extern const TileKernels kTilesAvxVnni;
+extern const TileKernels kTilesAvx512;
 extern const TileKernels kTilesNeon;
 
 /// The best table for the instruction set of that name (quants/dispatch.h).

@@ -5,11 +5,22 @@
 #include <cstring>
 #include <utility>
 
+#include "common/cpu.h"
 #include "common/rng.h"
+#include "tests/npu/emulated/tile.h"
 #include "tests/npu/usable_kernels.h"
 
 namespace tessera::npu {
 namespace {
+
+/// Those that this machine can run, and VNNI's by emulation.
+std::vector<const TileKernels*> all_tables() {
+    std::vector<const TileKernels*> out = test::usable_kernels();
+#if defined(__x86_64__)
+    if (cpu_features().avx2) out.push_back(&kTilesEmulatedVnni);
+#endif
+    return out;
+}
 
 constexpr int64_t kActTile = 64 * 32, kWeightTile = 32 * 32, kNibbleTile = kWeightTile / 2;
 
@@ -30,7 +41,7 @@ std::vector<int64_t> products(const TileKernels& table, MultiplyArgs args) {
 
 TEST(TileKernels, MultiplyEqualsPlainC) {
     Rng rng(1);
-    for (const TileKernels* table : test::usable_kernels())
+    for (const TileKernels* table : all_tables())
         for (const int64_t k_tiles : {1, 3, 8, 9, 33, 70})
             for (const int64_t rows : {1, 2, 3, 31, 64}) {
                 const auto high = random_bytes<uint8_t>(rng, k_tiles * kActTile);
@@ -48,7 +59,7 @@ TEST(TileKernels, MultiplyEqualsPlainC) {
 /// No sum of 32 bits may be left on the way: all products have the largest size, and one sign.
 TEST(TileKernels, MultiplyHoldsTheLargestSums) {
     constexpr int64_t kTiles = 2056;  // 65792 inputs, about as many as a Linear may have
-    for (const TileKernels* table : test::usable_kernels())
+    for (const TileKernels* table : all_tables())
         for (const int weight : {-128, 127})
             for (const int byte : {0, 255}) {
                 const std::vector<uint8_t> x(kTiles * kActTile, static_cast<uint8_t>(byte));
@@ -61,7 +72,7 @@ TEST(TileKernels, MultiplyHoldsTheLargestSums) {
 
 TEST(TileKernels, ExpandEqualsPlainC) {
     Rng rng(2);
-    for (const TileKernels* table : test::usable_kernels())
+    for (const TileKernels* table : all_tables())
         for (const int64_t block : {16, 32, 64})
             for (const int64_t k_tiles : {1, 2, 5}) {
                 const auto packed = random_bytes<uint8_t>(rng, k_tiles * kNibbleTile);
@@ -76,7 +87,7 @@ TEST(TileKernels, ExpandEqualsPlainC) {
 /// Codes at random, and all of the largest products there are, of one sign.
 TEST(TileKernels, MultiplyPackedEqualsExpandAndMultiply) {
     Rng rng(4);
-    for (const TileKernels* table : test::usable_kernels()) {
+    for (const TileKernels* table : all_tables()) {
         if (!table->multiply_packed) continue;
         for (const int64_t block : {16, 32, 64})
             for (const int64_t k_tiles : {1, 2, 9, 2056})
@@ -110,7 +121,7 @@ TEST(TileKernels, MultiplyPackedEqualsExpandAndMultiply) {
 
 TEST(TileKernels, InterleaveEqualsPlainC) {
     Rng rng(3);
-    for (const TileKernels* table : test::usable_kernels())
+    for (const TileKernels* table : all_tables())
         for (const int64_t stride : {32, 40, 96})
             for (const int64_t n_quads : {1, 8, 21}) {
                 const auto bytes = random_bytes<uint8_t>(rng, 4 * n_quads * stride);

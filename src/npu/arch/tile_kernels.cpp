@@ -8,8 +8,8 @@ namespace tessera::npu {
 
 const TileKernels& tile_kernels(const char* isa_name) {
 #if defined(TSR_HAVE_AVX2)
-    // AVX-512 and AVX-VNNI include AVX2.
-    if (std::string_view(isa_name).starts_with("avx")) return kTilesAvx2;
+    for (const TileKernels* table : {&kTilesAvx512, &kTilesAvxVnni, &kTilesAvx2})
+        if (std::string_view(isa_name) == table->name) return *table;
 #endif
 #if defined(TSR_HAVE_NEON)
     if (std::string_view(isa_name) != "scalar") return kTilesNeon;
