@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "common/arena.h"
 #include "common/cpu_detail.h"
 #include "tests/support/temp_folder.h"
 
@@ -279,14 +282,20 @@ TEST(ThisMachine, IsPlausible) {
     EXPECT_LE(default_thread_count(), topology.n_physical);
 }
 
+/// Goes back to the system with its end, which AddressSanitizer keeps what is on the heap from.
+Buffer touched_buffer(size_t n_bytes) {
+    Buffer out = *Buffer::create(n_bytes, "test");
+    std::memset(out.data(), 1, n_bytes);
+    return out;
+}
+
 TEST(ThisProcess, MemoryIsMeasured) {
     constexpr size_t kSize = size_t{64} << 20;
     const size_t before = current_rss_bytes();
     ASSERT_GT(before, 0u);
     {
-        std::vector<char> big(kSize, 1);
+        const Buffer big = touched_buffer(kSize);
         EXPECT_GE(current_rss_bytes(), before + kSize / 2);
-        EXPECT_EQ(big[kSize / 2], 1);
     }
     EXPECT_GE(peak_rss_bytes(), before + kSize / 2);
 }
@@ -298,11 +307,10 @@ TEST(ThisProcess, MemoryByItsKind) {
     EXPECT_GT(before.anonymous_bytes, 0u);
     EXPECT_GT(before.file_bytes, 0u);
     {
-        std::vector<char> big(kSize, 1);
+        const Buffer big = touched_buffer(kSize);
         const ResidentSet with = resident_set();
         EXPECT_GE(with.anonymous_bytes, before.anonymous_bytes + kSize / 2);
         EXPECT_LT(with.file_bytes, before.file_bytes + kSize / 2);
-        EXPECT_EQ(big[kSize / 2], 1);
     }
     const size_t peak = peak_rss_bytes();
     EXPECT_GE(peak, current_rss_bytes() + kSize / 2);
