@@ -48,6 +48,8 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, help="folder of the built program (default: the release build's)")
     parser.add_argument("--timeout", type=int, default=900, help="seconds a block may take (default: %(default)s)")
     args = parser.parse_args()
+    if args.bin and not args.bin.is_dir():
+        parser.error(f"--bin: expected a folder, found {str(args.bin)!r}")
     root = args.root.resolve()
     program_folder = (args.bin or root / "build/release/examples/tessera").resolve()
     findings = lintlib.Findings("check_docs")

@@ -92,8 +92,8 @@ Result<engine::NpuOptions> npu_options(const NpuFlags& flags) {
 
 Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const FileOptions& file,
                                                    const Model& model) {
-    tsr_npu_options given{};
-    if (!flags.c_options(given)) return std::shared_ptr<engine::NpuModel>();
+    if (!flags.is_on()) return std::shared_ptr<engine::NpuModel>();
+    NpuFlags::tell();
     TSR_TRY(gguf::File again, gguf::File::open(model.file().path(), {.overrides = file.overrides}));
     TSR_TRY(const engine::NpuOptions options, npu_options(flags));
     TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), model.kernels(), options));

@@ -45,9 +45,13 @@ void NpuFlags::declare(Options& options) {
     });
 }
 
+void NpuFlags::tell() {
+    console::note("npu: it is emulated: the results are real, and this is not its speed");
+}
+
 const tsr_npu_options* NpuFlags::c_options(tsr_npu_options& to) const {
     if (!is_on()) return nullptr;
-    console::note("npu: it is emulated: the results are real, and this is not its speed");
+    tell();
     to = {};
     to.size = sizeof to;
     to.strict = strict;

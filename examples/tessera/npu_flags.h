@@ -16,8 +16,9 @@ struct NpuFlags {
     /// All under a title of their own, and the check that they go together.
     void declare(Options& options);
     bool is_on() const { return !file.empty() || !device.empty(); }
-    /// For the C interface, as views of this; null where the NPU was not asked for. Tells on stderr that it
-    /// is emulated.
+    /// Tells on stderr that it is emulated.
+    static void tell();
+    /// For the C interface, as views of this; null where the NPU was not asked for, else with tell().
     const tsr_npu_options* c_options(tsr_npu_options& to) const;
 };
 

@@ -85,7 +85,7 @@ int64_t planned_arena(const engine::NpuPasses& passes, const record::Program& pr
     int64_t most = 0;
     const std::vector<npu::DeviceSegment>& segments = passes.compiled().segments;
     for (size_t s = 0; s < segments.size(); ++s) {
-        const bool is_head = program.ops[static_cast<size_t>(segments[s].first_op)].layer < 0;
+        const bool is_head = npu::is_head(program, segments[s].first_op);
         const auto add = [&](int64_t n_valid, int64_t n_past) {
             const npu::DeviceGraph* graph = passes.device().graph_of(s, {n_valid, n_past});
             if (graph) most = std::max(most, graph->arena_bytes);

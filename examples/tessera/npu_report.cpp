@@ -74,9 +74,8 @@ Predicted predict_passes(const Report& report) {
     const int64_t n_ctx = report.ways.front().start.n_ctx;
     out.token_us = npu::pass_us(model, device, rows, n_ctx);
     for (size_t i = 0; i < rows.size(); ++i) {
-        const auto first = static_cast<size_t>(model.segments[i].first_op);
-        // Of a prompt the head is computed for the last row alone.
-        if (report.program.ops[first].layer >= 0) rows[i] = model.segments[i].graphs.back().n_tok;
+        if (!npu::is_head(report.program, model.segments[i].first_op))
+            rows[i] = model.segments[i].graphs.back().n_tok;
         out.chunk_rows = std::max(out.chunk_rows, rows[i]);
     }
     out.chunk_us = npu::pass_us(model, device, rows, n_ctx);

@@ -176,12 +176,15 @@ ArenaUse arena_use(const DeviceGraph& graph) {
     return use;
 }
 
+double graph_us(const DeviceGraph& graph, const HtpDevice& device) {
+    return device.graph_us + predict(graph.stream, device).total_us;
+}
+
 double pass_us(const DeviceModel& model, const HtpDevice& device, std::span<const int64_t> rows,
                int64_t n_ctx) {
     double total_us = 0;
     for (size_t i = 0; i < model.segments.size(); ++i)
-        total_us +=
-            device.graph_us + predict(graph_for(model.segments[i], rows[i], n_ctx).stream, device).total_us;
+        total_us += graph_us(graph_for(model.segments[i], rows[i], n_ctx), device);
     return total_us;
 }
 

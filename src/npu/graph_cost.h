@@ -54,6 +54,9 @@ struct ArenaUse {
 /// By the operations of the graph, each of which has what it reads and what it writes at the same time.
 ArenaUse arena_use(const DeviceGraph& graph);
 
+/// One run of a graph: its instructions, and overhead.graph_us.
+double graph_us(const DeviceGraph& graph, const HtpDevice& device);
+
 /// Microseconds of one pass through all segments: rows[i] of segment i, up to position n_ctx. Each takes the
 /// graph that graph_for() says, and the time to start it.
 double pass_us(const DeviceModel& model, const HtpDevice& device, std::span<const int64_t> rows,

@@ -21,7 +21,7 @@ Result<std::unique_ptr<NpuBackend>> NpuBackend::create(CpuBackend& cpu, const Pr
     out->acts_.resize(program.slots.size());
     size_t most_floats = 0, most_ports = 0;
     for (const DeviceRange& range : ranges) {
-        const bool is_head = program.ops[static_cast<size_t>(range.first_op)].layer < 0;
+        const bool is_head = npu::is_head(program, range.first_op);
         out->starts_.push_back(is_head ? range.last_op : range.first_op);
         size_t n_floats = 0;
         for (const ValueId id : range.outputs)

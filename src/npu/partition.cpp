@@ -343,6 +343,10 @@ std::string left_out_text(const Program& program, const Partition& partition) {
     return out;
 }
 
+bool is_head(const Program& program, int32_t first_op) {
+    return program.ops[static_cast<size_t>(first_op)].layer < 0;
+}
+
 Result<DeviceRange> whole_range(const Program& program) {
     const std::vector<Placement> ops = objections(program, nullptr, nullptr);
     int32_t first = 0;

@@ -105,6 +105,10 @@ std::string left_out_text(const record::Program& program, const Partition& parti
 /// The operations from first up to last, none of which stays on the processor, as a range.
 DeviceRange range_of(const record::Program& program, int32_t first, int32_t last);
 
+/// Whether the segment that begins with this operation is that of the last norm and the head, which is
+/// computed for the rows alone whose logits are wanted: for the last one of a prompt.
+bool is_head(const record::Program& program, int32_t first_op);
+
 /// The whole program behind embeddings and angles as one range. Unsupported names the first operation that
 /// would have to stay on the processor, and why.
 Result<DeviceRange> whole_range(const record::Program& program);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "src/npu/cost.h"
 #include "src/npu/graph_cost.h"
 #include "src/npu/lower.h"
 
@@ -16,12 +15,12 @@ Result<PhaseCost> phase_cost(const DeviceModel& model, const HtpDevice& device,
     PhaseCost cost;
     for (size_t s = 0; s < segments.size(); ++s) {
         const DeviceRange& range = segments[s];
-        const bool is_head = program.ops[static_cast<size_t>(range.first_op)].layer < 0;
-        const int64_t n_rows = is_head ? 1 : rows;
+        const bool has_all_rows = !is_head(program, range.first_op);
+        const int64_t n_rows = has_all_rows ? rows : 1;
         const DeviceGraph& graph = graph_for(model.segments[s], n_rows, 0);
         const auto n_runs = static_cast<double>((n_rows + graph.n_tok - 1) / graph.n_tok);
-        cost.device_us += n_runs * (predict(graph.stream, device).total_us + device.graph_us);
-        if (n_rows == 1 && !is_head) cost.device_us += device.layer_us;
+        cost.device_us += n_runs * graph_us(graph, device);
+        if (n_rows == 1 && has_all_rows) cost.device_us += device.layer_us;
         TSR_TRY(const Graph nodes, lower(program, range, 1));
         double n_products = 0, n_bytes = 0;
         for (const Node& node : nodes.nodes) {

@@ -18,6 +18,12 @@ class Docs(LintCase):
         self.assertEqual((status, output), (0, "check_docs: 1 blocks run, 0 not, 0 links\n"))
         self.assertFalse((root / "out.txt").exists())
 
+    def test_the_program_is_in_a_folder(self):
+        root = self.tree({"README.md": block("tessera"), "bin/tessera": ""})
+        status, output = self.lint("check_docs.py", "--root", root, "--bin", root / "bin/tessera")
+        self.assertEqual(status, 2, output)
+        self.assertIn("--bin: expected a folder, found", output)
+
     def test_failing_block(self):
         self.expect_finding("check_docs.py", {"README.md": block("echo before\nfalse\necho after")},
                             "README.md:3: the block exited with 1 and said:\nbefore\n")
