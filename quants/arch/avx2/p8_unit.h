@@ -19,7 +19,7 @@ constexpr StreamPlan kStreamPlan<Q2_K> = {.tokens = 6, .together = 2};
 template <>
 constexpr StreamPlan kStreamPlan<Q3_K> = {.tokens = 6};
 template <>
-constexpr StreamPlan kStreamPlan<Q4_1> = {.tokens = 8};
+constexpr StreamPlan kStreamPlan<Q4_1> = {.tokens = 6};
 template <>
 constexpr StreamPlan kStreamPlan<Q5_0> = {.tokens = 6, .groups_of_two = 2};
 template <>
@@ -27,7 +27,7 @@ constexpr StreamPlan kStreamPlan<Q5_1> = {.tokens = 7, .groups_of_two = 2};
 template <>
 constexpr StreamPlan kStreamPlan<Q5_K> = {.groups_of_two = 2, .together = 2};
 template <>
-constexpr StreamPlan kStreamPlan<Q6_K> = {.tokens = 8, .groups_of_two = 2, .together = 2};
+constexpr StreamPlan kStreamPlan<Q6_K> = {.tokens = 6, .groups_of_two = 2, .together = 2};
 
 }  // namespace
 }  // namespace tessera::kernels

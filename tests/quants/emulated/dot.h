@@ -10,13 +10,17 @@ constexpr int kTileSums = 8;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = kTileSums;
 
+// Calls: tiles of hundreds of these products, each a dozen instructions, take minutes to compile in one piece.
+#define TSR_CALLED [[gnu::noinline, maybe_unused]] static
+
 /// Even and odd bytes apart, as halfwords whose products cannot saturate.
-TSR_INLINE Int dot_words(Int sum, Int w, Int a) {
+TSR_CALLED Int dot_words(Int sum, Int w, Int a) {
     const Int even = dot_halves(both(w, splat_half(0xff)), _mm256_srai_epi16(left16(a, 8), 8));
     const Int odd = dot_halves(right16(w, 8), _mm256_srai_epi16(a, 8));
     return add32(sum, add32(even, odd));
 }
-TSR_INLINE Int dot_halves(Int sum, Int a, Int b) { return add32(sum, dot_halves(a, b)); }
+TSR_CALLED Int dot_halves(Int sum, Int a, Int b) { return add32(sum, dot_halves(a, b)); }
+#undef TSR_CALLED
 
 }  // namespace
 }  // namespace tessera::kernels
