@@ -164,8 +164,7 @@ struct Matmul {
         for (int64_t row0 = 0; row0 < args.n_rows; row0 += kGemvRows) {
             for (int64_t k0 = 0; k0 < args.n_k; k0 += kPanelK) {
                 const bool is_last = k0 + kPanelK >= args.n_k;
-                const uint8_t* next =
-                    is_last ? weights(row0 + kGemvRows, 0) : weights(row0, k0 + kPanelK);
+                const uint8_t* next = is_last ? weights(row0 + kGemvRows, 0) : weights(row0, k0 + kPanelK);
                 const int64_t n_k = at_most(args.n_k - k0, kPanelK);
                 for (int p = 0; p < kGemvPanels; p++) {
                     fill_panel(row0 + p * kPanelRows, k0, n_k, args.scratch + p * kPanelFloats,

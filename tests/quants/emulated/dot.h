@@ -10,7 +10,8 @@ constexpr int kTileSums = 8;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = kTileSums;
 
-// Calls: tiles of hundreds of these products, each a dozen instructions, take minutes to compile in one piece.
+// Calls: tiles of hundreds of these products, each a dozen instructions, take minutes to compile in one
+// piece.
 #define TSR_CALLED [[gnu::noinline, maybe_unused]] static
 
 /// Even and odd bytes apart, as halfwords whose products cannot saturate.
