@@ -2,6 +2,8 @@
 // that computes, takes none of the memory, and prints what engine::plan_memory says.
 #include "src/engine/plan.h"
 
+#include <algorithm>
+
 #include "common/cpu.h"
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
@@ -16,6 +18,7 @@ namespace {
 struct PlanArgs {
     ModelOptions model;
     SessionFlags session;
+    NpuFlags npu;  // those of a compiled file
     int64_t n_slots = 1;
     bool json = false;
 };
@@ -28,6 +31,12 @@ Json as_json(const PlanArgs& args, const Model& model, const engine::MemoryPlan&
                 {"cache_page_bytes", plan.page}, {"activation_bytes", plan.activations},
                 {"scratch_bytes", plan.scratch}, {"sampling_bytes", plan.sampling},
                 {"total_bytes", plan.total()},   {"available_bytes", available}};
+    const engine::NpuShare& npu = plan.npu;
+    if (args.npu.is_on())
+        out["npu"] = {{"program_bytes", npu.program}, {"mapped_bytes", npu.mapped},
+                      {"arena_bytes", npu.arena},     {"cache_bytes", npu.cache},
+                      {"vtcm_bytes", npu.vtcm},       {"row_bytes", npu.rows},
+                      {"total_bytes", npu.total()}};
     out["fits"] = engine::check_fits(plan, available).has_value();
     return out;
 }
@@ -39,8 +48,14 @@ Result<void> make_plan(const PlanArgs& args) {
     TSR_TRY(const auto model, Model::bind(std::move(file), *isa->table, !args.model.precise));
     const int n_threads =
         args.model.n_threads > 0 ? static_cast<int>(args.model.n_threads) : default_thread_count();
-    TSR_TRY(const engine::MemoryPlan plan,
-            engine::plan_memory(*model, {args.session.session(), args.n_slots, true}, n_threads));
+    const engine::MemoryDemand demand{args.session.session(), args.n_slots, true};
+    TSR_TRY(engine::MemoryPlan plan, engine::plan_memory(*model, demand, n_threads));
+    const uint64_t before = resident_set().anonymous_bytes;
+    TSR_TRY(const auto npu, load_npu(args.npu, args.model.file, *model));
+    if (npu) {
+        const uint64_t after = resident_set().anonymous_bytes;
+        TSR_TRY_VOID(engine::add_npu(*model, demand, *npu, after - std::min(before, after), n_threads, plan));
+    }
     const uint64_t available = available_memory_bytes();
     if (args.json) return console::print(json_line(as_json(args, *model, plan, available)));
     const bool fits = engine::check_fits(plan, available).has_value();
@@ -58,6 +73,15 @@ Action declare(Options& options) {
                     "Completions at a time, a context each.");
     args->session.declare_batch(options);
     args->session.declare_kv(options);
+    options.group("NPU");
+    options.text("--npu", "FILE", args->npu.file,
+                 "Count what an NPU takes, which is emulated, for what was compiled for it.");
+    options.flag("--npu-fast", args->npu.fast, "Without the copies through the NPU's memory.");
+    options.check([args, options]() -> Result<void> {
+        if (options.given("--npu-fast") && !args->npu.is_on())
+            return fail(ErrorCode::InvalidArgument, "--npu-fast: expected --npu with it");
+        return {};
+    });
     options.group("Output");
     options.flag("--json", args->json, "One JSON object, in bytes.");
     return [args] { return make_plan(*args); };
@@ -74,7 +98,8 @@ const Command kPlan = {
     .examples =
         "  tessera plan model.gguf\n"
         "  tessera plan model.gguf --ctx 32768 --slots 4 --kv q8_0\n"
-        "  tessera plan model.gguf --ctx 8192 --json | jq .total_bytes\n",
+        "  tessera plan model.gguf --ctx 8192 --json | jq .total_bytes\n"
+        "  tessera plan model.gguf --ctx 1024 --npu model.nctx\n",
     .declare = declare};
 
 }  // namespace tessera

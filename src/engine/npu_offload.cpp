@@ -186,6 +186,34 @@ Result<npu::CompiledModel> NpuModel::compile_for(int64_t n_ctx, ThreadPool& pool
     return compiled;
 }
 
+/// Of a model that comes from a file.
+Result<void> NpuModel::check_context(const Model& model, int64_t n_ctx) const {
+    const int64_t most = context_->model().n_ctx;
+    if (!attends() || (n_ctx <= most && model.rope(n_ctx).freq == model.rope(most).freq)) return {};
+    return fail(ErrorCode::InvalidArgument,
+                "context size: expected at most the %lld positions that the NPU was compiled for, found %lld",
+                static_cast<long long>(most), static_cast<long long>(n_ctx));
+}
+
+Result<NpuNeeds> NpuModel::needs(const Model& model, int n_threads, int64_t n_ctx, int64_t max_tok,
+                                 int64_t max_out) const {
+    if (!context_)
+        return fail(ErrorCode::InvalidArgument,
+                    "expected a compiled model, found one that is compiled when it is started");
+    TSR_TRY_VOID(check_context(model, n_ctx));
+    const npu::DeviceModel& compiled = context_->model();
+    NpuNeeds out;
+    out.device = npu::DeviceRun::needs(compiled, n_threads, copies());
+    out.results =
+        npu::NpuBackend::result_bytes(record_all_rows(model, 1, n_ctx), parts_.segments, max_tok, max_out);
+    out.mapped = context_->file_bytes();
+    // Of a layer that the device does not attend in there are no heads.
+    out.all_kv = !compiled.caches.empty() &&
+                 std::all_of(compiled.caches.begin(), compiled.caches.end(),
+                             [](const npu::DeviceCache& cache) { return cache.n_head > 0; });
+    return out;
+}
+
 Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
                                                    int64_t max_tok, int64_t max_out) {
     std::unique_ptr<NpuPasses> out(new NpuPasses());
@@ -200,17 +228,12 @@ Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBacken
         TSR_TRY(out->in_place_, compile(n_ctx, cpu.pool()));
         compiled = &out->in_place_->model;
         ranges = out->in_place_->ranges;
-    } else if (attends() &&
-               (n_ctx > compiled->n_ctx || model.rope(n_ctx).freq != model.rope(compiled->n_ctx).freq)) {
-        return fail(ErrorCode::InvalidArgument,
-                    "context size: expected at most the %lld positions that the NPU was compiled for, found "
-                    "%lld",
-                    static_cast<long long>(compiled->n_ctx), static_cast<long long>(n_ctx));
+    } else {
+        TSR_TRY_VOID(check_context(model, n_ctx));
     }
     out->compiled_ = compiled;
     TSR_TRY(out->runner_,
-            npu::DeviceRun::create(*compiled, npu::tile_kernels(cpu.kernels().name), cpu.pool(),
-                                   fast_ ? npu::DeviceRun::Copies::LeftOut : npu::DeviceRun::Copies::Made));
+            npu::DeviceRun::create(*compiled, npu::tile_kernels(cpu.kernels().name), cpu.pool(), copies()));
     TSR_TRY(out->backend_,
             npu::NpuBackend::create(cpu, out->program_, ranges, *out->runner_, max_tok, max_out));
     return out;

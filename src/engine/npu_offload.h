@@ -33,6 +33,14 @@ struct NpuOptions {
 
 class NpuModel;
 
+/// Bytes that a session or an engine takes of a model that was compiled before, beside what the NpuModel has.
+struct NpuNeeds {
+    npu::DeviceRun::Needs device;
+    uint64_t results = 0;  ///< floats that come from the device
+    uint64_t mapped = 0;   ///< the compiled file, at most; the system may drop what it has read of it
+    bool all_kv = false;   ///< no layer's keys and values are the processor's
+};
+
 /// What computes the passes of one session or engine. Outlived by its model and the processor's backend.
 class NpuPasses {
   public:
@@ -81,6 +89,11 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     /// share the work. Errors: those of start(), InvalidArgument of a model that comes from a file.
     Result<std::shared_ptr<const npu::CompiledModel>> compile(int64_t n_ctx, ThreadPool& pool);
 
+    /// What start() takes, with a pool of so many threads. Errors: those of start(), InvalidArgument of a
+    /// model that is not compiled yet: how large it gets is known when it is.
+    Result<NpuNeeds> needs(const Model& model, int n_threads, int64_t n_ctx, int64_t max_tok,
+                           int64_t max_out) const;
+
     const Model& model() const { return *model_; }
     const npu::HtpDevice& device() const { return device_; }
     /// Where each operation of record_all_rows() runs.
@@ -98,6 +111,10 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     Result<void> read_context(const std::string& path, uint64_t digest);
     Result<void> prepare(const NpuOptions& options, uint64_t digest);
     Result<npu::CompiledModel> compile_for(int64_t n_ctx, ThreadPool& pool) const;
+    Result<void> check_context(const Model& model, int64_t n_ctx) const;
+    npu::DeviceRun::Copies copies() const {
+        return fast_ ? npu::DeviceRun::Copies::LeftOut : npu::DeviceRun::Copies::Made;
+    }
     Result<void> choose_phases(const record::Program& program, NpuPhase wanted);
 
     std::shared_ptr<const Model> model_;  // with rows as in the file

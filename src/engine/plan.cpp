@@ -8,6 +8,7 @@
 #include "common/cpu.h"
 #include "common/strings.h"
 #include "quants/dispatch.h"
+#include "src/engine/npu_offload.h"
 #include "src/sample/candidates.h"
 
 namespace tessera::engine {
@@ -20,6 +21,16 @@ constexpr uint64_t kSpareShare = 32;
 uint64_t resident(uint64_t n_bytes) {
     constexpr uint64_t kHugePage = uint64_t{2} << 20;
     return n_bytes < kHugePage ? n_bytes : (n_bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+/// The longest pass.
+struct PassSize {
+    int64_t n_tok, n_out;
+};
+
+PassSize pass_of(const MemoryDemand& demand, int64_t n_ctx) {
+    const int64_t n_tok = std::min(demand.one.n_batch, n_ctx * demand.n_slots);
+    return {n_tok, std::max(std::min(demand.one.max_out, n_tok), demand.n_slots)};
 }
 
 }  // namespace
@@ -51,18 +62,36 @@ Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, i
     plan.n_pages = cache.n_pages * n_slots;
     plan.n_ctx = cache.n_ctx;
     plan.n_slots = n_slots;
-    const int64_t n_batch = std::min(one.n_batch, cache.n_ctx * n_slots);
-    const int64_t max_out = std::max(std::min(one.max_out, n_batch), n_slots);
+    const PassSize pass = pass_of(demand, cache.n_ctx);
     plan.page = cache.layout.page_bytes;
     plan.process = current_rss_bytes();
     plan.packed = resident(model.packed_bytes());
     plan.mapped = model.mapped_bytes();
     plan.cache = resident(static_cast<uint64_t>(plan.n_pages) * plan.page);
-    plan.activations = resident(Activations::bytes(model, n_batch, max_out));
-    plan.scratch = resident(CpuBackend::scratch_bytes(backend_limits(model, n_batch), n_threads));
+    plan.activations = resident(Activations::bytes(model, pass.n_tok, pass.n_out));
+    plan.scratch = resident(CpuBackend::scratch_bytes(backend_limits(model, pass.n_tok), n_threads));
     plan.sampling = sample::Candidates::bytes(static_cast<size_t>(model.hparams().n_vocab)) *
                     static_cast<uint64_t>(n_slots);
     return plan;
+}
+
+Result<void> add_npu(const Model& model, const MemoryDemand& demand, const NpuModel& npu, uint64_t program,
+                     int n_threads, MemoryPlan& plan) {
+    if (npu.attends() && demand.n_slots != 1)
+        return fail(ErrorCode::InvalidArgument,
+                    "slots: expected 1, whose keys and values the NPU has, found %lld",
+                    static_cast<long long>(demand.n_slots));
+    const PassSize pass = pass_of(demand, plan.n_ctx);
+    TSR_TRY(const NpuNeeds needs, npu.needs(model, n_threads, plan.n_ctx, pass.n_tok, pass.n_out));
+    plan.npu = {.program = program,
+                .mapped = needs.mapped,
+                .arena = resident(needs.device.arena),
+                .cache = resident(needs.device.cache),
+                .vtcm = resident(needs.device.vtcm),
+                .rows = resident(needs.results) + resident(needs.device.scratch) + needs.device.streams,
+                .all_kv = needs.all_kv};
+    if (needs.all_kv) plan.cache = 0;
+    return {};
 }
 
 Result<MemoryPlan> plan_file(const std::string& path, const LoadOptions& options, const MemoryDemand& demand,
@@ -84,12 +113,21 @@ std::string to_text(const MemoryPlan& plan) {
     row("program", plan.process, "with vocabulary and keys, as it is now");
     if (plan.packed > 0) row("weights", plan.packed, "in the order of the kernels");
     if (plan.mapped > 0) row("mapped", plan.mapped, "weights read where they lie in the file");
+    const std::string positions = strf("%lld x %lld positions", static_cast<long long>(plan.n_slots),
+                                       static_cast<long long>(plan.n_ctx));
     row("KV cache", plan.cache,
-        strf("%lld x %lld positions, in pages of %s", static_cast<long long>(plan.n_slots),
-             static_cast<long long>(plan.n_ctx), format_bytes(plan.page).c_str()));
+        positions + (plan.npu.all_kv ? ", all of the NPU's" : ", in pages of " + format_bytes(plan.page)));
     row("activations", plan.activations, "of one pass");
     row("scratch", plan.scratch, "of the threads");
     row("sampling", plan.sampling, "candidates");
+    if (plan.npu.total() > 0) {
+        row("NPU program", plan.npu.program, "instructions, and the model's keys once more, as they are now");
+        row("NPU file", plan.npu.mapped, "weights and tables, read where they lie in the file");
+        row("NPU arena", plan.npu.arena, "activations, emulated");
+        row("NPU cache", plan.npu.cache, "its keys and values, emulated");
+        row("VTCM", plan.npu.vtcm, "emulated");
+        row("NPU rows", plan.npu.rows, "what crosses the border, of the threads");
+    }
     row("in all", plan.total(), "at full use");
     return out;
 }

@@ -49,6 +49,22 @@ Result<std::unique_ptr<DeviceRun>> DeviceRun::create(const DeviceModel& model, c
     return run;
 }
 
+DeviceRun::Needs DeviceRun::needs(const DeviceModel& model, int n_threads, Copies copies) {
+    Needs out{.arena = static_cast<uint64_t>(model.arena_bytes),
+              .cache = static_cast<uint64_t>(model.cache_bytes),
+              .vtcm = static_cast<uint64_t>(model.vtcm_bytes),
+              .scratch = VectorUnit::scratch_bytes(n_threads)};
+    if (copies == Copies::Made) return out;
+    // How many copies can be left out only the streams themselves tell.
+    for (const DeviceSegment& segment : model.segments)
+        for (const DeviceGraph& graph : segment.graphs) {
+            const DirectStream stream = direct_stream(graph.stream, model.constants);
+            out.streams += stream.instructions.capacity() * sizeof(DirectInstruction) +
+                           stream.redirects.capacity() * sizeof(Redirect);
+        }
+    return out;
+}
+
 const DeviceGraph* DeviceRun::graph_of(size_t segment, const Pass& pass) const {
     for (const DeviceGraph& graph : model_->segments[segment].graphs)
         if (graph.n_tok >= pass.n_valid && (graph.n_ctx == 0 || graph.n_ctx >= pass.n_past + pass.n_valid))

@@ -24,6 +24,13 @@ class DeviceRun final : public SegmentRunner {
     static Result<std::unique_ptr<DeviceRun>> create(const DeviceModel& model, const TileKernels& kernels,
                                                      ThreadPool& pool, Copies copies = Copies::Made);
 
+    /// Bytes of what create() takes with a pool of so many threads.
+    struct Needs {
+        uint64_t arena = 0, cache = 0, vtcm = 0, scratch = 0;  ///< a Buffer each
+        uint64_t streams = 0;                                  ///< on the heap, for copies that are left out
+    };
+    static Needs needs(const DeviceModel& model, int n_threads, Copies copies);
+
     int64_t max_rows(size_t segment) const override { return model_->segments[segment].graphs.back().n_tok; }
     /// By the graph with the fewest rows, and of these with the fewest positions, that holds the pass.
     /// Allocates nothing. Numbers that are none count as 0, with one warning.

@@ -13,23 +13,32 @@ namespace tessera::npu {
 using record::Program;
 using record::ValueId;
 
+size_t NpuBackend::result_bytes(const Program& program, std::span<const DeviceRange> ranges, int64_t max_tok,
+                                int64_t max_out) {
+    size_t most_floats = 0;
+    for (const DeviceRange& range : ranges) {
+        const bool is_head = npu::is_head(program, range.first_op);
+        size_t n_floats = 0;
+        for (const ValueId id : range.outputs)
+            n_floats += static_cast<size_t>((is_head ? max_out : max_tok) * program[program[id].slot].dim);
+        most_floats = std::max(most_floats, n_floats);
+    }
+    return most_floats * sizeof(float);
+}
+
 Result<std::unique_ptr<NpuBackend>> NpuBackend::create(CpuBackend& cpu, const Program& program,
                                                        std::span<const DeviceRange> ranges,
                                                        SegmentRunner& runner, int64_t max_tok,
                                                        int64_t max_out) {
     std::unique_ptr<NpuBackend> out(new NpuBackend(cpu, program, ranges, runner));
     out->acts_.resize(program.slots.size());
-    size_t most_floats = 0, most_ports = 0;
+    size_t most_ports = 0;
     for (const DeviceRange& range : ranges) {
-        const bool is_head = npu::is_head(program, range.first_op);
-        out->starts_.push_back(is_head ? range.last_op : range.first_op);
-        size_t n_floats = 0;
-        for (const ValueId id : range.outputs)
-            n_floats += static_cast<size_t>((is_head ? max_out : max_tok) * program[program[id].slot].dim);
-        most_floats = std::max(most_floats, n_floats);
+        out->starts_.push_back(npu::is_head(program, range.first_op) ? range.last_op : range.first_op);
         most_ports = std::max({most_ports, range.inputs.size(), range.outputs.size()});
     }
-    TSR_TRY(out->memory_, Buffer::create(most_floats * sizeof(float), "the results of the device"));
+    TSR_TRY(out->memory_,
+            Buffer::create(result_bytes(program, ranges, max_tok, max_out), "the results of the device"));
     out->results_.reserve(most_ports);
     out->chunk_in_.reserve(most_ports);
     out->chunk_out_.reserve(most_ports);

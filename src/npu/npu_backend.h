@@ -21,6 +21,9 @@ class NpuBackend final : public Backend {
                                                       std::span<const DeviceRange> ranges,
                                                       SegmentRunner& runner, int64_t max_tok,
                                                       int64_t max_out);
+    /// What that takes: floats of the largest segment's results.
+    static size_t result_bytes(const record::Program& program, std::span<const DeviceRange> ranges,
+                               int64_t max_tok, int64_t max_out);
 
     void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override;
     void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override;

@@ -79,12 +79,16 @@ void add_to_record(const Interleave& i, int32_t sum, std::byte* at,
 
 }  // namespace
 
+size_t VectorUnit::scratch_bytes(int n_threads) {
+    return static_cast<size_t>(n_threads) * 2 * kMostInRow * sizeof(uint16_t);
+}
+
 Result<VectorUnit> VectorUnit::create(const TileKernels& kernels, ThreadPool& pool) {
     VectorUnit unit;
     unit.kernels_ = &kernels;
     unit.pool_ = &pool;
-    const auto n_bytes = static_cast<size_t>(pool.n_threads()) * 2 * kMostInRow * sizeof(uint16_t);
-    TSR_TRY(unit.scratch_, Buffer::create(n_bytes, "rows of the emulated vector unit"));
+    TSR_TRY(unit.scratch_,
+            Buffer::create(scratch_bytes(pool.n_threads()), "rows of the emulated vector unit"));
     return unit;
 }
 

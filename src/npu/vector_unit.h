@@ -14,6 +14,8 @@ class VectorUnit {
   public:
     /// Takes all memory that instructions need. The tables are usable here; the pool outlives this.
     static Result<VectorUnit> create(const TileKernels& kernels, ThreadPool& pool);
+    /// Of that memory, with a pool of so many threads.
+    static size_t scratch_bytes(int n_threads);
 
     VectorUnit() = default;
 

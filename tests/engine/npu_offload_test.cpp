@@ -2,9 +2,11 @@
 // text's keys and values at a time, and what is refused.
 #include "src/engine/npu_offload.h"
 
+#include <filesystem>
 #include <set>
 
 #include "src/engine/npu_calibration.h"
+#include "src/engine/plan.h"
 #include "src/forward/record.h"
 #include "src/npu/model_digest.h"
 #include "tests/engine/support.h"
@@ -70,6 +72,68 @@ TEST_F(NpuOffload, OneTextsKeysAtATime) {
     const std::vector<int32_t> ids = alone(other, options);
     options.n_batch = 3;
     EXPECT_EQ(alone(other, options), ids);
+}
+
+/// What a plan says of a compiled model is what a session then takes of it.
+TEST_F(NpuOffload, PlanOfACompiledModel) {
+    const Model& model = *loaded_.model;
+    const int n_threads = pool_.n_threads();
+    const MemoryDemand demand{.one = {.n_ctx = 256, .n_batch = 64, .max_out = 1}, .n_slots = 1};
+    const auto plan_with = [&](const NpuModel& npu, const MemoryDemand& wanted) -> Result<MemoryPlan> {
+        TSR_TRY(MemoryPlan plan, plan_memory(model, wanted, n_threads));
+        TSR_TRY_VOID(add_npu(model, wanted, npu, 1000, n_threads, plan));
+        return plan;
+    };
+    NpuOptions compiled_options;
+    compiled_options.file = folder_.at("tiny.nctx");
+    for (const bool attends : {true, false}) {
+        options_.offload = attends ? "" : "blk.*.ffn";
+        const auto in_place = npu();
+        ASSERT_TRUE(in_place) << in_place.error().message;
+        const auto unknown = plan_with(**in_place, demand);
+        ASSERT_FALSE(unknown);
+        EXPECT_NE(unknown.error().message.find("expected a compiled model"), std::string::npos);
+        const auto compiled = (*in_place)->compile(256, pool_);
+        ASSERT_TRUE(compiled) << compiled.error().message;
+        ASSERT_TRUE(
+            npu::write_context(compiled_options.file, (*compiled)->model, (*in_place)->device()).has_value());
+
+        std::swap(options_, compiled_options);
+        auto from_file = npu();
+        options_.fast = true;
+        const auto fast = npu();
+        options_.fast = false;
+        std::swap(options_, compiled_options);
+        ASSERT_TRUE(from_file && fast);
+        const auto bare = plan_memory(model, demand, n_threads);
+        const auto plan = plan_with(**from_file, demand), plan_fast = plan_with(**fast, demand);
+        ASSERT_TRUE(plan) << plan.error().message;
+        ASSERT_TRUE(plan_fast) << plan_fast.error().message;
+        const auto session = Session::create(loaded_.model, pool_,
+                                             {.n_ctx = 256, .n_batch = 64, .max_out = 1, .npu = *from_file});
+        ASSERT_TRUE(session) << session.error().message;
+        const npu::DeviceModel& taken = (*session)->npu()->compiled();
+        EXPECT_EQ(plan->npu.mapped, std::filesystem::file_size(compiled_options.file));
+        EXPECT_GT(plan->npu.mapped, taken.constants.size());
+        EXPECT_GE(plan->npu.arena, static_cast<uint64_t>(taken.arena_bytes));
+        EXPECT_LT(plan->npu.arena, static_cast<uint64_t>(taken.arena_bytes) + (2 << 20));
+        EXPECT_GE(plan->npu.cache, static_cast<uint64_t>(taken.cache_bytes));
+        EXPECT_EQ(plan->npu.vtcm, static_cast<uint64_t>(taken.vtcm_bytes));
+        EXPECT_GT(plan_fast->npu.rows, plan->npu.rows);
+        EXPECT_EQ(plan->npu.all_kv, attends);
+        EXPECT_EQ(plan->npu.cache > 0, attends);
+        EXPECT_EQ(plan->cache, attends ? 0 : bare->cache);
+        EXPECT_EQ(plan->to_come(), bare->to_come() - bare->cache + plan->cache + plan->npu.total() - 1000);
+        EXPECT_NE(to_text(*plan).find("NPU arena"), std::string::npos);
+        EXPECT_EQ(to_text(*bare).find("NPU"), std::string::npos);
+
+        MemoryDemand other = demand;
+        other.n_slots = 2;
+        EXPECT_EQ(plan_with(**from_file, other).has_value(), !attends);
+        other = demand;
+        other.one.n_ctx = 512;
+        EXPECT_EQ(plan_with(**from_file, other).has_value(), !attends);
+    }
 }
 
 TEST_F(NpuOffload, SeveralTextsWhereKeysAreTheProcessors) {

@@ -86,6 +86,25 @@ class Plan(ProgramCase):
         self.compare_run(model, 512)
         self.compare_run(model, 1024, "--kv", "q8_0")
 
+    def test_npu(self):
+        model, text = self.make("qwen3-0.6b", "q4_k_m"), self.folder / "text.txt"
+        text.write_bytes(self.prompt(model, 200))
+        ranges, compiled = self.folder / "ranges.json", self.folder / "model.nctx"
+        self.fine("npu", "calibrate", model, "-f", text, "-c", 32, "--samples", 1, "-o", ranges)
+        self.fine("npu", "compile", model, "--npu-device", "x-elite", "--act", ranges, "--ctx", 64, "--ar", "32,1",
+                  "-o", compiled)
+        plan = self.plan(model, "-c", 64, "--npu", compiled)
+        self.assertEqual(plan["npu"]["mapped_bytes"], compiled.stat().st_size)
+        self.assertEqual(plan["npu"]["vtcm_bytes"], 8 << 20)
+        self.assertEqual(plan["cache_bytes"], 0)
+        self.assertGreater(plan["npu"]["cache_bytes"], 0)
+        self.assertGreater(plan["total_bytes"] - self.plan(model, "-c", 64)["total_bytes"], compiled.stat().st_size)
+        self.compare_run(model, 64, "--npu", compiled)
+        self.compare_run(model, 64, "--npu", compiled, "--npu-fast")
+        self.refused(1, "plan", model, "-c", 128, "--npu", compiled, says="expected at most the 64 positions")
+        self.refused(1, "plan", model, "-c", 64, "--slots", 2, "--npu", compiled, says="slots: expected 1")
+        self.refused(2, "plan", model, "--npu-fast", says="expected --npu with it")
+
     def test_packed_and_large_vocabulary(self):
         model, packed = self.make("qwen3-0.6b", "iq4_xs", LARGE_VOCABULARY), self.folder / "packed.gguf"
         self.compare_run(model, 512)
