@@ -61,8 +61,6 @@ constexpr DeviceField kFields[] = {
     integer("session_bytes", &D::session_bytes, 1 << 20, 1024 * kGiga, "address space of one session"),
     real("overhead.graph_us", &D::graph_us, 0, 1e6, "of starting a graph"),
     real("overhead.layer_us", &D::layer_us, 0, 1e6, "of a layer beyond its transfers, for one row"),
-    real("overhead.kv_bytes_factor", &D::kv_bytes_factor, 1, 100,
-         "times that keys and values count among the bytes which one row reads"),
     real("attention_elements_per_s", &D::attention_elements_per_s, 1e6, 1e15,
          "scores per second through scaling, softmax and weighting"),
     flag("features.lpbq", &D::lpbq, "weights of 4 bits with a scale for each block of inputs"),

@@ -27,7 +27,7 @@ struct HtpDevice {
     int64_t dma_latency_ns = 0, dma_max_1d = 0, dma_max_2d = 0;
     double ddr_peak_gb_per_s = 0;
     int64_t session_bytes = 0;
-    double graph_us = 0, layer_us = 0, kv_bytes_factor = 0;
+    double graph_us = 0, layer_us = 0;
     double attention_elements_per_s = 0;
     bool lpbq = false, weight_sharing = false, matmul16 = false;
 

@@ -1,5 +1,4 @@
-// Decoding is bound by reading, of keys and values at less than the full speed, with a time for each layer
-// besides; a prompt by products and by attention.
+// Decoding is bound by reading, with a time for each layer besides; a prompt by products and by attention.
 #include "src/npu/model_cost.h"
 
 namespace tessera::npu {
@@ -19,10 +18,8 @@ DecodeEstimate estimate_decode(const HtpDevice& device, const ModelSizes& s, int
     // 4 bits and, for each 64 of them, half a byte of multiplier.
     out.weight_bytes = s.n_layer * layer_weights(s) * 65 / 128 + s.n_vocab * s.n_embd;
     out.kv_bytes = 2 * s.n_layer * s.n_head_kv * s.head_dim * n_ctx;
-    // Weights are long pieces; keys and values presumably are read a head at a time, in short ones.
-    const double bytes =
-        static_cast<double>(out.weight_bytes) + device.kv_bytes_factor * static_cast<double>(out.kv_bytes);
-    out.token_us = bytes / device.dma_gb_per_s * 1e-3 + static_cast<double>(s.n_layer) * device.layer_us;
+    out.token_us = static_cast<double>(out.weight_bytes + out.kv_bytes) / device.dma_gb_per_s * 1e-3 +
+                   static_cast<double>(s.n_layer) * device.layer_us;
     return out;
 }
 

@@ -13,10 +13,9 @@ struct ModelSizes {
 };
 
 /// Weights of 4 bits with blocks of 64 for the layers, of 8 bits for the output, keys and values of 8 bits;
-/// all n_ctx positions are read, used or not, as graphs of fixed shapes do. In the time keys and values count
-/// overhead.kv_bytes_factor times.
+/// all n_ctx positions are read, used or not, as graphs of fixed shapes do.
 struct DecodeEstimate {
-    int64_t weight_bytes = 0, kv_bytes = 0;  ///< read for each token, as many as there are
+    int64_t weight_bytes = 0, kv_bytes = 0;  ///< read for each token
     double token_us = 0;
 };
 DecodeEstimate estimate_decode(const HtpDevice& device, const ModelSizes& sizes, int64_t n_ctx);

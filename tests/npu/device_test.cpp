@@ -63,10 +63,10 @@ TEST(Device, HashIsOfTheValuesAlone) {
     ASSERT_TRUE(bare) << bare.error().message;
     EXPECT_TRUE(bare->sources.empty());
     EXPECT_EQ(bare->hash(), toy->hash());
-    const auto faster = parse_device(changed("\"gb_per_s\": 52.8", "\"gb_per_s\": 52.9"));
+    const auto faster = parse_device(changed("\"gb_per_s\": 62.8", "\"gb_per_s\": 62.9"));
     ASSERT_TRUE(faster) << faster.error().message;
     EXPECT_NE(faster->hash(), toy->hash());
-    EXPECT_NE(toy->canonical_text().find("\ndma.gb_per_s=52.8\n"), std::string::npos);
+    EXPECT_NE(toy->canonical_text().find("\ndma.gb_per_s=62.8\n"), std::string::npos);
 }
 
 TEST(Device, WrongFieldsAreNamed) {
@@ -78,9 +78,6 @@ TEST(Device, WrongFieldsAreNamed) {
         {"\"clock_hz\": 1373000000,", "", "the field 'clock_hz' is missing"},
         {"\"efficiency\": 1.0", "\"efficiency\": 0",
          "'hmx.efficiency': expected a number from 0.01 to 1, found 0"},
-        {"\"kv_bytes_factor\": 2.69", "\"kv_bytes_factor\": 0.5",
-         "'overhead.kv_bytes_factor': expected a number from 1 to 100, found 0.5"},
-        {"\"kv_bytes_factor\": 2.69", "\"kv_factor\": 2.69", "unknown field 'overhead.kv_factor'"},
         {"\"arch\": \"v73\"", "\"arch\": 73", "'arch': expected a text from \"v66\" to \"v99\", found 73"},
         {"\"arch\": \"v73\"", "\"arch\": \"v7\"", "'arch'"},
         {"\"arch\": \"v73\"", "\"arch\": \"73\"", "'arch'"},
