@@ -553,7 +553,8 @@ typedef enum tsr_finish {
     TSR_FINISH_CONTEXT_FULL = 3,
     TSR_FINISH_CANCELLED = 4,
     TSR_FINISH_DEADLINE = 5,
-    TSR_FINISH_FAILED = 6 /* see error */
+    TSR_FINISH_FAILED = 6, /* see error */
+    TSR_FINISH_INDENT = 7  /* the next line is indented less than n_indent */
 } tsr_finish;
 
 typedef struct tsr_token_prob {
@@ -594,7 +595,8 @@ enum {
     TSR_SHIFT_CONTEXT = 4,     /* a full context forgets its older half instead of ending */
     TSR_LOG_PROBS = 8,
     TSR_FITS_CONTEXT = 16, /* refused at once unless prompt and max_tokens fit the context together */
-    TSR_PROMPT_ONLY = 32   /* nothing is written: the prompt is read, and known to requests that begin so */
+    TSR_PROMPT_ONLY = 32,  /* nothing is written: the prompt is read, and known to requests that begin so */
+    TSR_IGNORE_KNOWN = 64  /* what earlier requests made known of the prompt is computed anew */
 };
 
 typedef struct tsr_request_options {
@@ -629,6 +631,9 @@ typedef struct tsr_request_options {
     /* Nothing is written: the prompt's embedding, the bits of tsr_session_embed, comes with on_finish. Takes
      * neither a grammar nor several completions, and no notice of what is for writing. NULL: text is. */
     const tsr_embed_options* embed;
+    /* A completion ends before a line, but the first, with fewer spaces and tabs than so many in front; lines
+     * of nothing else are let through. 0: none does. */
+    int64_t n_indent;
 } tsr_request_options;
 
 /* Copies all it is given. *request may be NULL when it is never to be waited for or cancelled. */

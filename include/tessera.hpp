@@ -362,6 +362,7 @@ struct Request {
     double deadline_s = 0;
     std::int32_t priority = 0;
     std::int64_t n_keep = 0;
+    std::int64_t n_indent = 0;
     std::string client;
     std::optional<Grammar> grammar;
     std::int64_t max_reasoning = 0;
@@ -427,6 +428,7 @@ class Engine {
         options.deadline_s = request.deadline_s;
         options.priority = request.priority;
         options.n_keep = request.n_keep;
+        options.n_indent = request.n_indent;
         options.client = request.client.c_str();
         if (request.grammar) options.grammar = request.grammar->get();
         options.max_reasoning = request.max_reasoning;

@@ -1,5 +1,7 @@
 // POST /v1/chat/completions: a dialogue to a prompt, and the model's text back to messages, reasoning and
 // calls of tools, as it is written.
+#include <optional>
+
 #include "server/answer.h"
 #include "server/dialogue.h"
 #include "server/error.h"
@@ -17,13 +19,56 @@ constexpr Field kChatRows[] = {
      "Tokens of reasoning, after which its end is written; 0: none, -1 (default): no limit."},
     {"thinking_budget_tokens", kWhole, -1, 1e9, "The same by another name."},
     {"reasoning_format", kText, 0, 0,
-     "deepseek or auto (default): reasoning comes as `reasoning_content`; none: it stays in the content."},
+     "deepseek or auto (default): reasoning comes as `reasoning_content`; none: it stays in the content; "
+     "deepseek-legacy: both."},
     {"logprobs", kFlag, 0, 0, "The logarithms of the tokens' probabilities; default false."},
     {"top_logprobs", kWhole, 0, 20, "With logprobs: so many likeliest tokens beside each."}};
 
+/// How an answer is taken apart.
+struct Reading {
+    tsr_parser_options options{};
+    bool shows_twice = false;  ///< the content has the reasoning, too
+};
+
+/// One completion's text, as it comes, to pieces.
+class ChatText {
+  public:
+    explicit ChatText(const Reading& reading) : parts_(reading.options) {
+        if (!reading.shows_twice) return;
+        tsr_parser_options whole = reading.options;
+        whole.flags |= TSR_PARSER_KEEP_REASONING;
+        content_.emplace(whole);
+    }
+
+    void push(std::string_view text) {
+        parts_.push(text);
+        if (content_) content_->push(text);
+    }
+    void finish() {
+        parts_.finish();
+        if (content_) content_->finish();
+    }
+    std::optional<tessera_api::Parser::Piece> next() {
+        while (auto piece = parts_.next())
+            if (!content_ || piece->kind != TSR_PIECE_CONTENT) return piece;
+        while (auto piece = content_ ? content_->next() : std::nullopt)
+            if (piece->kind == TSR_PIECE_CONTENT) return piece;
+        return std::nullopt;
+    }
+    tessera_api::Answer answer() {
+        tessera_api::Answer out = parts_.answer();
+        if (content_) out.content = content_->answer().content;
+        return out;
+    }
+
+  private:
+    tessera_api::Parser parts_;
+    std::optional<tessera_api::Parser> content_;  ///< where its content is not that of parts_
+};
+
 class ChatAnswer : public Answer {
   public:
-    ChatAnswer(const Service& service, const Fields& fields, const tsr_parser_options& reading, size_t n)
+    ChatAnswer(const Service& service, const Fields& fields, const Reading& reading, size_t n)
         : Answer(fields),
           service_(service),
           id_(random_name("chatcmpl-")),
@@ -41,13 +86,13 @@ class ChatAnswer : public Answer {
     void token(const Event& event, std::string& out) override {
         Choice& choice = choices_[event.choice];
         if (log_probs_ && event.id >= 0) choice.log_probs.push_back(log_prob(event));
-        choice.parser.push(event.text);
+        choice.text.push(event.text);
         show_pieces(event, out);
     }
 
     void end(const Event& event, const Totals& totals, std::string& out) override {
         Choice& choice = choices_[event.choice];
-        choice.parser.finish();
+        choice.text.finish();
         show_pieces(event, out);
         choice.finish = finish_reason(event);
         if (!choice.ids.empty() && choice.finish == "stop") choice.finish = "tool_calls";
@@ -74,7 +119,7 @@ class ChatAnswer : public Answer {
         Json list = Json::array();
         for (size_t i = 0; i < choices_.size(); i++) {
             Choice& choice = choices_[i];
-            const tessera_api::Answer answer = choice.parser.answer();
+            const tessera_api::Answer answer = choice.text.answer();
             Json message = {{"role", "assistant"}, {"content", answer.content}};
             if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
             if (!answer.calls.empty()) {
@@ -103,8 +148,8 @@ class ChatAnswer : public Answer {
 
   private:
     struct Choice {
-        explicit Choice(const tsr_parser_options& reading) : parser(reading) {}
-        tessera_api::Parser parser;
+        explicit Choice(const Reading& reading) : text(reading) {}
+        ChatText text;
         Json log_probs = Json::array();      ///< not shown yet
         Json all_log_probs = Json::array();  ///< of whole answers
         std::vector<std::string> ids;        ///< of its calls
@@ -135,7 +180,7 @@ class ChatAnswer : public Answer {
 
     void show_pieces(const Event& event, std::string& out) {
         Choice& choice = choices_[event.choice];
-        while (const auto piece = choice.parser.next()) {
+        while (const auto piece = choice.text.next()) {
             Json delta;
             switch (piece->kind) {
                 case TSR_PIECE_CALL:
@@ -189,18 +234,20 @@ const FieldTable kChatFields = kChatRows;
 
 namespace {
 
-/// How the answer is taken apart.
-tsr_parser_options reading_of(const Dialogue& dialogue, const Fields& fields) {
-    tsr_parser_options out{};
-    out.prompt = dialogue.prompt().get();
-    out.stream_calls = 1;
-    if (dialogue.forbids_calls()) out.flags |= TSR_PARSER_NO_CALLS;
+Reading reading_of(const Dialogue& dialogue, const Fields& fields) {
+    Reading out;
+    out.options.prompt = dialogue.prompt().get();
+    out.options.stream_calls = 1;
+    if (dialogue.forbids_calls()) out.options.flags |= TSR_PARSER_NO_CALLS;
     const std::string format = fields.text("reasoning_format", "auto");
-    if (format != "none" && format != "deepseek" && format != "auto")
+    out.shows_twice = format == "deepseek-legacy";
+    if (format == "none")
+        out.options.flags |= TSR_PARSER_KEEP_REASONING;
+    else if (format != "deepseek" && format != "auto" && !out.shows_twice)
         throw HttpError(400,
-                        "reasoning_format: expected none, deepseek or auto, found '" + shown(format) + "'",
+                        "reasoning_format: expected none, deepseek, deepseek-legacy or auto, found '" +
+                            shown(format) + "'",
                         "reasoning_format");
-    if (format == "none") out.flags |= TSR_PARSER_KEEP_REASONING;
     return out;
 }
 
@@ -209,7 +256,7 @@ tsr_parser_options reading_of(const Dialogue& dialogue, const Fields& fields) {
 Response post_chat_completions(Service& service, Request& request) {
     const Fields fields(parse_json(request.body), {kTemplateFields, kGenerationFields, kChatFields});
     const Dialogue dialogue(service, fields);
-    const tsr_parser_options reading = reading_of(dialogue, fields);
+    const Reading reading = reading_of(dialogue, fields);
     const std::vector<int32_t> tokens = dialogue.prompt().tokens();
     check_length(service, tokens.size(), "messages");
     tessera_api::Request options = read_generation(service, request, fields);

@@ -76,6 +76,7 @@ Response get_props(Service& service, Request&) {
     // By the names of /completion alone: the page takes what the chat's route has, too, for settings.
     defaults["n_predict"] = -1;
     defaults["n_keep"] = 0;
+    defaults["n_indent"] = 0;
     defaults["n_probs"] = 0;
     Json slot = slot_row(service, 0, std::nullopt);
     slot["params"] = std::move(defaults);
@@ -104,6 +105,16 @@ Response get_slots(Service& service, Request&) {
     for (const auto& state : service.slots.list(static_cast<size_t>(service.n_slots())))
         out.push_back(slot_row(service, out.size(), state));
     return json_response(out);
+}
+
+Response get_lora_adapters(Service&, Request&) { return json_response(Json::array()); }
+
+Response post_lora_adapters(Service&, Request& request) {
+    const Json list = parse_json(request.body);
+    if (!list.is_array())
+        throw HttpError(400, std::string("the request's body: expected an array, found ") + kind_name(list));
+    check_adapters(list, "the request's body");
+    return json_response({{"success", true}});
 }
 
 Response get_metrics(Service& service, Request&) {

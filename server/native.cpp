@@ -19,6 +19,9 @@ constexpr Field kNativeRows[] = {
     {"n_probs", kWhole, 0, 100, "So many likeliest tokens beside each, with their probabilities; default 0."},
     {"n_keep", kWhole, -1, 1e9,
      "Tokens at the front that stay when a full context is shifted; -1: all of the prompt."},
+    {"n_indent", kWhole, 0, 1e6,
+     "A completion ends before a line, but the first, with fewer spaces and tabs in front; 0 (default): none "
+     "does."},
     {"context_shift", kFlag, 0, 0, "A full context forgets its older half instead of ending; default false."},
     {"return_tokens", kFlag, 0, 0, "The ids too; default false."},
     {"response_fields", kList, 0, 100,
@@ -57,6 +60,7 @@ Json settings_of(const Service& service, const Fields& fields, const tessera_api
     Json out = sampling_values(service, options.sampling);
     out["n_predict"] = fields.whole("n_predict", fields.whole("max_tokens", -1));
     out["n_keep"] = options.n_keep;
+    out["n_indent"] = options.n_indent;
     out["n_probs"] = options.n_top;
     out["n"] = options.n_completions;
     out["stop"] = options.stop;
@@ -193,6 +197,7 @@ Response complete(Service& service, Request& request, const Fields& fields,
     if (fields.flag("context_shift")) options.flags |= TSR_SHIFT_CONTEXT;
     const int64_t n_keep = fields.whole("n_keep", 0);
     options.n_keep = n_keep < 0 ? static_cast<int64_t>(prompts[0].size()) : n_keep;
+    options.n_indent = fields.whole("n_indent", 0);
     options.grammar = read_response_format(fields, nullptr);
     const auto n = static_cast<size_t>(options.n_completions);
     auto answer = std::make_shared<NativeAnswer>(service, fields, options, prompts.size() * n);

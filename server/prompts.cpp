@@ -32,6 +32,11 @@ constexpr Field kGenerationRows[] = {
     {"timings_per_token", kFlag, 0, 0, "Every event of a stream has the timings so far; default false."},
     {"return_progress", kFlag, 0, 0,
      "A stream tells in `prompt_progress` how far the prompt has been read; default false."},
+    {"cache_prompt", kFlag, 0, 0,
+     "What earlier requests made known of the prompt is not read again; default true. The answer is the "
+     "same."},
+    {"id_slot", kWhole, -1, 1e9, "Ignored: what one completion made known is known to all."},
+    {"lora", kList, 0, 0, "Adapters by `id` and `scale`; the server has none, so an empty array."},
     {"user", kText, 0, 256, "Who asks: requests of several take turns."}};
 
 }  // namespace
@@ -51,6 +56,17 @@ std::vector<int32_t> mixed_tokens(const Service& service, const Json& list, cons
         out.insert(out.end(), ids.begin(), ids.end());
     }
     return out;
+}
+
+void check_adapters(const Json& list, const std::string& path) {
+    if (list.empty()) return;
+    const Json& first = list[0];
+    const bool has_id = first.is_object() && first.contains("id");
+    throw HttpError(400,
+                    path + "[0]" + (has_id ? ".id" : "") +
+                        ": expected no adapter, as the server has none, found " +
+                        shown(dump(has_id ? first["id"] : first)),
+                    path);
 }
 
 void check_length(const Service& service, size_t n_tokens, const std::string& path) {
@@ -113,6 +129,8 @@ tessera_api::Request read_generation(const Service& service, const Request& requ
     out.deadline_s = static_cast<double>(fields.whole("t_max_predict_ms", 0)) / 1000;
     out.client = read_client(request, fields);
     if (fields.flag("ignore_eos")) out.flags |= TSR_IGNORE_END;
+    if (!fields.flag("cache_prompt", true)) out.flags |= TSR_IGNORE_KNOWN;
+    check_adapters(fields.value("lora"), "lora");
     return out;
 }
 

@@ -20,6 +20,9 @@ std::vector<std::vector<int32_t>> read_prompts(const Service& service, const Jso
 std::vector<int32_t> mixed_tokens(const Service& service, const Json& list, const std::string& path,
                                   unsigned flags = TSR_ADD_SPECIAL | TSR_PARSE_SPECIAL);
 
+/// A list of LoRA adapters to apply. Throws HttpError 400 for any: the engine takes none.
+void check_adapters(const Json& list, const std::string& path);
+
 /// Throws HttpError 400 where it does not fit.
 void check_length(const Service& service, size_t n_tokens, const std::string& path);
 

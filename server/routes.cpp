@@ -16,6 +16,8 @@ static std::span<const Route> table() {
         {"GET", "/models", get_models, "The same as /v1/models."},
         {"GET", "/props", get_props, "Template, defaults and limits."},
         {"GET", "/slots", get_slots, "The completions that are computed."},
+        {"GET", "/lora-adapters", get_lora_adapters, "The LoRA adapters: none."},
+        {"POST", "/lora-adapters", post_lora_adapters, "Their scales; an empty array."},
         {"GET", "/metrics", get_metrics, "Counters and histograms for Prometheus."},
         {"GET", "/openapi.json", get_openapi, "This description."},
         {"POST", "/tokenize", post_tokenize, "Text to token ids.", {kTokenizeFields}},

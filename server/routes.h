@@ -40,6 +40,8 @@ Response get_models(Service&, Request&);
 Response get_model(Service&, Request&);
 Response get_props(Service&, Request&);
 Response get_slots(Service&, Request&);
+Response get_lora_adapters(Service&, Request&);
+Response post_lora_adapters(Service&, Request&);
 Response get_metrics(Service&, Request&);
 Response get_openapi(Service&, Request&);
 Response post_tokenize(Service&, Request&);

@@ -11,9 +11,9 @@ namespace tessera::capi {
 namespace {
 
 constexpr uint32_t kRequestFlags = TSR_IGNORE_END | TSR_SHOW_SPECIAL_TEXT | TSR_SHIFT_CONTEXT |
-                                   TSR_LOG_PROBS | TSR_FITS_CONTEXT | TSR_PROMPT_ONLY;
+                                   TSR_LOG_PROBS | TSR_FITS_CONTEXT | TSR_PROMPT_ONLY | TSR_IGNORE_KNOWN;
 
-static_assert(static_cast<int>(engine::Finish::Failed) == TSR_FINISH_FAILED, "the two lists are one");
+static_assert(static_cast<int>(engine::Finish::Indent) == TSR_FINISH_INDENT, "the two lists are one");
 static_assert(sizeof(engine::TokenProb) == sizeof(tsr_token_prob));
 
 Result<void> create(const tsr_model& model, const tsr_engine_options& options, tsr_engine& out) {
@@ -55,6 +55,7 @@ Result<engine::Request> request_of(const Model& model, const sample::Params& def
     if (options.flags & TSR_LOG_PROBS) out.n_top = options.n_top;
     out.ignore_eos = options.flags & TSR_IGNORE_END;
     out.show_special = options.flags & TSR_SHOW_SPECIAL_TEXT;
+    out.ignore_known = options.flags & TSR_IGNORE_KNOWN;
     if (options.flags & TSR_SHIFT_CONTEXT && options.flags & TSR_FITS_CONTEXT)
         return fail(ErrorCode::InvalidArgument,
                     "flags: expected TSR_SHIFT_CONTEXT or TSR_FITS_CONTEXT, found both");
@@ -62,6 +63,8 @@ Result<engine::Request> request_of(const Model& model, const sample::Params& def
     if (options.flags & TSR_FITS_CONTEXT) out.on_full = engine::ContextPolicy::Error;
     TSR_TRY_VOID(engine::check_range("n_keep", options.n_keep, 0, INT64_MAX));
     out.n_keep = options.n_keep;
+    TSR_TRY_VOID(engine::check_range("n_indent", options.n_indent, 0, INT64_MAX));
+    out.n_indent = options.n_indent;
     out.priority = options.priority;
     if (options.client) out.client = options.client;
     if (!(options.deadline_s >= 0))

@@ -39,6 +39,8 @@ const char* finish_name(Finish finish) {
             return "deadline";
         case Finish::Failed:
             return "failed";
+        case Finish::Indent:
+            return "indent";
     }
     return "unknown";
 }
@@ -51,7 +53,8 @@ Completion::Completion(std::shared_ptr<Job> job, int32_t index, const text::Toke
       sequence_(pages),
       chain_(std::move(chain)),
       detokenizer_(tokenizer, {.at_text_start = false, .show_special = job_->request.show_special}),
-      stops_(job_->request.stop) {}
+      stops_(job_->request.stop),
+      indent_(job_->request.n_indent) {}
 
 Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job, int32_t index,
                                                        const text::Tokenizer& tokenizer, kv::PagePool& pages,
@@ -150,7 +153,7 @@ bool Completion::ends(Finish why) {
 
 void Completion::show(int32_t id) {
     if (reasoning_) reasoning_->push(tokenizer_->token_bytes(id));
-    emit(id, stops_.push(detokenizer_.push(id)));
+    emit(id, indent_.push(stops_.push(detokenizer_.push(id))));
 }
 
 /// Shows what can no longer become a banned string, and takes back what became one.
@@ -199,6 +202,7 @@ bool Completion::append(int32_t id) {
     } else {
         show(id);
     }
+    if (indent_.hit()) return ends(Finish::Indent);
     if (stops_.hit() >= 0) return ends(Finish::StopString);
     if (request.max_tokens > 0 && usage_.n_generated >= request.max_tokens) return ends(Finish::Length);
     if (static_cast<int64_t>(tokens_.size()) <= n_ctx_) return true;
@@ -278,10 +282,10 @@ void Completion::finish(Finish why) {
         held_.pop_front();
         show(id);
     }
-    const std::string rest(stops_.push(detokenizer_.flush()));
     top_.clear();
-    emit(-1, rest);
-    emit(-1, stops_.flush());
+    emit(-1, indent_.push(stops_.push(detokenizer_.flush())));
+    emit(-1, indent_.push(stops_.flush()));
+    emit(-1, indent_.flush());
     if (first_token_at_ > 0) usage_.decode_s = now_seconds() - first_token_at_;
     std::vector<float> embedding;
     if (embedding_ && why == Finish::EndOfGeneration) {
@@ -290,8 +294,8 @@ void Completion::finish(Finish why) {
         embedding_->write(embedding);
     }
     if (job_->listener.on_finish)
-        job_->listener.on_finish(
-            {index_, why, stops_.hit(), std::move(error_), chain_.seed(), chain_.names(), embedding, usage_});
+        job_->listener.on_finish({index_, why, why == Finish::StopString ? stops_.hit() : -1,
+                                  std::move(error_), chain_.seed(), chain_.names(), embedding, usage_});
     job_->n_open.fetch_sub(1);
     job_->n_open.notify_all();
 }

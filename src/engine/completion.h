@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "src/engine/embedding.h"
+#include "src/engine/line_indent.h"
 #include "src/engine/npu_phase.h"
 #include "src/engine/request.h"
 #include "src/engine/stop_strings.h"
@@ -84,6 +85,9 @@ class Completion {
     Finish ended_by() const { return ended_by_; }
     /// Tokens written, be they drawn or forced by the grammar.
     int64_t n_generated() const { return usage_.n_generated; }
+    /// Whether what others made known of its prompt is of use to it. Its own is, when it gave way or has
+    /// siblings.
+    bool takes_known() const { return !job_->request.ignore_known || index_ > 0 || usage_.n_preempted > 0; }
 
   private:
     Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer, kv::PagePool& pages,
@@ -106,6 +110,7 @@ class Completion {
     sample::Chain chain_;
     text::Detokenizer detokenizer_;
     StopStrings stops_;
+    LineIndent indent_;
     std::optional<grammar::Matcher> matcher_;
     std::vector<uint64_t> allowed_;  // a bit for each token
     std::optional<sample::StringBan> ban_;

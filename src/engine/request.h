@@ -27,8 +27,10 @@ enum class Finish : uint8_t {
     Cancelled,        ///< by the caller
     Deadline,         ///< time was up
     Failed,           ///< see Outcome::error
+    Indent,           ///< the next line is indented less than n_indent
 };
-/// "end", "stop_string", "length", "context_full", "cancelled", "deadline", "failed".
+/// "end", "stop_string", "length", "context_full", "cancelled", "deadline", "failed",
+/// "indent".
 const char* finish_name(Finish finish);
 
 /// What happens when a sequence has no position left.
@@ -53,6 +55,8 @@ struct Request {
     int32_t n = 1;              ///< completions of the same prompt, 1..64; each with a stream of its own
     int32_t n_top = -1;         ///< log probabilities: -1 none, 0 the token's own, up to 64 best beside
     bool ignore_eos = false;    ///< go on where the model would end
+    bool ignore_known = false;  ///< what earlier requests made known of the prompt is computed anew
+    int64_t n_indent = 0;       ///< it ends before a line, but the first, with fewer spaces and tabs in front
     bool show_special = false;  ///< control tokens appear in the text by their spelling
     ContextPolicy on_full = ContextPolicy::Stop;
     int64_t n_keep = 0;     ///< tokens at the front that a shift keeps

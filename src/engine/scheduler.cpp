@@ -163,6 +163,7 @@ std::span<const int32_t> Scheduler::shareable(const Completion& one, int64_t n_t
 /// The front of a text whose keys and values may be taken over from the prefix tree: a device has those of
 /// one text only.
 std::span<const int32_t> Scheduler::reusable(const Completion& one) const {
+    if (!one.takes_known()) return {};
     std::span<const int32_t> front = one.skippable();
     if (splits_phases()) front = front.first(std::min(front.size(), static_cast<size_t>(one.n_prompt())));
     if (!npu_ || !npu_->attends()) return front;

@@ -94,6 +94,52 @@ TEST_F(Engines, StopStringsEndTheTextBeforeThem) {
     EXPECT_EQ(got.text[0], whole.text[0].substr(0, whole.text[0].find(stop)));
 }
 
+TEST_F(Engines, ALineWithLessIndentationEndsTheText) {
+    auto one = engine({.n_ctx = 256});
+    Request asked = request("A list:", 60);
+    const auto forced = grammar::Grammar::from_gbnf(R"(root ::= "a:\n    b\n\n      c\n  d\n    e")");
+    ASSERT_TRUE(forced) << forced.error().message;
+    asked.grammar = *forced;
+    const std::string all = "a:\n    b\n\n      c\n  d\n    e";
+    for (const auto& [n_indent, kept] :
+         {std::pair(0, all), {2, all}, {3, all.substr(0, all.find("  d"))}, {5, std::string("a:\n")}}) {
+        asked.n_indent = n_indent;
+        Got got;
+        one->submit(asked, got.listener())->wait();
+        EXPECT_EQ(got.text[0], kept) << n_indent;
+        EXPECT_EQ(got.outcome[0].finish, kept == all ? Finish::EndOfGeneration : Finish::Indent);
+    }
+    EXPECT_STREQ(finish_name(Finish::Indent), "indent");
+    // A stop string behind the place has no say any more, and one before it ends the text.
+    asked.stop = {"e"};
+    asked.n_indent = 3;
+    Got got, stopped;
+    one->submit(asked, got.listener())->wait();
+    EXPECT_EQ(got.outcome[0].finish, Finish::Indent);
+    EXPECT_EQ(got.outcome[0].stop_index, -1);
+    asked.stop = {"c"};
+    one->submit(asked, stopped.listener())->wait();
+    EXPECT_EQ(stopped.outcome[0].finish, Finish::StopString);
+    EXPECT_EQ(stopped.text[0], "a:\n    b\n\n      ");
+}
+
+TEST_F(Engines, WhatIsKnownCanBeIgnored) {
+    auto one = engine({.n_ctx = 512, .max_running = 4});
+    Request asked = request(story(10), 20);
+    Got first, second, several;
+    one->submit(asked, first.listener())->wait();
+    asked.ignore_known = true;
+    one->submit(asked, second.listener())->wait();
+    EXPECT_EQ(second.outcome[0].usage.n_cached, 0);
+    EXPECT_EQ(second.ids[0], first.ids[0]);
+    // Completions of one request still share what it has computed itself.
+    asked.n = 3;
+    one->submit(asked, several.listener())->wait();
+    const auto n_prompt = static_cast<int64_t>(asked.prompt.size());
+    for (int32_t i = 0; i < 3; ++i) EXPECT_EQ(several.outcome[i].usage.n_cached, i == 0 ? 0 : n_prompt - 1);
+    EXPECT_EQ(several.ids[0], first.ids[0]);
+}
+
 TEST_F(Engines, LogProbabilitiesAreTheModels) {
     auto one = engine({.n_ctx = 512});
     Request asked = request("Once upon a time", 5);

@@ -219,6 +219,37 @@ class Completions(ServerCase):
             self.assertEqual((answer.status, "not valid JSON" in answer.json()["error"]["message"]), (400, True), body[:n])
         self.assertEqual(self.server.ask("POST", "/v1/completions", body).status, 200)
 
+    def test_indentation(self):
+        body = {"prompt": "def f():", "n_predict": 60, "grammar": 'root ::= "\\n    a\\n\\n  b\\nc"'}
+        for n_indent, kept in ((0, "\n    a\n\n  b\nc"), (1, "\n    a\n\n  b\n"), (3, "\n    a\n\n"), (5, "\n")):
+            answer = self.fine("/completion", **body, n_indent=n_indent).json()
+            self.assertEqual((answer["content"], answer["stop_type"]), (kept, "limit" if n_indent else "eos"))
+            self.assertEqual(answer["generation_settings"]["n_indent"], n_indent)
+            events = self.fine("/completion", **body, n_indent=n_indent, stream=True).events()
+            self.assertEqual("".join(e["content"] for e in events), kept)
+        self.refused(400, "/completion", "n_indent", **body, n_indent=-1)
+
+    def test_known_prompts(self):
+        body = {"prompt": "Once " * 60, "n_predict": 8, "seed": 1, "id_slot": 1}
+        answers = [self.fine("/completion", **body, **more).json() for more in ({}, {}, {"cache_prompt": False})]
+        self.assertEqual(len({a["content"] for a in answers}), 1)
+        self.assertGreater(answers[1]["timings"]["cache_n"], 50)
+        self.assertEqual((answers[2]["timings"]["cache_n"], answers[2]["tokens_cached"]), (0, 0))
+        self.assertEqual(answers[2]["timings"]["prompt_n"], answers[2]["tokens_evaluated"])
+
+    def test_adapters(self):
+        self.assertEqual(self.server.ask("GET", "/lora-adapters").json(), [])
+        self.assertEqual(self.server.ask("POST", "/lora-adapters", []).json(), {"success": True})
+        for path, body in (("/lora-adapters", [{"id": 0, "scale": 1}]), ("/completion", {"prompt": "a", "lora": [{"id": 0}]}),
+                           ("/v1/chat/completions", {"messages": HI, "lora": [{"id": 0, "scale": 0.5}]})):
+            answer = self.server.ask("POST", path, body)
+            message = answer.json()["error"]["message"]
+            self.assertEqual(answer.status, 400)
+            self.assertIn("[0].id: expected no adapter, as the server has none, found 0", message)
+        self.assertEqual(self.server.ask("POST", "/lora-adapters", {}).status, 400)
+        self.assertEqual(self.server.ask("POST", "/lora-adapters", [5]).status, 400)
+        self.fine("/completion", prompt="a", n_predict=1, lora=[])
+
     def test_native(self):
         body = {"prompt": "Once upon", "n_predict": 6, "seed": 2, "n_probs": 2}
         whole = self.fine("/completion", **body).json()
@@ -442,6 +473,11 @@ class Reasoning(ServerCase):
                          (begin, apart["reasoning_content"].strip(), apart["content"].strip()))
         events = self.fine(self.path, **body, reasoning_format="none", stream=True).events()[:-1]
         self.assertEqual("".join(e["choices"][0]["delta"].get("content", "") for e in events), whole["content"])
+        twice = self.fine(self.path, **body, reasoning_format="deepseek-legacy").json()["choices"][0]["message"]
+        self.assertEqual((twice["content"], twice["reasoning_content"]), (whole["content"], apart["reasoning_content"]))
+        events = self.fine(self.path, **body, reasoning_format="deepseek-legacy", stream=True).events()[:-1]
+        for name in ("content", "reasoning_content"):
+            self.assertEqual("".join(e["choices"][0]["delta"].get(name, "") for e in events), twice[name])
         self.refused(400, self.path, "reasoning_format", says="found 'all'", messages=HI, reasoning_format="all")
 
     def test_effort(self):

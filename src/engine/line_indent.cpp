@@ -1,0 +1,35 @@
+// A line's indentation is held back until it is long enough, or the line turns out to have nothing else.
+#include "src/engine/line_indent.h"
+
+namespace tessera::engine {
+
+std::string_view LineIndent::push(std::string_view text) {
+    if (least_ <= 0) return text;
+    out_.clear();
+    for (const char c : text) {
+        if (hit_) break;
+        const bool is_blank = c == ' ' || c == '\t', is_end = c == '\n' || c == '\r';
+        if (in_indent_ && !is_blank && !is_end && static_cast<int64_t>(held_.size()) < least_) {
+            hit_ = true;
+            held_.clear();
+            break;
+        }
+        if (in_indent_ && is_blank) {
+            held_ += c;
+            continue;
+        }
+        out_ += held_;
+        out_ += c;
+        held_.clear();
+        in_indent_ = is_end;
+    }
+    return out_;
+}
+
+std::string_view LineIndent::flush() {
+    out_.swap(held_);
+    held_.clear();
+    return out_;
+}
+
+}  // namespace tessera::engine

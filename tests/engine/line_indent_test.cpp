@@ -1,0 +1,63 @@
+// A text ends before the first line that is indented too little, at the same place however it is cut.
+#include "src/engine/line_indent.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tessera::engine {
+namespace {
+
+struct Ended {
+    std::string text;
+    bool hit;
+};
+
+Ended feed(LineIndent indent, const std::vector<std::string>& pieces) {
+    Ended out;
+    for (const std::string& piece : pieces) out.text += indent.push(piece);
+    out.text += indent.flush();
+    out.hit = indent.hit();
+    return out;
+}
+
+TEST(LineIndent, EveryCutEndsAtTheSamePlace) {
+    struct Case {
+        int64_t least;
+        std::string text, kept;
+    };
+    const Case cases[] = {
+        {4, "a:\n    b\n  c\n    d", "a:\n    b\n"},
+        {4, "first\n\n   \n    b\r\n\r\n\t\t\t\tc\n\n}", "first\n\n   \n    b\r\n\r\n\t\t\t\tc\n\n"},
+        {1, "x\ny", "x\n"},
+        {1, "x\n y\n", "x\n y\n"},
+        {2, "x\n ", "x\n "},
+        {2, "\n  a\n\xC3\xA9", "\n  a\n"},
+        {0, "x\ny\n z", "x\ny\n z"},
+    };
+    for (const Case& c : cases) {
+        for (size_t a = 0; a <= c.text.size(); ++a)
+            for (size_t b = a; b <= c.text.size(); ++b) {
+                const Ended found = feed(LineIndent(c.least),
+                                         {c.text.substr(0, a), c.text.substr(a, b - a), c.text.substr(b)});
+                EXPECT_EQ(found.text, c.kept);
+                EXPECT_EQ(found.hit, c.kept != c.text);
+            }
+        std::vector<std::string> letters;
+        for (const char letter : c.text) letters.emplace_back(1, letter);
+        EXPECT_EQ(feed(LineIndent(c.least), letters).text, c.kept);
+    }
+}
+
+TEST(LineIndent, OnlyAnIndentationIsHeldBack) {
+    LineIndent indent(3);
+    EXPECT_EQ(indent.push("a\n  "), "a\n");
+    EXPECT_EQ(indent.push(" "), "");
+    EXPECT_EQ(indent.push("b  "), "   b  ");
+    EXPECT_EQ(indent.push("\n "), "\n");
+    EXPECT_EQ(indent.flush(), " ");
+    EXPECT_EQ(indent.flush(), "");
+}
+
+}  // namespace
+}  // namespace tessera::engine
