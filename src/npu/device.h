@@ -28,6 +28,9 @@ struct HtpDevice {
     double ddr_peak_gb_per_s = 0;
     int64_t session_bytes = 0;
     double graph_us = 0, layer_us = 0;
+    double model_gb_per_s = 0;
+    int64_t model_kv_passes = 0;
+    double model_score_ns = 0;
     double attention_elements_per_s = 0;
     bool lpbq = false, weight_sharing = false, matmul16 = false;
 

@@ -1,4 +1,4 @@
-// Decoding is bound by reading, with a time for each layer besides; a prompt by products and by attention.
+// Decoding is bound by reading and by the scores of a row; a prompt by products and by attention.
 #include "src/npu/model_cost.h"
 
 namespace tessera::npu {
@@ -18,8 +18,10 @@ DecodeEstimate estimate_decode(const HtpDevice& device, const ModelSizes& s, int
     // 4 bits and, for each 64 of them, half a byte of multiplier.
     out.weight_bytes = s.n_layer * layer_weights(s) * 65 / 128 + s.n_vocab * s.n_embd;
     out.kv_bytes = 2 * s.n_layer * s.n_head_kv * s.head_dim * n_ctx;
-    out.token_us = static_cast<double>(out.weight_bytes + out.kv_bytes) / device.dma_gb_per_s * 1e-3 +
-                   static_cast<double>(s.n_layer) * device.layer_us;
+    out.scores = s.n_layer * s.n_head * n_ctx;
+    const double bytes = static_cast<double>(out.weight_bytes + device.model_kv_passes * out.kv_bytes);
+    const double score_ns = device.model_score_ns / static_cast<double>(device.hvx_contexts);
+    out.token_us = (bytes / device.model_gb_per_s + static_cast<double>(out.scores) * score_ns) * 1e-3;
     return out;
 }
 

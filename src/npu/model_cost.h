@@ -13,9 +13,12 @@ struct ModelSizes {
 };
 
 /// Weights of 4 bits with blocks of 64 for the layers, of 8 bits for the output, keys and values of 8 bits;
-/// all n_ctx positions are read, used or not, as graphs of fixed shapes do.
+/// all n_ctx positions are read and scored, used or not, as graphs of fixed shapes do. A score of a single
+/// row takes a vector unit for as long as those of a whole vector of rows. By the numbers model_fit of the
+/// device: those of transfers and layers are the instructions'.
 struct DecodeEstimate {
-    int64_t weight_bytes = 0, kv_bytes = 0;  ///< read for each token
+    int64_t weight_bytes = 0, kv_bytes = 0;  ///< for each token, keys and values counted once
+    int64_t scores = 0;                      ///< of all layers and heads
     double token_us = 0;
 };
 DecodeEstimate estimate_decode(const HtpDevice& device, const ModelSizes& sizes, int64_t n_ctx);
