@@ -101,9 +101,10 @@ Result<void> Bench::prepare() {
     engine::SessionOptions options = args_.session.session();
     options.n_ctx = n_tok;
     TSR_TRY(gguf::File file, args_.model.file.open());
-    TSR_TRY(loaded_,
-            load_model(std::move(file), args_.model, {options, args_.n_seq > 1 ? args_.n_seq + 1 : 1}));
-    TSR_TRY(options.npu, load_npu(args_.npu, args_.model.file, *loaded_.model));
+    TSR_TRY(auto npu, load_npu(args_.npu, args_.model.file));
+    TSR_TRY(loaded_, load_model(std::move(file), args_.model,
+                                {options, args_.n_seq > 1 ? args_.n_seq + 1 : 1}, npu.get()));
+    options.npu = std::move(npu);
     TSR_TRY(session_, engine::Session::create(loaded_.model, *loaded_.pool, options));
     TSR_TRY(roofline_, Roofline::create(*loaded_.pool, loaded_.isa->table->name));
     Rng rng(1);

@@ -74,8 +74,9 @@ Result<void> write_logits(const LogitsArgs& args) {
     options.n_ctx = n_tok;
     options.n_batch = options.max_out = std::min(options.n_batch, n_tok);
     TSR_TRY(gguf::File file, args.model.file.open());
-    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
-    TSR_TRY(options.npu, load_npu(args.npu, args.model.file, *loaded.model));
+    TSR_TRY(auto npu, load_npu(args.npu, args.model.file));
+    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}, npu.get()));
+    options.npu = std::move(npu);
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     const int64_t n_vocab = loaded.model->hparams().n_vocab;
 

@@ -60,7 +60,7 @@ Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels:
 }
 
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
-                               const engine::MemoryDemand& demand) {
+                               const engine::MemoryDemand& demand, const engine::NpuModel* npu) {
     const double start = now_seconds();
     LoadedModel loaded;
     TSR_TRY(loaded.isa, kernels::choose_isa_from_environment());
@@ -71,7 +71,8 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
     TSR_TRY(loaded.model, engine::load_weights(std::move(file), *loaded.pool, *loaded.isa->table,
                                                {.precise = options.precise,
                                                 .progress = console::byte_bar("loading"),
-                                                .must_fit = options.force ? nullptr : &demand}));
+                                                .must_fit = options.force ? nullptr : &demand,
+                                                .npu = npu}));
     loaded.load_seconds = now_seconds() - start;
     log::info("loaded %s in %.0f ms: %s", printable(loaded.model->file().path(), 400).c_str(),
               loaded.load_seconds * 1e3, loaded.description().c_str());
@@ -91,12 +92,14 @@ Result<engine::NpuOptions> npu_options(const NpuFlags& flags) {
 }
 
 Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const FileOptions& file,
-                                                   const Model& model) {
+                                                   bool quiet) {
     if (!flags.is_on()) return std::shared_ptr<engine::NpuModel>();
-    NpuFlags::tell();
-    TSR_TRY(gguf::File again, gguf::File::open(model.file().path(), {.overrides = file.overrides}));
+    if (!quiet) NpuFlags::tell();
+    TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
+    TSR_TRY(gguf::File again, file.open());
     TSR_TRY(const engine::NpuOptions options, npu_options(flags));
-    TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), model.kernels(), options));
+    TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), *isa->table, options));
+    if (quiet) return npu;
     console::note("npu: %s", npu->description().c_str());
     if (!npu->left_out().empty()) console::note("npu: on the processor:\n%s", npu->left_out().c_str());
     return npu;

@@ -55,18 +55,19 @@ struct LoadedModel {
 /// check_weights() on `pool`, with a progress bar on a terminal.
 Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels);
 
-/// Packs, with a progress bar on a terminal. The error of a model that, with what `demand` takes, does not
-/// fit the memory shows the plan, and comes before anything is taken.
+/// Packs, with a progress bar on a terminal, but for what `npu` leaves the processor no use for. The error of
+/// a model that, with what `demand` takes, does not fit the memory shows the plan, and comes before anything
+/// is taken.
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
-                               const engine::MemoryDemand& demand);
+                               const engine::MemoryDemand& demand, const engine::NpuModel* npu = nullptr);
 
 /// The flags for the engine. InvalidArgument for a phase that there is not.
 Result<engine::NpuOptions> npu_options(const NpuFlags& flags);
 
-/// What the NPU does of a model that is loaded, or null where it was not asked for. Tells on stderr what it
-/// does and what it does not.
+/// What the NPU does of that model, before it is loaded, or null where it was not asked for. Tells on stderr
+/// what it does and what it does not, unless `quiet`.
 Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const FileOptions& file,
-                                                   const Model& model);
+                                                   bool quiet = false);
 
 using engine::load_tokenizer;
 

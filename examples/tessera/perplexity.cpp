@@ -208,14 +208,15 @@ Result<void> measure(const PerplexityArgs& args) {
     engine::SessionOptions options = args.session.session();
     options.n_ctx = windows.n_ctx;
     options.n_batch = options.max_out = std::min(options.n_batch, windows.n_ctx);
-    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
+    TSR_TRY(auto npu, load_npu(args.npu, args.model.file));
+    TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}, npu.get()));
+    options.npu = std::move(npu);
     const int64_t n_vocab = loaded.model->hparams().n_vocab;
     if (base && base->n_vocab() != n_vocab)
         return fail(ErrorCode::InvalidArgument, "'%s': expected %lld vocabulary entries, found %lld",
                     args.base.c_str(), static_cast<long long>(n_vocab),
                     static_cast<long long>(base->n_vocab()));
 
-    TSR_TRY(options.npu, load_npu(args.npu, args.model.file, *loaded.model));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     std::unique_ptr<engine::KlBaseWriter> writer;
     if (!args.save_base.empty()) {

@@ -45,16 +45,20 @@ Result<void> make_plan(const PlanArgs& args) {
     TSR_TRY(gguf::File file, args.model.file.open());
     TSR_TRY(const auto tokenizer, load_tokenizer(file));
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
-    TSR_TRY(const auto model, Model::bind(std::move(file), *isa->table, !args.model.precise));
+    const uint64_t before = resident_set().anonymous_bytes;
+    TSR_TRY(const auto npu, load_npu(args.npu, args.model.file));
+    const uint64_t after = resident_set().anonymous_bytes;
+    TSR_TRY(const auto model,
+            engine::bind_weights(std::move(file), *isa->table,
+                                 {.precise = args.model.precise, .progress = {}, .npu = npu.get()}));
     const int n_threads =
         args.model.n_threads > 0 ? static_cast<int>(args.model.n_threads) : default_thread_count();
     const engine::MemoryDemand demand{args.session.session(), args.n_slots, true};
     TSR_TRY(engine::MemoryPlan plan, engine::plan_memory(*model, demand, n_threads));
-    const uint64_t before = resident_set().anonymous_bytes;
-    TSR_TRY(const auto npu, load_npu(args.npu, args.model.file, *model));
     if (npu) {
-        const uint64_t after = resident_set().anonymous_bytes;
-        TSR_TRY_VOID(engine::add_npu(*model, demand, *npu, after - std::min(before, after), n_threads, plan));
+        const uint64_t program = after - std::min(before, after);
+        plan.process -= std::min(program, plan.process);  // counted by itself
+        TSR_TRY_VOID(engine::add_npu(*model, demand, *npu, program, n_threads, plan));
     }
     const uint64_t available = available_memory_bytes();
     if (args.json) return console::print(json_line(as_json(args, *model, plan, available)));

@@ -112,11 +112,11 @@ Result<void> Run::load() {
     sampling_ = args_.sampling;
     for (const std::string& name : sample::apply_model_defaults(file, sampling_))
         log::info("the model file sets the default of %s", name.c_str());
-    TSR_TRY(loaded_, load_model(std::move(file), args_.model, {args_.session.session(), 1, true}));
+    TSR_TRY(auto npu, load_npu(args_.npu, args_.model.file));
+    TSR_TRY(loaded_, load_model(std::move(file), args_.model, {args_.session.session(), 1, true}, npu.get()));
     if (const int64_t trained = loaded_.model->hparams().n_ctx_train; args_.session.n_ctx > trained)
         log::warn("the model was trained for a context of %lld; beyond it the text may lose its sense",
                   static_cast<long long>(trained));
-    TSR_TRY(auto npu, load_npu(args_.npu, args_.model.file, *loaded_.model));
     TSR_TRY(engine_, engine::Engine::create(loaded_.model, tokenizer_, *loaded_.pool,
                                             {.n_ctx = args_.session.n_ctx,
                                              .n_batch = args_.session.n_batch,

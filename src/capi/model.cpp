@@ -55,7 +55,7 @@ Result<engine::MemoryDemand> demand_of(const tsr_plan_options& given) {
     return demand;
 }
 
-Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const Model& model,
+Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const kernels::KernelTable& kernels,
                                                    const tsr_npu_options& given) {
     engine::NpuOptions options;
     if (given.file) {
@@ -74,7 +74,7 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const Model
         TSR_TRY(options.phase, engine::npu_phase_from_name(given.phase));
     }
     TSR_TRY(gguf::File file, gguf::File::open(path));
-    return engine::NpuModel::create(std::move(file), model.kernels(), options);
+    return engine::NpuModel::create(std::move(file), kernels, options);
 }
 
 Result<void> load(const char* path, const tsr_model_options& options, tsr_model& out) {
@@ -89,17 +89,19 @@ Result<void> load(const char* path, const tsr_model_options& options, tsr_model&
     const auto progress = [&](uint64_t done, uint64_t total) {
         if (options.progress && options.progress(options.user, done, total) != 0) abort.store(true);
     };
-    TSR_TRY(static_cast<engine::Loaded&>(out),
-            engine::load(path, *pool,
-                         {.isa = options.isa ? options.isa : "",
-                          .precise = options.precise != 0,
-                          .progress = progress,
-                          .must_fit = options.must_fit ? &demand : nullptr}));
-    if (abort.load()) return fail(ErrorCode::Cancelled, "'%s': loading was cancelled", path);
+    const std::string isa_name = options.isa ? options.isa : "";
     if (options.npu) {
         TSR_TRY(const tsr_npu_options given, read_options(options.npu, "npu"));
-        TSR_TRY(out.npu, load_npu(path, *out.model, given));
+        TSR_TRY(const kernels::IsaInfo* isa, engine::choose_kernels(isa_name));
+        TSR_TRY(out.npu, load_npu(path, *isa->table, given));
     }
+    TSR_TRY(static_cast<engine::Loaded&>(out), engine::load(path, *pool,
+                                                            {.isa = isa_name,
+                                                             .precise = options.precise != 0,
+                                                             .progress = progress,
+                                                             .must_fit = options.must_fit ? &demand : nullptr,
+                                                             .npu = out.npu.get()}));
+    if (abort.load()) return fail(ErrorCode::Cancelled, "'%s': loading was cancelled", path);
     out.constraints = std::make_shared<engine::Constraints>(out.tokenizer);
     return {};
 }

@@ -3,11 +3,16 @@
 
 #include "common/cpu.h"
 #include "common/log.h"
-#include "quants/dispatch.h"
+#include "src/engine/npu_offload.h"
 #include "src/engine/plan.h"
+#include "src/model/pack.h"
 #include "src/sample/model_defaults.h"
 
 namespace tessera::engine {
+
+Result<const kernels::IsaInfo*> choose_kernels(const std::string& isa) {
+    return isa.empty() ? kernels::choose_isa_from_environment() : kernels::choose_isa(isa);
+}
 
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file) {
     auto tokenizer = text::Tokenizer::load(file);
@@ -15,10 +20,17 @@ Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& 
     return fail_in(file.path(), std::move(tokenizer.error()));
 }
 
+Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::KernelTable& kernels,
+                                            const LoadOptions& options) {
+    TSR_TRY(auto bound, Model::bind(std::move(file), kernels, !options.precise));
+    if (options.npu) Packer(*bound).plan_all(!options.precise, options.npu->unused_weights());
+    return bound;
+}
+
 Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,
                                                   const kernels::KernelTable& kernels,
                                                   const LoadOptions& options) {
-    TSR_TRY(auto bound, Model::bind(std::move(file), kernels, !options.precise));
+    TSR_TRY(auto bound, bind_weights(std::move(file), kernels, options));
     if (options.must_fit) {
         TSR_TRY(const MemoryPlan plan, plan_memory(*bound, *options.must_fit, pool.n_threads()));
         TSR_TRY_VOID(check_fits(plan, available_memory_bytes()));
@@ -28,8 +40,7 @@ Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& p
 
 Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options) {
     Loaded out;
-    TSR_TRY(const kernels::IsaInfo* isa,
-            options.isa.empty() ? kernels::choose_isa_from_environment() : kernels::choose_isa(options.isa));
+    TSR_TRY(const kernels::IsaInfo* isa, choose_kernels(options.isa));
     out.isa_name = isa->name;
     TSR_TRY(gguf::File file, gguf::File::open(path));
     TSR_TRY(out.tokenizer, load_tokenizer(file));

@@ -5,6 +5,7 @@
 
 #include "common/progress.h"
 #include "common/threads.h"
+#include "quants/dispatch.h"
 #include "src/model/model.h"
 #include "src/sample/params.h"
 #include "src/text/tokenizer.h"
@@ -12,6 +13,7 @@
 namespace tessera::engine {
 
 struct MemoryDemand;  // plan.h
+class NpuModel;       // npu_offload.h
 
 struct LoadOptions {
     std::string isa = "";   ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
@@ -19,6 +21,9 @@ struct LoadOptions {
     ByteProgress progress;  ///< bytes, while weights are packed
     /// Refuse, before the weights take any, where the memory has no room for this; null: do not ask.
     const MemoryDemand* must_fit = nullptr;
+    /// What every session of the model will have: weights that it alone multiplies with are not packed, and
+    /// stay unread in the file. Null: none.
+    const NpuModel* npu = nullptr;
 };
 
 struct Loaded {
@@ -28,8 +33,15 @@ struct Loaded {
     sample::Params sampling;  ///< with the defaults that the file sets
 };
 
+/// LoadOptions::isa as it is meant there.
+Result<const kernels::IsaInfo*> choose_kernels(const std::string& isa);
+
 /// The tokenizer of a file. Every error names the file.
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);
+
+/// Model::bind(), without the weights that `options.npu` leaves the processor no use for.
+Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::KernelTable& kernels,
+                                            const LoadOptions& options);
 
 /// Packs the weights of a file that is open already. Of the options `isa` is not asked, but `kernels` taken.
 Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,

@@ -4,11 +4,13 @@
 #include "src/engine/npu_offload.h"
 
 #include <algorithm>
+#include <set>
 
 #include "common/cpu.h"
 #include "common/log.h"
 #include "common/strings.h"
 #include "src/forward/record.h"
+#include "src/model/pack.h"
 #include "src/npu/model_digest.h"
 #include "src/npu/phase_cost.h"
 #include "src/npu/tile_kernels.h"
@@ -21,6 +23,17 @@ namespace {
 constexpr int64_t kRows = 128;
 /// Positions of the first bucket.
 constexpr int64_t kBucket = 256;
+
+struct AddWeights {
+    const record::Program& program;
+    std::set<const std::byte*>& data;
+
+    void operator()(const char*, record::WeightId id) {
+        if (id) data.insert(program[id].view.data);
+    }
+    template <class... Other>
+    void operator()(const char*, const Other&...) {}
+};
 
 }  // namespace
 
@@ -148,6 +161,22 @@ Result<void> NpuModel::choose_phases(const record::Program& program, NpuPhase wa
         found, static_cast<long long>(kRows), prompt.device_us / 1e3, prompt.processor_us / 1e3,
         row.device_us / 1e3, row.processor_us / 1e3);
     return {};
+}
+
+std::vector<bool> NpuModel::unused_weights() const {
+    if (!prefill_ || !decode_) return {};
+    const record::Program program = record_all_rows(*model_, 1, 1);
+    std::set<const std::byte*> used;
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+        const record::Op& op = program.ops[i];
+        // A table that is looked up needs no order of its own.
+        if (parts_.ops[i].segment < 0 && !std::holds_alternative<record::EmbedOp>(op.verb))
+            op.fields(AddWeights{program, used});
+    }
+    std::vector<bool> unused;
+    for (const Weight* weight : weights_to_pack(model_->weights()))
+        unused.push_back(!used.contains(weight->data));
+    return unused;
 }
 
 Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compile(int64_t n_ctx, ThreadPool& pool) {

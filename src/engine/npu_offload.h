@@ -94,6 +94,10 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     Result<NpuNeeds> needs(const Model& model, int n_threads, int64_t n_ctx, int64_t max_tok,
                            int64_t max_out) const;
 
+    /// Which of weights_to_pack() the processor never multiplies with: where the device computes both phases,
+    /// those of its segments alone. Empty: there are none.
+    std::vector<bool> unused_weights() const;
+
     const Model& model() const { return *model_; }
     const npu::HtpDevice& device() const { return device_; }
     /// Where each operation of record_all_rows() runs.

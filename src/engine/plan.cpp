@@ -7,7 +7,6 @@
 
 #include "common/cpu.h"
 #include "common/strings.h"
-#include "quants/dispatch.h"
 #include "src/engine/npu_offload.h"
 #include "src/sample/candidates.h"
 
@@ -96,12 +95,11 @@ Result<void> add_npu(const Model& model, const MemoryDemand& demand, const NpuMo
 
 Result<MemoryPlan> plan_file(const std::string& path, const LoadOptions& options, const MemoryDemand& demand,
                              int n_threads) {
-    TSR_TRY(const kernels::IsaInfo* isa,
-            options.isa.empty() ? kernels::choose_isa_from_environment() : kernels::choose_isa(options.isa));
+    TSR_TRY(const kernels::IsaInfo* isa, choose_kernels(options.isa));
     TSR_TRY(gguf::File file, gguf::File::open(path));
     // Resident while the model is: to be counted with the process.
     TSR_TRY(const auto tokenizer, load_tokenizer(file));
-    TSR_TRY(const auto model, Model::bind(std::move(file), *isa->table, !options.precise));
+    TSR_TRY(const auto model, bind_weights(std::move(file), *isa->table, options));
     return plan_memory(*model, demand, n_threads);
 }
 

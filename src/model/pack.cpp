@@ -13,14 +13,20 @@ constexpr int64_t kUnitGroups = 64;
 
 int64_t n_groups(const Weight& w) { return (w.n_out + kernels::kGroupRows - 1) / kernels::kGroupRows; }
 
-}  // namespace
-
-std::vector<Weight*> weights_to_pack(Weights& weights) {
-    std::vector<Weight*> all;
-    for (LayerWeights& layer : weights.layers)
+template <class Matrix, class AnyWeights>
+std::vector<Matrix*> matrices_of(AnyWeights& weights) {
+    std::vector<Matrix*> all;
+    for (auto& layer : weights.layers)
         for (Weight LayerWeights::*matrix : kLayerMatrices) all.push_back(&(layer.*matrix));
     all.push_back(&weights.output);
     return all;
+}
+
+}  // namespace
+
+std::vector<Weight*> weights_to_pack(Weights& weights) { return matrices_of<Weight>(weights); }
+std::vector<const Weight*> weights_to_pack(const Weights& weights) {
+    return matrices_of<const Weight>(weights);
 }
 
 void Packer::plan(Weight& weight, bool pack) {
@@ -39,10 +45,22 @@ void Packer::plan(Weight& weight, bool pack) {
     weight.expert_bytes = Arena::padded(bytes);
 }
 
-void Packer::plan_all(bool pack) {
+void Packer::plan_all(bool pack, const std::vector<bool>& unused) {
+    for (const Model::PackJob& job : model_.pack_jobs_) {
+        job.weight->layout = Layout::Rows;
+        job.weight->expert_bytes = job.from_expert_bytes;
+    }
+    model_.pack_jobs_.clear();
+    model_.packed_bytes_ = model_.mapped_bytes_ = 0;
+
     Weights& w = model_.weights_;
     const bool tied = w.output.data == w.token_embd.data;
-    for (Weight* weight : weights_to_pack(w)) plan(*weight, pack);
+    const std::vector<Weight*> all = weights_to_pack(w);
+    for (size_t i = 0; i < all.size(); ++i) {
+        const bool is_unused = !unused.empty() && unused[i];
+        const bool is_looked_up = tied && all[i] == &w.output;
+        if (!is_unused || is_looked_up) plan(*all[i], pack && !is_unused);
+    }
     // A tied table of embeddings is looked up where the head is; another one is not multiplied with.
     if (tied)
         w.token_embd = w.output;

@@ -8,6 +8,7 @@
 #include "src/engine/npu_calibration.h"
 #include "src/engine/plan.h"
 #include "src/forward/record.h"
+#include "src/model/pack.h"
 #include "src/npu/model_digest.h"
 #include "tests/engine/support.h"
 #include "tests/support/temp_folder.h"
@@ -243,6 +244,68 @@ TEST_F(NpuOffload, EmbeddingsBesideTexts) {
     for (const std::vector<float>& each : found) {
         EXPECT_FALSE(each.empty());
         EXPECT_EQ(each, found.front());
+    }
+}
+
+/// What the device alone multiplies with is neither packed nor planned, and computes the same; the rest is.
+TEST_F(NpuOffload, WeightsOfTheDeviceStayInTheFile) {
+    const std::vector<const Weight*> full = weights_to_pack(loaded_.model->weights());
+    const uint64_t full_bytes = loaded_.model->packed_bytes();
+    ASSERT_GT(full_bytes, 1'000'000U);
+    const std::vector<int32_t> tokens = *loaded_.tokenizer->encode(story(2));
+    const auto n_layer = static_cast<size_t>(loaded_.model->hparams().n_layer);
+    const size_t n_ffn = 3 * n_layer, n_all = n_ffn + 4 * n_layer + 1;
+    const struct {
+        const char* offload;
+        NpuPhase phase;
+        size_t n_left;  // of the weights that have a packed order
+    } cases[] = {
+        {"", NpuPhase::Both, n_all},          {"", NpuPhase::Auto, n_all},
+        {"blk.*.ffn", NpuPhase::Both, n_ffn}, {"blk.0-1.ffn,output", NpuPhase::Both, 2 * 3 + 1},
+        {"blk.*.ffn", NpuPhase::Prefill, 0},  {"blk.*.ffn", NpuPhase::Decode, 0},
+    };
+    for (const auto& c : cases) {
+        SCOPED_TRACE(std::string(c.offload) + " " + std::string(npu_phase_name(c.phase)));
+        options_.offload = c.offload;
+        options_.phase = c.phase;
+        const auto npu = this->npu();
+        ASSERT_TRUE(npu) << npu.error().message;
+        LoadOptions load_options;
+        load_options.npu = npu->get();
+        const auto lean = load(kModelPath, pool_, load_options);
+        ASSERT_TRUE(lean) << lean.error().message;
+        const std::vector<const Weight*> weights = weights_to_pack(lean->model->weights());
+        uint64_t left_bytes = 0;
+        size_t n_left = 0;
+        for (size_t i = 0; i < weights.size(); ++i) {
+            if (!*full[i] || full[i]->layout == weights[i]->layout) continue;
+            ++n_left;
+            EXPECT_EQ(weights[i]->layout, Layout::Rows);
+            left_bytes += static_cast<uint64_t>(full[i]->n_out) * full[i]->row_bytes;
+        }
+        EXPECT_EQ(n_left, c.n_left);
+        EXPECT_EQ(lean->model->packed_bytes() == full_bytes, c.n_left == 0);
+        // Packed matrices are padded to cache lines.
+        EXPECT_NEAR(static_cast<double>(full_bytes - lean->model->packed_bytes()),
+                    static_cast<double>(left_bytes), static_cast<double>(n_left * 64));
+        EXPECT_EQ(lean->model->packed_bytes() == 0, c.n_left == n_all);
+        const MemoryDemand demand{.one = {.n_ctx = 64, .n_batch = 32, .max_out = 1}, .n_slots = 1};
+        const auto plan = plan_file(kModelPath, load_options, demand, 2);
+        const auto taken = plan_memory(*lean->model, demand, 2);
+        ASSERT_TRUE(plan && taken);
+        EXPECT_EQ(plan->packed, taken->packed);
+        EXPECT_EQ(plan->mapped, taken->mapped);
+
+        std::vector<float> logits[2];
+        for (const bool is_lean : {false, true}) {
+            const auto session = Session::create(is_lean ? lean->model : loaded_.model, pool_,
+                                                 {.n_ctx = 256, .n_batch = 32, .npu = *npu});
+            ASSERT_TRUE(session) << session.error().message;
+            ASSERT_TRUE((*session)->eval(tokens));
+            const std::span<const float> got = (*session)->logits();
+            logits[is_lean].assign(got.begin(), got.end());
+        }
+        EXPECT_EQ(logits[0], logits[1]);
     }
 }
 
