@@ -1,6 +1,6 @@
 // Speed of the products, one line a type: multiply-accumulates a second, weight bytes a second, and the share
 // of the roofline, which is measured next to each; and of what surrounds the packed ones. One thread. The
-// lists of types are the registry's and quants/pack/types.inc.
+// lists of types are the registry's and those of quants/pack.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -27,7 +27,7 @@ struct Shape {
     int64_t n_tok;
     int64_t n_rows;  // a unit of work for prompts; for single tokens enough to leave the inner caches
 };
-constexpr Shape kShapes[] = {{512, 64}, {16, 2048}, {1, 2048}};
+constexpr Shape kShapes[] = {{512, 64}, {16, 2048}, {8, 2048}, {4, 2048}, {2, 2048}, {1, 2048}};
 
 struct Free {
     void operator()(void* p) const { std::free(p); }
@@ -125,7 +125,9 @@ double best_seconds(benchmark::State& state, const Body& body) {
     return best;
 }
 
-void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info, Shape shape) {
+/// One of a table's float products; where the weights are packed their bytes mean other ones.
+void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info,
+                kernels::MatmulFn matmul, Shape shape) {
     const auto row_bytes = static_cast<size_t>(info.row_bytes(kK));
     const size_t w_bytes = row_bytes * static_cast<size_t>(shape.n_rows);
     const auto w = aligned<uint8_t>(w_bytes);
@@ -137,7 +139,6 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const auto scratch = aligned<float>(kernels::kScratchFloats);
     const kernels::MatmulArgs args{w.get(), row_bytes,   shape.n_rows, kK,           x.get(),
                                    kK,      shape.n_tok, y.get(),      shape.n_rows, scratch.get()};
-    const kernels::MatmulFn matmul = isa.table->matmul_f32[static_cast<uint32_t>(info.type)];
 
     const double roofline = roofline_macs_per_second(kernels::probe_table(isa.table->name)->fma);
     const double best = best_seconds(state, [&] { matmul(args); });
@@ -293,9 +294,16 @@ void register_all() {
         for (const Shape shape : kShapes) {
             for (const TypeInfo& info : all_types()) {
                 if (info.role != TypeRole::Weight) continue;
-                add_row(
-                    row_name("matmul_f32", isa, info.name, shape.n_tok),
-                    [&isa, &info, shape](benchmark::State& state) { run_matmul(state, isa, info, shape); });
+                const auto add = [&](const char* what, kernels::MatmulFn matmul) {
+                    if (!matmul) return;
+                    add_row(row_name(what, isa, info.name, shape.n_tok),
+                            [&isa, &info, matmul, shape](benchmark::State& state) {
+                                run_matmul(state, isa, info, matmul, shape);
+                            });
+                };
+                const auto id = static_cast<uint32_t>(info.type);
+                add("matmul_f32", isa.table->matmul_f32[id]);
+                add("matmul_packed_f32", isa.table->matmul_packed_f32[id]);
             }
         }
         for (const TypeInfo& info : all_types()) {

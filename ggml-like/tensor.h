@@ -27,6 +27,8 @@ struct Weight {
         w.n_expert = 0;
         return w;
     }
+    /// Whether it is multiplied with quantized activations: packed, and no plain floats.
+    bool takes_int8() const { return layout == Layout::Packed && type_info(type).block > 1; }
     /// First byte of row r; in packed layout r is a multiple of 8.
     const std::byte* row(int64_t r) const { return data + static_cast<size_t>(r) * row_bytes; }
 };

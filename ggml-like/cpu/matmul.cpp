@@ -1,5 +1,5 @@
 // CpuBackend's matrix verbs: products with their epilogues. A unit is a block of rows times all tokens; which
-// kernel runs is decided by the weight's layout alone (packed = integer path, rows = float path).
+// kernel runs is decided by the weight's layout and type alone (packed and no floats = integer path).
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@ using cpu::n_blocks;
 void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
                           int64_t n_tok, float* tile, int64_t tile_stride, int worker) {
     float* scratch = scratch_[static_cast<size_t>(worker)].kernel;
-    if (w.layout == Layout::Packed) {
+    if (w.takes_int8()) {
         kernels::PackedMatmulArgs args{};
         args.w = w.row(row0);
         args.n_rows = n_rows;
@@ -38,7 +38,8 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
     args.y = tile;
     args.y_stride = tile_stride;
     args.scratch = scratch;
-    kernels_.matmul_f32[static_cast<uint32_t>(w.type)](args);
+    const auto& products = w.layout == Layout::Packed ? kernels_.matmul_packed_f32 : kernels_.matmul_f32;
+    products[static_cast<uint32_t>(w.type)](args);
 }
 
 void CpuBackend::linear_unit(const LinearOut& out, int64_t row0, int64_t n_rows, const Act& x, int64_t n_tok,

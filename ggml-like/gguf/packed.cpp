@@ -54,6 +54,9 @@ bool has_packed_layout(Type type) {
 #define TSR_P8(Name, name) case Type::Name:
 #include "quants/pack/types.inc"
 #undef TSR_P8
+#define TSR_P8_FLOAT(Name, name) case Type::Name:
+#include "quants/pack/floats.inc"
+#undef TSR_P8_FLOAT
         return true;
         default:
             return false;

@@ -1,6 +1,8 @@
-// The float part of an instruction set's kernel table: one product a weight type, over its vocabulary of
-// vector verbs. Included by ISA units, which add the packed functions and encoders; no std headers here.
+// The float part of an instruction set's kernel table: one product a weight type, and those of packed floats,
+// over its vocabulary of vector verbs. Included by ISA units, which add the packed functions and encoders; no
+// std headers here.
 #include "quants/kernels/matmul.inl"
+#include "quants/kernels/p8_floats.inl"
 #include "quants/kernels/table.h"
 #include "quants/kernels/unpack.inl"
 
@@ -14,6 +16,11 @@ void matmul(const MatmulArgs& args) {
     Matmul<Isa>{args, {kBlock, kBlockBytes}, Unpack<Decoder, kId>::run}.run();
 }
 
+template <class Isa, uint32_t kId>
+void matmul_packed(const MatmulArgs& args) {
+    PackedFloats<Isa, PackedElement<Isa, kId>>{args}.run();
+}
+
 template <class Isa, class Decoder = Isa>
 constexpr KernelTable float_table(const char* name) {
     KernelTable table{};
@@ -21,6 +28,10 @@ constexpr KernelTable float_table(const char* name) {
 #define TSR_WEIGHT(id, block, bytes) table.matmul_f32[id] = matmul<Isa, Decoder, id, block, bytes>;
 #include "quants/kernels/weights.def"
 #undef TSR_WEIGHT
+    set_packed_floats(table);
+#define TSR_P8_FLOAT(Name, name) table.matmul_packed_f32[k##Name] = matmul_packed<Isa, k##Name>;
+#include "quants/pack/floats.inc"
+#undef TSR_P8_FLOAT
     table.gemm_panel = gemm_panel<Isa>;
     return table;
 }

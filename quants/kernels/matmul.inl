@@ -31,12 +31,85 @@ constexpr int64_t kGemmFloats = kGemmChunks * kPanelFloats;
 /// Behind the panels in the scratch: the copy of the last rows.
 constexpr int kTailChunk = 6;
 
+inline int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
+
+/// The product for more than a few tokens.
+template <class Isa>
+struct Gemm {
+    static constexpr int kPanels = Isa::kGemmPanels;
+    static_assert(kPanels * kGemmChunks <= kTailChunk);
+
+    const MatmulArgs& args;
+
+    /// One panel times all tokens. The last rows go through a tile of their own, so that nothing is
+    /// written beyond column n_rows of y.
+    void gemm_rows(const float* panel, int64_t row0, int64_t k0, int64_t n_k) const {
+        const float* x = args.x + k0;
+        float* y = args.y + row0;
+        const int64_t n_rows = args.n_rows - row0;
+        const Panels<Isa> w{panel, kPanelRows, 0};
+        const TileArgs tile_args{n_k, args.x_stride, args.y_stride, k0 > 0};
+        if (n_rows >= kPanelRows) {
+            gemm_tiles<Isa, 1>(w, tile_args, x, args.n_tok, y);
+            return;
+        }
+        const size_t row_bytes = static_cast<size_t>(n_rows) * sizeof(float);
+        alignas(64) float part[Isa::kTileTokens * kPanelRows] = {};
+        TileArgs part_args = tile_args;
+        part_args.y_stride = kPanelRows;
+        for (int64_t t0 = 0; t0 < args.n_tok; t0 += Isa::kTileTokens) {
+            const int64_t n_tok = at_most(args.n_tok - t0, Isa::kTileTokens);
+            for (int64_t t = 0; t < n_tok && k0 > 0; t++) {
+                memcpy(part + t * kPanelRows, y + (t0 + t) * args.y_stride, row_bytes);
+            }
+            gemm_tiles<Isa, 1>(w, part_args, x + t0 * args.x_stride, n_tok, part);
+            for (int64_t t = 0; t < n_tok; t++) {
+                memcpy(y + (t0 + t) * args.y_stride, part + t * kPanelRows, row_bytes);
+            }
+        }
+    }
+
+    /// The panels of rows row0 .. end - 1 times all tokens: all of them at once where they are full.
+    void gemm_panels(int64_t row0, int64_t end, int64_t k0, int64_t n_k) const {
+        if (kPanels > 1 && end - row0 == kPanels * kPanelRows) {
+            const Panels<Isa> w{args.scratch, kPanelRows, kGemmFloats};
+            gemm_tiles<Isa, kPanels>(w, {n_k, args.x_stride, args.y_stride, k0 > 0}, args.x + k0, args.n_tok,
+                                     args.y + row0);
+            return;
+        }
+        const float* panel = args.scratch;
+        for (int64_t row = row0; row < end; row += kPanelRows, panel += kGemmFloats) {
+            gemm_rows(panel, row, k0, n_k);
+        }
+    }
+
+    /// k outermost: the tokens' x of one chunk is read by all row groups while it is in L2.
+    /// `rows` has fill_panel(), and fetch() of weights that the next panels will take.
+    template <class Rows>
+    void run(const Rows& rows) const {
+        constexpr int64_t kStep = kGemmChunks * kPanelK;
+        for (int64_t k0 = 0; k0 < args.n_k; k0 += kStep) {
+            const int64_t n_k = at_most(args.n_k - k0, kStep);
+            for (int64_t row0 = 0; row0 < args.n_rows; row0 += kPanels * kPanelRows) {
+                const int64_t end = at_most(args.n_rows, row0 + kPanels * kPanelRows);
+                float* panel = args.scratch;
+                for (int64_t row = row0; row < end; row += kPanelRows, panel += kGemmFloats) {
+                    for (int64_t k = 0; k < n_k; k += kPanelK) {
+                        rows.fill_panel(row, k0 + k, at_most(n_k - k, kPanelK), panel + k * kPanelRows);
+                    }
+                }
+                rows.fetch(end, k0, kPanels * kPanelRows, n_k);
+                gemm_panels(row0, end, k0, n_k);
+            }
+        }
+    }
+};
+
 template <class Isa>
 struct Matmul {
     static constexpr int kLanes = Isa::kRowLanes;
     static_assert(kPanelRows % kLanes == 0);
-    static constexpr int kPanels = Isa::kGemmPanels;
-    static_assert(kGemvPanels <= kTailChunk && kPanels * kGemmChunks <= kTailChunk);
+    static_assert(kGemvPanels <= kTailChunk);
     static_assert((kTailChunk + 1) * kPanelFloats <= static_cast<int64_t>(kScratchFloats));
 
     const MatmulArgs& args;
@@ -83,49 +156,9 @@ struct Matmul {
         unpack(copy, row_bytes, n_k, panel);
     }
 
-    /// One panel times all tokens. The last rows go through a tile of their own, so that nothing is
-    /// written beyond column n_rows of y.
-    void gemm_rows(const float* panel, int64_t row0, int64_t k0, int64_t n_k) const {
-        const float* x = args.x + k0;
-        float* y = args.y + row0;
-        const int64_t n_rows = args.n_rows - row0;
-        const TileArgs tile_args{panel, kPanelRows, 0, n_k, args.x_stride, args.y_stride, k0 > 0};
-        if (n_rows >= kPanelRows) {
-            gemm_tiles<Isa, 1>(tile_args, x, args.n_tok, y);
-            return;
-        }
-        const size_t row_bytes = static_cast<size_t>(n_rows) * sizeof(float);
-        alignas(64) float part[Isa::kTileTokens * kPanelRows] = {};
-        TileArgs part_args = tile_args;
-        part_args.y_stride = kPanelRows;
-        for (int64_t t0 = 0; t0 < args.n_tok; t0 += Isa::kTileTokens) {
-            const int64_t n_tok = at_most(args.n_tok - t0, Isa::kTileTokens);
-            for (int64_t t = 0; t < n_tok && k0 > 0; t++) {
-                memcpy(part + t * kPanelRows, y + (t0 + t) * args.y_stride, row_bytes);
-            }
-            gemm_tiles<Isa, 1>(part_args, x + t0 * args.x_stride, n_tok, part);
-            for (int64_t t = 0; t < n_tok; t++) {
-                memcpy(y + (t0 + t) * args.y_stride, part + t * kPanelRows, row_bytes);
-            }
-        }
+    void fetch(int64_t row0, int64_t k0, int64_t n_rows, int64_t n_k) const {
+        prefetch(weights(row0, k0), n_rows, n_k);
     }
-
-    /// The panels of rows row0 .. end - 1 times all tokens: all of them at once where they are full.
-    void gemm_panels(int64_t row0, int64_t end, int64_t k0, int64_t n_k) const {
-        if (kPanels > 1 && end - row0 == kPanels * kPanelRows) {
-            gemm_tiles<Isa, kPanels>(
-                {args.scratch, kPanelRows, kGemmFloats, n_k, args.x_stride, args.y_stride, k0 > 0},
-                args.x + k0, args.n_tok, args.y + row0);
-            return;
-        }
-        const float* panel = args.scratch;
-        for (int64_t row = row0; row < end; row += kPanelRows, panel += kGemmFloats) {
-            gemm_rows(panel, row, k0, n_k);
-        }
-    }
-
-    static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
-
     /// Asks for n_k weights of each of n_rows rows. A prefetch beyond the tensor does nothing.
     void prefetch(const uint8_t* w, int64_t n_rows, int64_t n_k) const {
         const int64_t n_bytes = bytes_of(n_k);
@@ -134,33 +167,14 @@ struct Matmul {
         }
     }
 
-    /// k outermost: the tokens' x of one chunk is read by all row groups while it is in L2.
-    void gemm() const {
-        constexpr int64_t kStep = kGemmChunks * kPanelK;
-        for (int64_t k0 = 0; k0 < args.n_k; k0 += kStep) {
-            const int64_t n_k = at_most(args.n_k - k0, kStep);
-            for (int64_t row0 = 0; row0 < args.n_rows; row0 += kPanels * kPanelRows) {
-                const int64_t end = at_most(args.n_rows, row0 + kPanels * kPanelRows);
-                float* panel = args.scratch;
-                for (int64_t row = row0; row < end; row += kPanelRows, panel += kGemmFloats) {
-                    for (int64_t k = 0; k < n_k; k += kPanelK) {
-                        fill_panel(row, k0 + k, at_most(n_k - k, kPanelK), panel + k * kPanelRows);
-                    }
-                }
-                prefetch(weights(end, k0), kPanels * kPanelRows, n_k);
-                gemm_panels(row0, end, k0, n_k);
-            }
-        }
-    }
-
     /// Rows outermost, so that the sums stay in registers and L1. The weights of the next step are asked for
     /// as those of this one are unpacked: all at once would hold up what follows, and 32 streams are too many
     /// for the processor to follow by itself.
     void gemv() const {
-        constexpr TileFn kTiles[] = {nullptr, tile<Isa, kGemvPanels, 1>, tile<Isa, kGemvPanels, 2>,
-                                     tile<Isa, kGemvPanels, 3>};
+        const Panels<Isa> panels{args.scratch, kPanelRows, kPanelFloats};
+        const auto run_tile = tile_of<Isa, kGemvPanels, kGemvTokens, Panels<Isa>>(args.n_tok);
         alignas(64) float sums[kGemvTokens * kGemvRows];
-        TileArgs tile_args{args.scratch, kPanelRows, kPanelFloats, 0, args.x_stride, kGemvRows, false};
+        TileArgs tile_args{0, args.x_stride, kGemvRows, false};
         for (int64_t row0 = 0; row0 < args.n_rows; row0 += kGemvRows) {
             for (int64_t k0 = 0; k0 < args.n_k; k0 += kPanelK) {
                 const bool is_last = k0 + kPanelK >= args.n_k;
@@ -172,7 +186,7 @@ struct Matmul {
                 }
                 tile_args.n_k = n_k;
                 tile_args.accumulate = k0 > 0;
-                kTiles[args.n_tok](tile_args, args.x + k0, sums);
+                run_tile(panels, tile_args, args.x + k0, sums);
             }
             const size_t row_bytes =
                 static_cast<size_t>(at_most(args.n_rows - row0, kGemvRows)) * sizeof(float);
@@ -184,7 +198,7 @@ struct Matmul {
 
     void run() const {
         if (args.n_tok > kGemvTokens) {
-            gemm();
+            Gemm<Isa>{args}.run(*this);
         } else if (args.n_tok > 0) {
             gemv();
         }

@@ -57,7 +57,8 @@ constexpr size_t kPackedScratchBytes = size_t{512} << 10;
 
 using PackedMatmulFn = void (*)(const PackedMatmulArgs&);
 
-/// The packed path of one type; all null for a type without one.
+/// The packed path of one type; all null for a type without one. Floats are packed too, and have no integer
+/// product: KernelTable::matmul_packed_f32.
 struct PackedKernels {
     PackFn pack;
     UnpackFn unpack;

@@ -46,6 +46,9 @@ using EncodeFn = void (*)(const float* src, const float* importance, void* dst, 
 struct KernelTable {
     const char* name;                 // "scalar", "avx2"
     MatmulFn matmul_f32[kMaxTypeId];  // by type id; null for ids that are no weight types
+    // The same for packed floats: w points at a group (p8.h), w_stride is a row's bytes. Null for other
+    // types.
+    MatmulFn matmul_packed_f32[kMaxTypeId];
     GemmPanelFn gemm_panel;
     PackedKernels packed[kMaxTypeId];  // by type id; null functions for a type without a packed path
     QuantizeActFn quantize_act;

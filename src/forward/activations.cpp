@@ -1,5 +1,5 @@
-// Lays out the activations. Each buffer gets an int8 image when a packed weight reads it and floats when a
-// row-major one does; its producer fills what is wanted.
+// Lays out the activations. Each buffer gets an int8 image when a weight of the integer path reads it and
+// floats when another one does; its producer fills what is wanted.
 #include "src/forward/activations.h"
 
 #include "ggml-like/place.h"
@@ -11,7 +11,7 @@ namespace {
 void mark(Act& act, std::initializer_list<const Weight*> consumers) {
     for (const Weight* w : consumers) {
         if (!*w) continue;
-        if (w->layout == Layout::Packed)
+        if (w->takes_int8())
             act.wants_int8 = true;
         else
             act.wants_f32 = true;

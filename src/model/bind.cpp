@@ -59,7 +59,7 @@ Result<void> Binder::bind_weight(const gguf::TensorInfo& tensor, Weight& weight)
         return fail(ErrorCode::Malformed, "tensor '%s': expected a weight type, found %s",
                     printable(tensor.name).c_str(), std::string(info.name).c_str());
     const kernels::PackedKernels& packed = model_.kernels_->packed[static_cast<uint32_t>(tensor.type)];
-    if (tensor.layout == Layout::Packed && !packed.matmul)
+    if (tensor.layout == Layout::Packed && !packed.unpack)
         return fail(ErrorCode::Unsupported,
                     "tensor '%s' (%s): packed, but the instruction set '%s' has no packed kernel for this "
                     "type; unpack the file",

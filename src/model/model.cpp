@@ -15,7 +15,7 @@ Result<std::unique_ptr<Model>> Model::bind(gguf::File file, const kernels::Kerne
     const auto bind_all = [&]() -> Result<void> {
         if (model->file_.is_packed() && !pack)
             return fail(ErrorCode::InvalidArgument,
-                        "the file is packed for the integer kernels, and computing in float needs the stock "
+                        "the file is packed, and computing in float straight from the file needs the stock "
                         "order; unpack it first");
         TSR_TRY(const std::string_view name, model->file_.get_string("general.architecture"));
         TSR_TRY(model->arch_, find_architecture(name));

@@ -18,8 +18,8 @@ namespace tessera {
 class Model {
   public:
     struct Options {
-        /// Reorder weights that have an integer kernel into its packed layout (a copy in memory; the file's
-        /// pages are released behind it), but for those of a packed container, which stay in its mapping.
+        /// Reorder weights into the kernels' packed layout (a copy in memory; the file's pages are released
+        /// behind it), but for those of a packed container, which stay in its mapping.
         /// Off: every product runs in float straight from the mapping, and a packed container is refused.
         bool pack = true;
         /// Called with the bytes done and in all while weights are packed; may be empty.

@@ -32,7 +32,7 @@ std::vector<const Weight*> weights_to_pack(const Weights& weights) {
 void Packer::plan(Weight& weight, bool pack) {
     if (!weight) return;
     const size_t n_matrices = weight.n_expert > 0 ? static_cast<size_t>(weight.n_expert) : 1;
-    const bool has_kernel = model_.kernels_->packed[static_cast<uint32_t>(weight.type)].matmul != nullptr;
+    const bool has_kernel = model_.kernels_->packed[static_cast<uint32_t>(weight.type)].pack != nullptr;
     if (!pack || weight.layout == Layout::Packed || !has_kernel) {
         model_.mapped_bytes_ += n_matrices * static_cast<size_t>(weight.n_out) * weight.row_bytes;
         return;

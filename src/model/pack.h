@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// The weights that are computed with in packed order where their type has one, in the order of the forward
-/// pass: every matrix of the layers, then the head. An embedding table of its own is only looked up.
+/// The weights that are computed with in packed order, in the order of the forward pass: every matrix of the
+/// layers, then the head. An embedding table of its own is only looked up.
 std::vector<Weight*> weights_to_pack(Weights& weights);
 std::vector<const Weight*> weights_to_pack(const Weights& weights);
 
@@ -14,10 +14,10 @@ class Packer {
   public:
     explicit Packer(Model& model) : model_(model) {}
 
-    /// Gives every matrix whose type has an integer kernel its place in the packed memory; without `pack`
-    /// none. Counts what stays in the mapping. Those that `unused` names, in the order of weights_to_pack(),
-    /// are not multiplied with: they stay in the file, and count only where they are looked up. May be called
-    /// again until pack_all(); then the last plan holds.
+    /// Gives every matrix its place in the packed memory; without `pack` none. Counts what stays in the
+    /// mapping. Those that `unused` names, in the order of weights_to_pack(), are not multiplied with: they
+    /// stay in the file, and count only where they are looked up. May be called again until pack_all(); then
+    /// the last plan holds.
     void plan_all(bool pack, const std::vector<bool>& unused = {});
     /// Packs what was planned, in parallel, releasing file pages behind.
     Result<void> pack_all(ThreadPool& pool, const ByteProgress& progress);

@@ -144,18 +144,13 @@ void copy_keys(const gguf::File& in, gguf::Writer& writer, const std::optional<u
 }  // namespace
 
 Result<void> pack_file(gguf::File in, const std::string& out, const RepackContext& context) {
-    const std::string shown = printable(in.path(), 400);
     if (in.is_packed())
-        return fail(ErrorCode::InvalidArgument, "%s: the file is packed already", shown.c_str());
+        return fail(ErrorCode::InvalidArgument, "%s: the file is packed already",
+                    printable(in.path(), 400).c_str());
     TSR_TRY(const auto model,
             Model::load(std::move(in), context.pool, context.kernels, {.pack = false, .progress = {}}));
     const gguf::File& file = model->file();
     const std::vector<Layout> layouts = packed_layouts(*model);
-    if (std::find(layouts.begin(), layouts.end(), Layout::Packed) == layouts.end())
-        return fail(ErrorCode::InvalidArgument,
-                    "%s: none of the matrices (%s, mostly) has a type with a packed layout, such as q8_0 or "
-                    "q4_k; quantize the model first",
-                    shown.c_str(), std::string(type_info(model->main_type()).name).c_str());
     const auto alignment = std::max(gguf::kPackedAlignment, static_cast<uint32_t>(file.alignment()));
     gguf::Writer writer(out, alignment);
     copy_keys(file, writer, alignment);

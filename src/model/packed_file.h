@@ -20,8 +20,8 @@ struct RepackContext {
 };
 
 /// Writes `in`, which has to load as a model, as one packed container: the matrices that Model::load would
-/// pack are packed, all else is copied. Errors: `in` is packed already, no matrix has a type with a packed
-/// layout, what Model::load and gguf::Writer say. `out` appears only when it is complete.
+/// pack are packed, all else is copied. Errors: `in` is packed already, what Model::load and gguf::Writer
+/// say. `out` appears only when it is complete.
 Result<void> pack_file(gguf::File in, const std::string& out, const RepackContext& context);
 
 /// The exact inverse, for a packed container of whatever architecture: keys, tensors and their order are

@@ -58,7 +58,7 @@ TEST(GgufPacked, IdsAndBack) {
         EXPECT_EQ(stored->layout, Layout::Packed);
         EXPECT_EQ(gguf::stored_name(*stored), std::string(info.name) + " p8x4");
     }
-    EXPECT_EQ(n_packed, 22);
+    EXPECT_EQ(n_packed, 25);
 }
 
 struct Broken {
@@ -162,21 +162,21 @@ const Broken kBroken[] = {
          return with_tensor({32, 8}, 0x5453ff08);
      },
      {"'t.weight'", "layout number 255"}},
-    {"BaseFloat",
+    {"BaseWords",
      [] {
-         return with_tensor({32, 8}, 0x54530100);
+         return with_tensor({32, 8}, 0x5453011a);
      },
-     {"'t.weight'", "0x54530100", "layout p8x4, found f32"}},
+     {"'t.weight'", "0x5453011a", "layout p8x4, found i32"}},
     {"BaseData",
      [] {
          return with_tensor({32, 8}, 0x54530118);
      },
      {"'t.weight'", "found i8"}},
-    {"BaseHalf",
+    {"BaseDouble",
      [] {
-         return with_tensor({32, 8}, 0x54530101);
+         return with_tensor({32, 8}, 0x5453011c);
      },
-     {"'t.weight'", "found f16"}},
+     {"'t.weight'", "found f64"}},
     {"BaseRetired",
      [] {
          return with_tensor({32, 8}, 0x54530104);
@@ -299,7 +299,8 @@ TEST(GgufPacked, TheWriterKnowsTheSizes) {
     };
     EXPECT_EQ(error_of(shape, 0x54530108, 576), "");
     EXPECT_NE(error_of(shape, 0x54530108, 306).find("expected 576 bytes, found 306"), std::string::npos);
-    EXPECT_NE(error_of(shape, 0x54530100, 576).find("found f32"), std::string::npos);
+    EXPECT_NE(error_of(shape, 0x5453011a, 576).find("found i32"), std::string::npos);
+    EXPECT_EQ(error_of(shape, 0x54530101, 1024), "");  // 16 rows of 64 bytes
     EXPECT_NE(error_of(vector, 0x54530108, 64).find("2 or 3 dimensions"), std::string::npos);
 }
 

@@ -54,6 +54,18 @@ class Packed(ProgramCase):
         command = ("-p", "Once upon a time", "-n", 20, "--seed", 7)
         self.assertEqual(self.fine("run", self.packed, *command), self.fine("run", MODEL, *command))
 
+    def test_floats_too(self):
+        self.fine("pack", LLAMA, self.packed)
+        tensors = json.loads(self.fine("inspect", self.packed, "--json", "--tensors"))["tensors"]
+        layouts = {tensor["name"]: (tensor["type"], tensor["layout"]) for tensor in tensors}
+        self.assertEqual(layouts["blk.0.attn_q.weight"], ("f16", "p8x4"))
+        self.fine("unpack", self.packed, self.back)
+        command = ("--tokens", "1,5,30,17,42", "--out", "-")
+        logits = self.fine("logits", LLAMA, *command)
+        for model in (self.packed, self.back):
+            self.assertEqual(self.fine("logits", model, *command), logits)
+        self.assertEqual(self.fine("logits", LLAMA, *command, "--precise"), logits)
+
     def test_inspect(self):
         self.fine("pack", MODEL, self.packed)
         out, stock = (json.loads(self.fine("inspect", path, "--json")) for path in (self.packed, MODEL))
@@ -72,7 +84,6 @@ class Packed(ProgramCase):
         self.fine("pack", MODEL, self.packed)
         self.refused(1, "pack", self.packed, self.back, says=("packed.gguf", "packed already"))
         self.refused(1, "unpack", MODEL, self.back, says=("tessera-tiny.gguf", "not packed"))
-        self.refused(1, "pack", LLAMA, self.back, says=("llama.gguf", "f16", "quantize"))
         self.refused(1, "pack", self.folder / "none", self.back, says=("none", "No such file"))
         self.refused(1, "run", self.packed, "-p", "x", "--precise", says=("packed.gguf", "unpack it first"))
         self.refused(2, "pack", MODEL, says="OUT is required")

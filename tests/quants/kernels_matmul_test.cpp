@@ -1,7 +1,9 @@
 // Every kernel table, every weight type: bit-equal to a plain loop over the reference decoder, for all shapes
 // of tails, at any alignment, without touching a byte beyond the weights, the activations or the output.
+// Floats as rows and as packed groups.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -19,9 +21,11 @@ namespace tessera {
 namespace {
 
 constexpr int kMaxRows = 40;
-constexpr int kMaxTok = 17;
+constexpr int kMaxTok = 49;
 constexpr int kRowCounts[] = {1, 7, 8, 15, 16, 17, 31, 33, 40};
 constexpr int kTokCounts[] = {1, 2, 3, 5, 6, 7, 12, 17};
+constexpr int kPackedRowCounts[] = {1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 32, 33, 40};
+constexpr int kPackedTokCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 24, 25, 33, 49};
 
 using Rng = std::mt19937;
 
@@ -122,6 +126,29 @@ class Product {
             std::memcpy(w + static_cast<size_t>(r) * stride,
                         c.w.data() + static_cast<size_t>(r) * c.row_bytes, c.row_bytes);
         }
+        multiply(table, table.matmul_f32[static_cast<uint32_t>(c.info.type)], w, stride, c, n_rows, n_tok,
+                 gap);
+    }
+
+    /// The same with packed groups, whose last byte is the last one readable.
+    void run_packed(const kernels::KernelTable& table, const Case& c, int n_rows, int n_tok) {
+        const auto id = static_cast<uint32_t>(c.info.type);
+        const size_t group_bytes = kernels::kGroupRows * c.row_bytes;
+        const int n_groups = (n_rows + kernels::kGroupRows - 1) / kernels::kGroupRows;
+        std::byte* w = w_.last(static_cast<size_t>(n_groups) * group_bytes);
+        for (int g = 0; g < n_groups; g++) {
+            const size_t at = static_cast<size_t>(g) * group_bytes;
+            table.packed[id].pack(c.w.data() + at, c.row_bytes,
+                                  std::min(kernels::kGroupRows, n_rows - g * kernels::kGroupRows), c.n_k,
+                                  w + at);
+        }
+        multiply(table, table.matmul_packed_f32[id], w, c.row_bytes, c, n_rows, n_tok,
+                 static_cast<size_t>(n_tok % 4));
+    }
+
+  private:
+    void multiply(const kernels::KernelTable& table, kernels::MatmulFn matmul, const std::byte* w,
+                  size_t stride, const Case& c, int n_rows, int n_tok, size_t gap) {
         const auto x_stride = c.n_k + static_cast<int64_t>(gap);
         float* x = x_.last_of<float>(static_cast<size_t>((n_tok - 1) * x_stride + c.n_k));
         for (int t = 0; t < n_tok; t++) {
@@ -133,8 +160,7 @@ class Product {
         const float mark = 12345.0f;
         for (int64_t i = 0; i < (n_tok - 1) * y_stride + n_rows; i++) y[i] = mark;
 
-        table.matmul_f32[static_cast<uint32_t>(c.info.type)](
-            {w, stride, n_rows, c.n_k, x, x_stride, n_tok, y, y_stride, scratch_.get()});
+        matmul({w, stride, n_rows, c.n_k, x, x_stride, n_tok, y, y_stride, scratch_.get()});
 
         for (int t = 0; t < n_tok; t++) {
             const float* got = y + t * y_stride;
@@ -148,7 +174,6 @@ class Product {
         }
     }
 
-  private:
     test::GuardedBuffer w_{size_t{kMaxRows} * 1300 * 4}, x_{size_t{kMaxTok} * 1300 * 4},
         y_{size_t{kMaxTok} * (kMaxRows + 2) * 4};
     Scratch scratch_;
@@ -171,6 +196,29 @@ TEST_P(KernelsMatmul, EqualsThePlainLoopBitForBit) {
                 }
                 ASSERT_NO_FATAL_FAILURE(product.run(*table, c, n_rows, 1, 0));
                 ASSERT_NO_FATAL_FAILURE(product.run(*table, c, n_rows, 5, 0));
+            }
+        }
+    }
+}
+
+TEST_P(KernelsMatmul, PackedFloatsEqualThePlainLoopBitForBit) {
+    const auto id = static_cast<uint32_t>(GetParam()->type);
+    Rng rng(id);
+    Product product;
+    for (const kernels::KernelTable* table : test::all_tables()) {
+        ASSERT_EQ(table->matmul_packed_f32[id] != nullptr, GetParam()->block == 1) << table->name;
+        ASSERT_EQ(table->packed[id].matmul == nullptr, GetParam()->block == 1) << table->name;
+        ASSERT_NE(table->packed[id].pack, nullptr) << table->name;
+    }
+    if (GetParam()->block > 1) return;  // the packed path of the others multiplies integers
+    for (const int64_t n_k : row_lengths(*GetParam())) {
+        const Case c(*GetParam(), n_k, rng);
+        for (const kernels::KernelTable* table : test::all_tables()) {
+            for (const int n_rows : kPackedRowCounts) {
+                for (const int n_tok : kPackedTokCounts) {
+                    if (table == &test::scalar() && n_tok != 2 && n_tok != 7) continue;
+                    ASSERT_NO_FATAL_FAILURE(product.run_packed(*table, c, n_rows, n_tok));
+                }
             }
         }
     }

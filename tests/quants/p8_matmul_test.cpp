@@ -156,7 +156,7 @@ TEST(P8Matmul, EveryBlockSumIsBelowTwoToThe24) {
 
 TEST(P8Matmul, ATypeWithoutAPackedPathHasNoFunctions) {
     EXPECT_EQ(nullptr, scalar().packed[static_cast<uint32_t>(Type::F32)].matmul);
-    EXPECT_EQ(nullptr, scalar().packed[static_cast<uint32_t>(Type::BF16)].pack);
+    EXPECT_EQ(nullptr, scalar().packed[static_cast<uint32_t>(Type::I8)].pack);
     for (const P8Type& t : p8_types()) EXPECT_NE(nullptr, t.in(scalar()).unpack) << t.name;
 }
 

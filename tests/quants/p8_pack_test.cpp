@@ -72,6 +72,34 @@ TEST(P8Pack, TablesGiveTheSameBytesAndPadWithZeros) {
     }
 }
 
+/// A float of row r is the r-th of the eight of its k; what a group lacks of rows is zero, and rows that are
+/// not asked for stay as they are.
+TEST(P8Pack, FloatsLieSideBySideAndComeBack) {
+    for (const Type type : {Type::F32, Type::F16, Type::BF16}) {
+        const TypeInfo& info = type_info(type);
+        const auto size = static_cast<size_t>(info.block_bytes);
+        for (const int64_t n_k : {1, 7, 256, 259, 700}) {
+            const auto row_bytes = static_cast<size_t>(info.row_bytes(n_k)), stride = row_bytes + 3;
+            const std::vector<uint8_t> rows = random_bytes(1 + 8 * stride, 6);
+            for (const KernelTable* table : tables()) {
+                const kernels::PackedKernels& floats = table->packed[static_cast<uint32_t>(type)];
+                for (int n_rows = 1; n_rows <= 8; n_rows++) {
+                    std::vector<uint8_t> group(8 * row_bytes, 0xaa), want(group.size()), back = rows;
+                    for (size_t k = 0; k < static_cast<size_t>(n_k); k++)
+                        for (size_t r = 0; r < static_cast<size_t>(n_rows); r++)
+                            std::memcpy(&want[(8 * k + r) * size], &rows[1 + r * stride + k * size], size);
+                    floats.pack(rows.data() + 1, stride, n_rows, n_k, group.data());
+                    ASSERT_EQ(want, group) << table->name << ' ' << info.name << ' ' << n_rows;
+                    for (size_t r = 0; r < static_cast<size_t>(n_rows); r++)
+                        std::memset(&back[1 + r * stride], 0x55, row_bytes);
+                    floats.unpack(group.data(), n_rows, n_k, back.data() + 1, stride);
+                    ASSERT_EQ(rows, back) << table->name << ' ' << info.name << ' ' << n_rows;
+                }
+            }
+        }
+    }
+}
+
 /// The weights of a row as the file's block gives them, by the readers of quants/blocks.h.
 template <class Block>
 int file_weight(const Block& b, int e) {

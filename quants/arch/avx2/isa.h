@@ -105,7 +105,7 @@ struct Avx2Isa {
     TSR_INLINE __m256 load_half8(const void* p) {
         return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
     }
-    TSR_INLINE Wide load_half(const uint16_t* p) { return {load_half8(p), load_half8(p + 8)}; }
+    TSR_INLINE Wide load_half(const uint16_t* p) { return load_groups_f16(p, p + 8); }
     TSR_INLINE void store_half8(uint16_t* p, __m256 a) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                          _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -113,6 +113,18 @@ struct Avx2Isa {
     TSR_INLINE void store_half(uint16_t* p, Wide a) {
         store_half8(p, a.lo);
         store_half8(p + 8, a.hi);
+    }
+
+    // 16 lanes of 8 numbers at a and 8 at b.
+    TSR_INLINE __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+    TSR_INLINE __m256 load_f32x8(const void* p) { return _mm256_loadu_ps(static_cast<const float*>(p)); }
+    TSR_INLINE __m256 load_bf16x8(const void* p) {
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load16(p)), 16));
+    }
+    TSR_INLINE Wide load_groups_f32(const void* a, const void* b) { return {load_f32x8(a), load_f32x8(b)}; }
+    TSR_INLINE Wide load_groups_f16(const void* a, const void* b) { return {load_half8(a), load_half8(b)}; }
+    TSR_INLINE Wide load_groups_bf16(const void* a, const void* b) {
+        return {load_bf16x8(a), load_bf16x8(b)};
     }
 
     using Pair = __m256i;
@@ -277,6 +289,8 @@ struct Avx2Isa {
     }
 
     TSR_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+    /// To the outer cache.
+    TSR_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 };
 
 }  // namespace

@@ -65,6 +65,19 @@ struct Avx512Isa : Avx2Isa {
                             _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     }
 
+    TSR_INLINE __m256i load_two16(const void* a, const void* b) {
+        return _mm256_inserti128_si256(_mm256_castsi128_si256(load16(a)), load16(b), 1);
+    }
+    TSR_INLINE Wide load_groups_f32(const void* a, const void* b) {
+        return _mm512_insertf32x8(_mm512_castps256_ps512(load_f32x8(a)), load_f32x8(b), 1);
+    }
+    TSR_INLINE Wide load_groups_f16(const void* a, const void* b) {
+        return _mm512_cvtph_ps(load_two16(a, b));
+    }
+    TSR_INLINE Wide load_groups_bf16(const void* a, const void* b) {
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_two16(a, b)), 16));
+    }
+
     using Pair = __m512i;
     using Pairs = __m512i;
     using Sums = __m512i;

@@ -135,9 +135,29 @@ struct NeonIsa {
         return vcvt_f32_f16(vget_low_f16(vreinterpretq_f16_u16(h)));
     }
     TSR_INLINE float32x4_t high_halves(uint16x8_t h) { return vcvt_high_f32_f16(vreinterpretq_f16_u16(h)); }
-    TSR_INLINE Wide load_half(const uint16_t* p) {
-        const uint16x8_t low = vld1q_u16(p), high = vld1q_u16(p + 8);
+    TSR_INLINE Wide load_half(const uint16_t* p) { return load_groups_f16(p, p + 8); }
+
+    // 16 lanes of 8 numbers at a and 8 at b.
+    TSR_INLINE float32x4_t load_f32x4(const void* p, int i) {
+        return vld1q_f32(static_cast<const float*>(p) + 4 * i);
+    }
+    TSR_INLINE uint16x8_t load16(const void* p) { return vld1q_u16(static_cast<const uint16_t*>(p)); }
+    TSR_INLINE Wide load_groups_f32(const void* a, const void* b) {
+        return {load_f32x4(a, 0), load_f32x4(a, 1), load_f32x4(b, 0), load_f32x4(b, 1)};
+    }
+    TSR_INLINE Wide load_groups_f16(const void* a, const void* b) {
+        const uint16x8_t low = load16(a), high = load16(b);
         return {low_halves(low), high_halves(low), low_halves(high), high_halves(high)};
+    }
+    TSR_INLINE float32x4_t low_bfloats(uint16x8_t h) {
+        return vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(h), 16));
+    }
+    TSR_INLINE float32x4_t high_bfloats(uint16x8_t h) {
+        return vreinterpretq_f32_u32(vshll_high_n_u16(h, 16));
+    }
+    TSR_INLINE Wide load_groups_bf16(const void* a, const void* b) {
+        const uint16x8_t low = load16(a), high = load16(b);
+        return {low_bfloats(low), high_bfloats(low), low_bfloats(high), high_bfloats(high)};
     }
     TSR_INLINE void store_half(uint16_t* p, Wide w) {
         vst1q_u16(p, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(w.a), w.b)));
@@ -270,6 +290,8 @@ struct NeonIsa {
     }
 
     TSR_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
+    /// To the outer cache.
+    TSR_INLINE void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
 };
 
 }  // namespace
