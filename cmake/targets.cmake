@@ -3,6 +3,7 @@ function(tsr_library name)
     cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
     add_library(${name} STATIC ${ARG_SOURCES})
     target_link_libraries(${name} PUBLIC tsr_flags ${ARG_LINK})
+    tsr_precompile(${name} library)
 endfunction()
 
 # Builds every test program of this configuration, and nothing that they do not need.
@@ -25,6 +26,7 @@ function(tsr_test name)
     target_link_libraries(${name} PRIVATE tsr_flags ${ARG_LINK} GTest::gtest GTest::gtest_main)
     target_compile_definitions(${name} PRIVATE TSR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
         TSR_BINARY_DIR="${CMAKE_BINARY_DIR}")
+    tsr_precompile(${name} test)
     add_dependencies(tsr_tests ${name})
     # Under an emulator: on each of the processors that the toolchain file names, all with the label `arm`.
     foreach(cpu IN LISTS TSR_EMULATED_CPUS)
