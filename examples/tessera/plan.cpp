@@ -45,9 +45,9 @@ Result<void> make_plan(const PlanArgs& args) {
     TSR_TRY(gguf::File file, args.model.file.open());
     TSR_TRY(const auto tokenizer, load_tokenizer(file));
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
-    const uint64_t before = resident_set().anonymous_bytes;
+    const ResidentSet before = resident_set();
     TSR_TRY(const auto npu, load_npu(args.npu, args.model.file));
-    const uint64_t after = resident_set().anonymous_bytes;
+    const ResidentSet after = resident_set();
     TSR_TRY(const auto model,
             engine::bind_weights(std::move(file), *isa->table,
                                  {.precise = args.model.precise, .progress = {}, .npu = npu.get()}));
@@ -56,8 +56,11 @@ Result<void> make_plan(const PlanArgs& args) {
     const engine::MemoryDemand demand{args.session.session(), args.n_slots, true};
     TSR_TRY(engine::MemoryPlan plan, engine::plan_memory(*model, demand, n_threads));
     if (npu) {
-        const uint64_t program = after - std::min(before, after);
-        plan.process -= std::min(program, plan.process);  // counted by itself
+        // What the process has of it by now is the NPU's share: its program, and pages of its file.
+        const uint64_t program =
+            after.anonymous_bytes - std::min(before.anonymous_bytes, after.anonymous_bytes);
+        const uint64_t mapped = after.file_bytes - std::min(before.file_bytes, after.file_bytes);
+        plan.process -= std::min(program + mapped, plan.process);
         TSR_TRY_VOID(engine::add_npu(*model, demand, *npu, program, n_threads, plan));
     }
     const uint64_t available = available_memory_bytes();
