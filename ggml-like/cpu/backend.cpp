@@ -55,20 +55,32 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(ThreadPool& pool, const k
     return backend;
 }
 
+/// A piece of the row's group at a time, as k rises in it and the scratch holds a group of no more than that.
+void CpuBackend::decode_packed_row(const Weight& table, int64_t row, int worker, float* out) {
+    constexpr int64_t kPiece = 4096;  // a multiple of every block
+    static_assert(kernels::kGroupRows * kPiece * sizeof(float) <= kernels::kPackedScratchBytes);
+    const TypeInfo& info = type_info(table.type);
+    const kernels::UnpackFn unpack = kernels_.packed[static_cast<uint32_t>(table.type)].unpack;
+    auto* rows = reinterpret_cast<std::byte*>(scratch_[static_cast<size_t>(worker)].kernel);
+    const int place = static_cast<int>(row % kernels::kGroupRows);
+    const std::byte* group = table.row(row - place);
+    for (int64_t k = 0; k < table.n_in; k += kPiece) {
+        const int64_t n = std::min(kPiece, table.n_in - k);
+        const auto n_bytes = static_cast<size_t>(info.row_bytes(n));
+        unpack(group, place + 1, n, rows, n_bytes);
+        info.dequantize(rows + static_cast<size_t>(place) * n_bytes, out + k, n);
+        group += kernels::kGroupRows * n_bytes;
+    }
+}
+
 void CpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) {
     const TypeInfo& info = type_info(table.type);
     pool_.run(static_cast<int64_t>(tokens.size()), [&](int64_t t, int worker) {
         const int64_t token = tokens[static_cast<size_t>(t)];
-        const std::byte* row = table.row(token);
-        if (table.layout == Layout::Packed) {
-            const int64_t first = token / kernels::kGroupRows * kernels::kGroupRows;
-            auto* group = reinterpret_cast<std::byte*>(scratch_[static_cast<size_t>(worker)].kernel);
-            const auto& packed = kernels_.packed[static_cast<uint32_t>(table.type)];
-            const int n_rows = static_cast<int>(std::min<int64_t>(kernels::kGroupRows, table.n_out - first));
-            packed.unpack(table.row(first), n_rows, table.n_in, group, table.row_bytes);
-            row = group + static_cast<size_t>(token - first) * table.row_bytes;
-        }
-        info.dequantize(row, x.row(t), table.n_in);
+        if (table.layout == Layout::Packed)
+            decode_packed_row(table, token, worker, x.row(t));
+        else
+            info.dequantize(table.row(token), x.row(t), table.n_in);
         if (scale != 1.0f) vec_.scale(x.row(t), scale, table.n_in);
     });
 }

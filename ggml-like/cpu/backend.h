@@ -69,6 +69,8 @@ class CpuBackend final : public Backend {
     template <class Memory>
     static Places place(const Limits& limits, int n_threads, Memory& memory);
 
+    /// Row `row` of a packed matrix as floats.
+    void decode_packed_row(const Weight& table, int64_t row, int worker, float* out);
     /// tile[t, r] = W[row0 + r] . x[tok0 + t] for n_rows rows and n_tok tokens.
     void multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0, int64_t n_tok,
                   float* tile, int64_t tile_stride, int worker);

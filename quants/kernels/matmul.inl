@@ -19,7 +19,7 @@ constexpr int64_t kPanelFloats = kPanelRows * kPanelK;
 constexpr int kGemvTokens = 3;
 constexpr int kGemvPanels = 2;
 constexpr int64_t kGemvRows = kGemvPanels * kPanelRows;
-/// Bytes of a row that are unpacked at a time.
+/// Bytes of a row that are unpacked at a time: a cache line.
 constexpr int64_t kLine = 64;
 
 /// With more, one panel of up to this many kPanelK. The longer a tile runs, the less its start and end weigh:

@@ -22,7 +22,7 @@ struct PackedElement {
 template <class Isa, class Element>
 struct GroupStreams {
     static constexpr int kRowBytes = kGroupRows * Element::kBytes;  // of one k
-    static constexpr int kStep = 64 / kRowBytes;                    // k of a cache line
+    static constexpr int kStep = kLine / kRowBytes;                 // k of a cache line
     /// How far ahead a stream is fetched to the outer cache and to the inner one, as p8_tile.inl does.
     static constexpr int kFarBytes = 4096, kNearBytes = 1024;
 
@@ -74,8 +74,11 @@ struct PackedFloats {
         from.w += k0 * Streams::kRowBytes;
         for (int64_t k = 0; k < n_k; k++, from.next()) Isa::store(panel + k * kPanelRows, from.load(0));
     }
-    /// Two streams are few enough for the processor to follow by itself.
-    void fetch(int64_t, int64_t, int64_t, int64_t) const {}
+    void fetch(int64_t row0, int64_t k0, int64_t n_rows, int64_t n_k) const {
+        const uint8_t* w = streams(row0, 1).w + k0 * Streams::kRowBytes;
+        for (int64_t r = 0; r < n_rows; r += kGroupRows, w += group_bytes())
+            for (int64_t b = 0; b < n_k * Streams::kRowBytes; b += kLine) Isa::prefetch_far(w + b);
+    }
 
     // ---- few tokens
 
