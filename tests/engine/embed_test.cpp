@@ -4,7 +4,6 @@
 
 #include "tests/engine/support.h"
 #include "tests/model/support.h"
-#include "tests/support/sanitizers.h"
 
 namespace tessera::engine {
 namespace {
@@ -106,8 +105,7 @@ class EmbeddingRequests : public Engines {
 TEST_F(EmbeddingRequests, have_the_bits_of_a_session_in_any_company) {
     const Request text = request("Once upon a time there was", 40);
     const std::vector<int32_t> undisturbed = alone(text, {.n_ctx = 200});
-    using Batches = std::vector<int64_t>;
-    for (const int64_t n_batch : test::kThreadSanitizer ? Batches{100} : Batches{8, 100, 512}) {
+    for (const int64_t n_batch : {8, 100, 512}) {
         const auto all = scheduler({.n_ctx = 200, .n_batch = n_batch, .max_running = 4});
         std::vector<Request> asked;
         for (const int32_t n : {131, 1, 40, 200, 64, 65, 7})

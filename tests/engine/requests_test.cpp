@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "tests/engine/support.h"
-#include "tests/support/sanitizers.h"
 
 namespace tessera::engine {
 namespace {
@@ -17,9 +16,8 @@ TEST_F(Engines, SameTokensInAnyCompanyAndAnyBatch) {
     const std::vector<int32_t> expected = alone(asked, plain);
     ASSERT_EQ(expected.size(), 40u);
     ThreadPool single(1);
-    using Batches = std::vector<int64_t>;
     for (ThreadPool* pool : {&pool_, &single})
-        for (const int64_t n_batch : test::kThreadSanitizer ? Batches{37} : Batches{8, 37, 512}) {
+        for (const int64_t n_batch : {8, 37, 512}) {
             auto busy = engine({.n_ctx = 512, .n_batch = n_batch, .max_running = 8}, pool);
             std::vector<Got> others(7);
             std::vector<Ticket> tickets;
@@ -230,7 +228,7 @@ TEST_F(Engines, AFullContextStopsOrShifts) {
 TEST_F(Engines, ACacheOfOneContextIsEnough) {
     for (const int64_t n_ctx : {16, 64, 65, 128}) {
         auto one = engine({.n_ctx = n_ctx, .max_running = 1});
-        for (uint64_t seed = 0; seed < (test::kThreadSanitizer ? 1 : 3); ++seed) {
+        for (uint64_t seed = 0; seed < 3; ++seed) {
             Got got;
             one->submit(request("Once upon a time", -1, seed), got.listener())->wait();
             EXPECT_EQ(got.outcome[0].finish, Finish::ContextFull);

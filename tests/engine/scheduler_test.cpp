@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "tests/engine/support.h"
-#include "tests/support/sanitizers.h"
 
 namespace tessera::engine {
 namespace {
@@ -135,7 +134,7 @@ TEST_F(Schedulers, FourTimesTheBudgetIsNeverExceededAndNoOneStarves) {
     const auto all = scheduler({.n_ctx = 256, .kv_bytes = 8 * page + 17, .max_running = 8});
     EXPECT_EQ(all->kv_bytes(), 8 * page);
     // Each of 8 at a time wants four pages, 32 together.
-    constexpr int kRequests = test::kThreadSanitizer ? 12 : 24;
+    constexpr int kRequests = 24;
     for (int i = 0; i < kRequests; ++i) {
         Request asked = request(story(i % 4) + "Day " + std::to_string(i), -1, static_cast<uint64_t>(i));
         if (asked.prompt.size() > 150) asked.prompt.resize(150);

@@ -6,7 +6,6 @@
 
 #include "src/engine/perplexity.h"
 #include "tests/engine/support.h"
-#include "tests/support/sanitizers.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera::engine {
@@ -68,14 +67,13 @@ TEST_P(WindowedModels, compute_what_a_session_does) {
     TSR_NEED_SHARED("golden/models/" + std::string(name) + ".gguf");
     const test::TempFolder folder;
     ThreadPool pool(2);
-    const int64_t n_written = test::kThreadSanitizer ? 30 : 120;
     for (const uint32_t window : {8u, 100u}) {
         const Loaded loaded = load_or_die(with_window(folder, name, prefix, window), pool);
         std::vector<Request> asked;
         std::vector<Written> expected;
         for (const int32_t step : {7, 11, 30}) {
-            asked.push_back(likeliest(some_tokens(150 + static_cast<size_t>(step) * 8, step), n_written));
-            expected.push_back(by_session(loaded, pool, asked.back().prompt, static_cast<size_t>(n_written)));
+            asked.push_back(likeliest(some_tokens(150 + static_cast<size_t>(step) * 8, step), 120));
+            expected.push_back(by_session(loaded, pool, asked.back().prompt, 120));
         }
         for (const int64_t n_batch : {16, 512}) {
             const EngineOptions plain{.n_ctx = 1024, .n_batch = n_batch, .max_running = 3};
@@ -114,9 +112,8 @@ TEST_P(WindowedModels, fill_their_context_from_a_cache_of_one) {
     const test::TempFolder folder;
     ThreadPool pool(2);
     const Loaded loaded = load_or_die(with_window(folder, name, prefix, 20), pool);
-    const int64_t n_ctx = test::kThreadSanitizer ? 250 : 700;
-    const EngineOptions options{.n_ctx = n_ctx, .n_batch = 32, .max_running = 1};
-    const CachePlan plan = *plan_completion_cache(*loaded.model, {.n_ctx = n_ctx, .n_batch = 32});
+    const EngineOptions options{.n_ctx = 700, .n_batch = 32, .max_running = 1};
+    const CachePlan plan = *plan_completion_cache(*loaded.model, {.n_ctx = 700, .n_batch = 32});
     auto one = *Engine::create(loaded.model, loaded.tokenizer, pool, options);
     EXPECT_EQ(one->kv_bytes(), static_cast<uint64_t>(plan.n_pages) * plan.layout.page_bytes);
     Request asked = likeliest(some_tokens(40, 3), -1);
@@ -126,7 +123,7 @@ TEST_P(WindowedModels, fill_their_context_from_a_cache_of_one) {
     EXPECT_EQ(got.ids[0], by_session(loaded, pool, asked.prompt, got.ids[0].size()).ids);
     // A shift goes back further than the window reaches.
     asked.on_full = ContextPolicy::Shift;
-    asked.max_tokens = n_ctx + 200;
+    asked.max_tokens = 900;
     Got shifted;
     one->submit(asked, shifted.listener())->wait();
     EXPECT_EQ(shifted.outcome[0].finish, Finish::Length);
