@@ -5,7 +5,6 @@
 #include "common/log.h"
 #include "src/engine/npu_offload.h"
 #include "src/engine/plan.h"
-#include "src/model/pack.h"
 #include "src/sample/model_defaults.h"
 
 namespace tessera::engine {
@@ -22,9 +21,8 @@ Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& 
 
 Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::KernelTable& kernels,
                                             const LoadOptions& options) {
-    TSR_TRY(auto bound, Model::bind(std::move(file), kernels, !options.precise));
-    if (options.npu) Packer(*bound).plan_all(!options.precise, options.npu->unused_weights());
-    return bound;
+    const auto unused = options.npu ? options.npu->unused_weights() : std::vector<bool>();
+    return Model::bind(std::move(file), kernels, !options.precise, unused);
 }
 
 Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,

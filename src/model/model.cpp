@@ -9,7 +9,8 @@
 
 namespace tessera {
 
-Result<std::unique_ptr<Model>> Model::bind(gguf::File file, const kernels::KernelTable& kernels, bool pack) {
+Result<std::unique_ptr<Model>> Model::bind(gguf::File file, const kernels::KernelTable& kernels, bool pack,
+                                           const std::vector<bool>& unused) {
     std::unique_ptr<Model> model(new Model(std::move(file)));
     const std::string path = model->file_.path();
     const auto bind_all = [&]() -> Result<void> {
@@ -28,7 +29,7 @@ Result<std::unique_ptr<Model>> Model::bind(gguf::File file, const kernels::Kerne
         model->rope_ = rope_frequencies(h.rope, w.rope_short ? w.rope_short.data : w.rope_freqs.data);
         if (w.rope_long) model->long_rope_ = rope_frequencies(h.rope, w.rope_long.data);
         model->local_rope_ = rope_frequencies(h.local_rope, nullptr);
-        Packer(*model).plan_all(pack);
+        Packer(*model).plan_all(pack, unused);
         return {};
     };
     if (auto result = bind_all(); !result) {

@@ -33,8 +33,9 @@ class Model {
 
     /// load() in two steps. Behind the first one all that the model takes is known (plan_memory), and its
     /// weights have the layouts that they will be computed in; the data of those to be packed is not so yet.
+    /// `unused`: as Packer::plan_all() takes them.
     static Result<std::unique_ptr<Model>> bind(gguf::File file, const kernels::KernelTable& kernels,
-                                               bool pack);
+                                               bool pack, const std::vector<bool>& unused = {});
     /// Takes the memory of the packed weights, and fills it.
     static Result<std::shared_ptr<const Model>> pack(std::unique_ptr<Model> bound, ThreadPool& pool,
                                                      const ByteProgress& progress);

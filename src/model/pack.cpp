@@ -46,13 +46,6 @@ void Packer::plan(Weight& weight, bool pack) {
 }
 
 void Packer::plan_all(bool pack, const std::vector<bool>& unused) {
-    for (const Model::PackJob& job : model_.pack_jobs_) {
-        job.weight->layout = Layout::Rows;
-        job.weight->expert_bytes = job.from_expert_bytes;
-    }
-    model_.pack_jobs_.clear();
-    model_.packed_bytes_ = model_.mapped_bytes_ = 0;
-
     Weights& w = model_.weights_;
     const bool tied = w.output.data == w.token_embd.data;
     const std::vector<Weight*> all = weights_to_pack(w);

@@ -16,9 +16,8 @@ class Packer {
 
     /// Gives every matrix its place in the packed memory; without `pack` none. Counts what stays in the
     /// mapping. Those that `unused` names, in the order of weights_to_pack(), are not multiplied with: they
-    /// stay in the file, and count only where they are looked up. May be called again until pack_all(); then
-    /// the last plan holds.
-    void plan_all(bool pack, const std::vector<bool>& unused = {});
+    /// stay in the file, and count only where they are looked up.
+    void plan_all(bool pack, const std::vector<bool>& unused);
     /// Packs what was planned, in parallel, releasing file pages behind.
     Result<void> pack_all(ThreadPool& pool, const ByteProgress& progress);
 
