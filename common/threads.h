@@ -27,11 +27,14 @@ class ThreadPool {
     /// Allocates nothing. When the abort flag is set, units not yet started are skipped.
     template <class Fn>
     void run(int64_t n_units, Fn&& fn) {
-        using F = std::remove_reference_t<Fn>;
-        run_erased(
-            n_units,
-            [](void* context, int64_t unit, int worker) { (*static_cast<F*>(context))(unit, worker); },
-            const_cast<void*>(static_cast<const void*>(&fn)));
+        run_erased(n_units, false, [&fn](int64_t unit, int64_t, int worker) { fn(unit, worker); });
+    }
+
+    /// The same with neighbouring units together: fn(first, end, worker). The ranges become shorter, down to
+    /// one unit, so that they are few and yet all threads end at the same time.
+    template <class Fn>
+    void run_ranges(int64_t n_units, Fn&& fn) {
+        run_erased(n_units, true, fn);
     }
 
     /// A flag that run() polls between units; nullptr for none. The flag outlives its use here.
@@ -39,8 +42,18 @@ class ThreadPool {
     bool aborted() const { return abort_ && abort_->load(std::memory_order_relaxed); }
 
   private:
-    using UnitFn = void (*)(void* context, int64_t unit, int worker);
-    void run_erased(int64_t n_units, UnitFn fn, void* context);
+    using RangeFn = void (*)(void* context, int64_t first, int64_t end, int worker);
+    template <class Fn>
+    void run_erased(int64_t n_units, bool ranges, Fn&& fn) {
+        using F = std::remove_reference_t<Fn>;
+        run_job(
+            n_units, ranges,
+            [](void* context, int64_t first, int64_t end, int worker) {
+                (*static_cast<F*>(context))(first, end, worker);
+            },
+            const_cast<void*>(static_cast<const void*>(&fn)));
+    }
+    void run_job(int64_t n_units, bool ranges, RangeFn fn, void* context);
 
     struct State;
     std::unique_ptr<State> state_;

@@ -127,6 +127,8 @@ struct MoeRoutes {
     int32_t* slot = nullptr;    // [n_tok, n_used] row in expert order
     int32_t* token = nullptr;   // [n_tok * n_used] token of each such row
     int32_t* first = nullptr;   // [n_expert + 1] first such row of each expert
+    int32_t* chosen = nullptr;  // [n_expert] those that a token takes, rising; n_chosen of them
+    int64_t n_chosen = 0;
 };
 
 class Backend {

@@ -27,6 +27,7 @@ void place_routes(MoeRoutes& routes, int64_t n_tok, Memory& memory) {
     routes.slot = memory.template take<int32_t>(n).data();
     routes.token = memory.template take<int32_t>(n).data();
     routes.first = memory.template take<int32_t>(static_cast<size_t>(routes.n_expert + 1)).data();
+    routes.chosen = memory.template take<int32_t>(static_cast<size_t>(routes.n_expert)).data();
 }
 
 }  // namespace tessera

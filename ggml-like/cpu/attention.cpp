@@ -162,6 +162,7 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
         args.y = a.scores + (pos - base);
         args.y_stride = kKvChunk;
         args.scratch = scratch_[static_cast<size_t>(worker)].kernel;
+        args.next = unit.keys(pos) + static_cast<size_t>(pos % kKvPage + args.n_rows) * row_bytes;
         kernels_.packed[static_cast<uint32_t>(kv.k_type)].matmul(args);
     }
 }
@@ -387,7 +388,7 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
     };
     for (int64_t round = first_chunk; round <= last_chunk; round += cpu::kSplitRound) {
         const int64_t n_chunks = std::min(cpu::kSplitRound, last_chunk + 1 - round);
-        const int64_t n_wanted = cpu::kUnitsPerThread * pool_.n_threads();
+        const int64_t n_wanted = cpu::kSplitUnits * pool_.n_threads();
         const int64_t n_run = std::clamp<int64_t>(n_units * n_chunks / n_wanted, 1, cpu::kSplitRun);
         const int64_t n_runs = (n_chunks + n_run - 1) / n_run;
         std::atomic<int32_t> n_done[cpu::kSplitMaxTok * cpu::kMaxHeads] = {};

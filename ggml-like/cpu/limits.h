@@ -13,9 +13,9 @@ namespace tessera::cpu {
 constexpr int64_t kTokBlock = 256;
 /// Rows of a unit of many tokens.
 constexpr int64_t kUnitRows = 64;
-/// With few tokens a unit is a stretch of memory to be streamed, and each start costs: the longer the better,
-/// as long as every thread gets several.
-constexpr int64_t kStreamTok = 8, kStreamRows = 256, kUnitsPerThread = 4;
+/// With few tokens units are stretches of memory to be streamed, and each start costs: a thread takes as many
+/// in a row as leave enough to the others (ThreadPool::run_ranges), and multiplies up to kStreamRows at once.
+constexpr int64_t kStreamTok = 8, kStreamRows = 256;
 
 /// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 64 KiB.
 constexpr int64_t kQueryRows = 64;
@@ -29,8 +29,8 @@ constexpr int64_t kMaxHeadDim = 512;
 constexpr size_t kMaxKvGroupBytes = kKvGroup * kMaxHeadDim / 32 * 34;
 /// Chunks in one round of split attention; bounds the partial results.
 constexpr int64_t kSplitRound = 64;
-/// Chunks of one unit of split attention at most.
-constexpr int64_t kSplitRun = 8;
+/// Chunks of one unit of split attention at most, and units for each thread while there are enough chunks.
+constexpr int64_t kSplitRun = 8, kSplitUnits = 4;
 
 /// Rows of less work than this many elements of a norm (about 2 us) are not worth another thread.
 constexpr int64_t kAloneElements = 8192;
@@ -46,11 +46,30 @@ void run_rows(Pool& pool, int64_t n, int64_t elements, Fn&& fn) {
 /// Tokens of an attention unit for G query heads a KV head.
 inline int64_t query_tokens(int64_t n_group) { return std::max<int64_t>(1, kQueryRows / n_group); }
 
-/// Rows of a unit of a matrix: a multiple of kUnitRows, except that a short matrix is one unit.
-inline int64_t unit_rows(int64_t n_rows, int64_t n_tok, int n_threads) {
-    if (n_tok > kStreamTok) return kUnitRows;
-    const int64_t share = n_rows / (kUnitsPerThread * n_threads) / kUnitRows * kUnitRows;
-    return std::clamp(share, kUnitRows, kStreamRows);
+struct RowRange {
+    int64_t first, end;
+};
+
+/// Rows of the units [first, end) of a matrix with n_rows rows.
+inline RowRange unit_rows(int64_t first, int64_t end, int64_t n_rows) {
+    return {std::max<int64_t>(first, 0) * kUnitRows, std::min(end * kUnitRows, n_rows)};
+}
+
+/// fn(row, n, next) for stretches of n <= kStreamRows rows, the next of which starts at row `next`: -1 after
+/// the last.
+template <class Fn>
+void each_stretch(RowRange rows, Fn&& fn) {
+    for (int64_t row = rows.first; row < rows.end; row += kStreamRows) {
+        const int64_t next = row + kStreamRows;
+        fn(row, std::min(kStreamRows, rows.end - row), next < rows.end ? next : -1);
+    }
+}
+
+/// fn(first, end, worker) for units of a matrix's rows: one at a time, or ranges with few tokens.
+template <class Pool, class Fn>
+void run_units(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
+    if (n_tok <= kStreamTok) return pool.run_ranges(n_units, fn);
+    pool.run(n_units, [&fn](int64_t unit, int worker) { fn(unit, unit + 1, worker); });
 }
 
 /// Floats of one tile of results: many tokens by kUnitRows, or few by kStreamRows; a head is never cut.

@@ -10,8 +10,16 @@ namespace tessera {
 
 using cpu::n_blocks;
 
+namespace {
+
+/// Where row `row` of w lies; nothing for a negative one.
+const std::byte* rows_at(const Weight& w, int64_t row) { return row < 0 ? nullptr : w.row(row); }
+
+}  // namespace
+
 void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
-                          int64_t n_tok, float* tile, int64_t tile_stride, int worker) {
+                          int64_t n_tok, float* tile, int64_t tile_stride, int worker,
+                          const std::byte* next) {
     float* scratch = scratch_[static_cast<size_t>(worker)].kernel;
     if (w.takes_int8()) {
         kernels::PackedMatmulArgs args{};
@@ -24,6 +32,7 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
         args.y = tile;
         args.y_stride = tile_stride;
         args.scratch = scratch;
+        args.next = next;
         kernels_.packed[static_cast<uint32_t>(w.type)].matmul(args);
         return;
     }
@@ -38,45 +47,46 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
     args.y = tile;
     args.y_stride = tile_stride;
     args.scratch = scratch;
+    args.next = next;
     const auto& products = w.layout == Layout::Packed ? kernels_.matmul_packed_f32 : kernels_.matmul_f32;
     products[static_cast<uint32_t>(w.type)](args);
 }
 
-void CpuBackend::linear_unit(const LinearOut& out, int64_t row0, int64_t n_rows, const Act& x, int64_t n_tok,
+void CpuBackend::linear_rows(const LinearOut& out, cpu::RowRange rows, const Act& x, int64_t n_tok,
                              int worker) {
-    for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
-        const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
-        float* tile = out.y->row(tok0) + row0;
-        int64_t stride = out.y->dim;
-        if (out.add) {
-            tile = scratch_[static_cast<size_t>(worker)].tile;
-            stride = n_rows;
-        }
-        multiply(out.w, row0, n_rows, x, tok0, n, tile, stride, worker);
-        for (int64_t t = 0; t < n; ++t) {
-            float* row = tile + t * stride;
-            if (out.bias) vec_.add(row, out.bias.data + row0, n_rows);
+    cpu::each_stretch(rows, [&](int64_t row0, int64_t n_rows, int64_t next) {
+        for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
+            const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
+            float* tile = out.y->row(tok0) + row0;
+            int64_t stride = out.y->dim;
             if (out.add) {
-                vec_.add_scaled(out.y->row(tok0 + t) + row0, row, out.scale, n_rows);
-                continue;
+                tile = scratch_[static_cast<size_t>(worker)].tile;
+                stride = n_rows;
             }
-            if (out.scale != 1.0f) vec_.scale(row, out.scale, n_rows);
-            if (out.softcap > 0) vec_.softcap(row, out.softcap, n_rows);
+            multiply(out.w, row0, n_rows, x, tok0, n, tile, stride, worker, rows_at(out.w, next));
+            for (int64_t t = 0; t < n; ++t) {
+                float* row = tile + t * stride;
+                if (out.bias) vec_.add(row, out.bias.data + row0, n_rows);
+                if (out.add) {
+                    vec_.add_scaled(out.y->row(tok0 + t) + row0, row, out.scale, n_rows);
+                    continue;
+                }
+                if (out.scale != 1.0f) vec_.scale(row, out.scale, n_rows);
+                if (out.softcap > 0) vec_.softcap(row, out.softcap, n_rows);
+            }
         }
-    }
+    });
 }
 
 void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
-    const auto rows_of = [&](const LinearOut& out) {
-        return cpu::unit_rows(out.w.n_out, n_tok, pool_.n_threads());
-    };
     int64_t n_units = 0;
-    for (const LinearOut& out : outs) n_units += n_blocks(out.w.n_out, rows_of(out));
-    pool_.run(n_units, [&](int64_t unit, int worker) {
-        size_t i = 0;
-        for (int64_t n; unit >= (n = n_blocks(outs[i].w.n_out, rows_of(outs[i]))); ++i) unit -= n;
-        const int64_t n_rows = rows_of(outs[i]), row0 = unit * n_rows;
-        linear_unit(outs[i], row0, std::min(n_rows, outs[i].w.n_out - row0), x, n_tok, worker);
+    for (const LinearOut& out : outs) n_units += n_blocks(out.w.n_out, cpu::kUnitRows);
+    cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
+        for (const LinearOut& out : outs) {
+            linear_rows(out, cpu::unit_rows(first, end, out.w.n_out), x, n_tok, worker);
+            const int64_t n = n_blocks(out.w.n_out, cpu::kUnitRows);
+            first -= n, end -= n;
+        }
     });
 }
 
@@ -102,16 +112,12 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
     for (const Segment& segment : segments) n_tok = std::max(n_tok, segment.row0 + segment.n_tok);
     const bool whole_rows = args.q_norm.n > head_dim || args.k_norm.n > head_dim;
     if (whole_rows) qk_rows(x, args, n_tok, q);
-    const int64_t q_rows = cpu::unit_rows(args.n_head * head_dim, n_tok, pool_.n_threads());
-    const int64_t unit_heads = std::max<int64_t>(1, q_rows / head_dim);
+    const int64_t unit_heads = std::max<int64_t>(1, cpu::kUnitRows / head_dim);
     int64_t n_units = 0;
     for (const int64_t n : n_heads) n_units += n_blocks(n, unit_heads);
 
-    pool_.run(n_units, [&](int64_t unit, int worker) {
-        int part = 0;
-        for (int64_t n; unit >= (n = n_blocks(n_heads[part], unit_heads)); ++part) unit -= n;
-        const int64_t head0 = unit * unit_heads;
-        const int64_t heads = std::min(unit_heads, n_heads[part] - head0);
+    // A stretch of heads, all of one part; `next` is the head that the next one starts with.
+    const auto run_heads = [&](int part, int64_t head0, int64_t heads, int64_t next, int worker) {
         const int64_t n_rows = heads * head_dim;
         float* tile = scratch_[static_cast<size_t>(worker)].tile;
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
@@ -122,12 +128,24 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
                     store_qkv(args, part, h, rows.row(tok0) + h * head_dim, rows.dim, tok0, n, segments, q);
                 continue;
             }
-            multiply(*weights[part], head0 * head_dim, n_rows, x, tok0, n, tile, n_rows, worker);
+            multiply(*weights[part], head0 * head_dim, n_rows, x, tok0, n, tile, n_rows, worker,
+                     rows_at(*weights[part], next < 0 ? -1 : next * head_dim));
             if (*biases[part])
                 for (int64_t t = 0; t < n; ++t)
                     vec_.add(tile + t * n_rows, biases[part]->data + head0 * head_dim, n_rows);
             for (int64_t h = 0; h < heads; ++h)
                 store_qkv(args, part, head0 + h, tile + h * head_dim, n_rows, tok0, n, segments, q);
+        }
+    };
+    const int64_t stretch = std::max<int64_t>(1, cpu::kStreamRows / head_dim);
+    cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
+        for (int part = 0; part < 3; ++part) {
+            const int64_t last = std::min(end * unit_heads, n_heads[part]);
+            for (int64_t head = std::max<int64_t>(first, 0) * unit_heads; head < last; head += stretch)
+                run_heads(part, head, std::min(stretch, last - head),
+                          head + stretch < last ? head + stretch : -1, worker);
+            const int64_t n = n_blocks(n_heads[part], unit_heads);
+            first -= n, end -= n;
         }
     });
 }
@@ -140,20 +158,19 @@ void CpuBackend::token_gate(const Weight& w, const Act& x, int64_t tok0, int64_t
     for (int64_t t = 0; t < n_tok; ++t) gates[t] = 1 / (1 + gates[t]);
 }
 
-void CpuBackend::gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
+void CpuBackend::gated_rows(const GatedArgs& args, cpu::RowRange rows, const Act& x, int64_t tok0,
                             int64_t n_tok, Act& y, int worker) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
-    for (const int64_t end = tok0 + n_tok; tok0 < end; tok0 += cpu::kTokBlock) {
-        const int64_t n = std::min(cpu::kTokBlock, end - tok0);
-        multiply(args.gate, row0, n_rows, x, tok0, n, gate_tile, n_rows, worker);
-        multiply(args.up, row0, n_rows, x, tok0, n, up_tile, n_rows, worker);
+    const auto run_tokens = [&](int64_t row0, int64_t n_rows, int64_t next, int64_t t0, int64_t n) {
+        multiply(args.gate, row0, n_rows, x, t0, n, gate_tile, n_rows, worker, args.up.row(row0));
+        multiply(args.up, row0, n_rows, x, t0, n, up_tile, n_rows, worker, rows_at(args.gate, next));
         float token_gates[cpu::kTokBlock];
-        if (args.token_gate) token_gate(args.token_gate, x, tok0, n, token_gates, worker);
+        if (args.token_gate) token_gate(args.token_gate, x, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
             float* gate = gate_tile + t * n_rows;
             float* up = up_tile + t * n_rows;
-            float* out = y.row(tok0 + t) + row0;
+            float* out = y.row(t0 + t) + row0;
             if (args.gate_bias) vec_.add(gate, args.gate_bias.data + row0, n_rows);
             if (args.up_bias) vec_.add(up, args.up_bias.data + row0, n_rows);
             switch (args.activation) {
@@ -168,16 +185,19 @@ void CpuBackend::gated_unit(const GatedArgs& args, int64_t row0, int64_t n_rows,
                     break;
             }
             if (args.token_gate) vec_.scale(out, token_gates[t], n_rows);
-            if (y.wants_int8) quantize_part(y, tok0 + t, row0, n_rows);
+            if (y.wants_int8) quantize_part(y, t0 + t, row0, n_rows);
         }
-    }
+    };
+    cpu::each_stretch(rows, [&](int64_t row0, int64_t n_rows, int64_t next) {
+        for (int64_t t = tok0; t < tok0 + n_tok; t += cpu::kTokBlock)
+            run_tokens(row0, n_rows, next, t, std::min(cpu::kTokBlock, tok0 + n_tok - t));
+    });
 }
 
 void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
-    const int64_t n_rows = cpu::unit_rows(args.gate.n_out, n_tok, pool_.n_threads());
-    pool_.run(n_blocks(args.gate.n_out, n_rows), [&](int64_t unit, int worker) {
-        const int64_t row0 = unit * n_rows;
-        gated_unit(args, row0, std::min(n_rows, args.gate.n_out - row0), x, 0, n_tok, y, worker);
+    const int64_t n_units = n_blocks(args.gate.n_out, cpu::kUnitRows);
+    cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
+        gated_rows(args, cpu::unit_rows(first, end, args.gate.n_out), x, 0, n_tok, y, worker);
     });
 }
 

@@ -57,6 +57,20 @@ void sort_by_expert(int64_t n_tok, MoeRoutes& routes) {
     }
     for (int64_t e = routes.n_expert; e > 0; --e) routes.first[e] = routes.first[e - 1];
     routes.first[0] = 0;
+    routes.n_chosen = 0;
+    for (int64_t e = 0; e < routes.n_expert; ++e)
+        if (routes.first[e] < routes.first[e + 1]) routes.chosen[routes.n_chosen++] = static_cast<int32_t>(e);
+}
+
+/// fn(expert, rows, worker) for all rows of the chosen experts' matrices, of n_out rows each; units as of one
+/// matrix.
+template <class Fn>
+void run_experts(ThreadPool& pool, const MoeRoutes& routes, int64_t n_out, int64_t n_tok, Fn&& fn) {
+    const int64_t blocks = n_blocks(n_out, cpu::kUnitRows);
+    cpu::run_units(pool, routes.n_chosen * blocks, n_tok, [&](int64_t first, int64_t end, int worker) {
+        for (int64_t i = first / blocks; i * blocks < end; ++i)
+            fn(routes.chosen[i], cpu::unit_rows(first - i * blocks, end - i * blocks, n_out), worker);
+    });
 }
 
 void copy_row(const Act& from, int64_t t, const Act& to, int64_t row) {
@@ -76,19 +90,29 @@ void copy_row(const Act& from, int64_t t, const Act& to, int64_t row) {
 }  // namespace
 
 void CpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
-    constexpr int64_t kBlock = 16;
-    pool_.run(n_blocks(n_tok, kBlock), [&](int64_t unit, int worker) {
-        const int64_t tok0 = unit * kBlock, n = std::min(kBlock, n_tok - tok0);
-        float* logits = router_logits_ + tok0 * routes.n_expert;
-        multiply(args.w, 0, routes.n_expert, x, tok0, n, logits, routes.n_expert, worker);
-        for (int64_t t = 0; t < n; ++t) {
-            float* row = logits + t * routes.n_expert;
-            if (args.bias) vec_.add(row, args.bias.data, routes.n_expert);
-            route_token(vec_, args.kind, row, routes.n_expert, routes.n_used,
-                        routes.expert + (tok0 + t) * routes.n_used,
-                        routes.weight + (tok0 + t) * routes.n_used);
-        }
-    });
+    const int64_t n_expert = routes.n_expert;
+    const auto choose = [&](int64_t t) {
+        float* row = router_logits_ + t * n_expert;
+        if (args.bias) vec_.add(row, args.bias.data, n_expert);
+        route_token(vec_, args.kind, row, n_expert, routes.n_used, routes.expert + t * routes.n_used,
+                    routes.weight + t * routes.n_used);
+    };
+    constexpr int64_t kRows = 16, kTokens = 16;
+    if (n_tok <= cpu::kStreamTok) {
+        pool_.run_ranges(n_blocks(n_expert, kRows), [&](int64_t first, int64_t end, int worker) {
+            const int64_t row0 = first * kRows, n_rows = std::min(end * kRows, n_expert) - row0;
+            multiply(args.w, row0, n_rows, x, 0, n_tok, router_logits_ + row0, n_expert, worker);
+        });
+        if (pool_.aborted()) return;
+        for (int64_t t = 0; t < n_tok; ++t) choose(t);
+    } else {
+        pool_.run(n_blocks(n_tok, kTokens), [&](int64_t unit, int worker) {
+            const int64_t tok0 = unit * kTokens, end = std::min(tok0 + kTokens, n_tok);
+            multiply(args.w, 0, n_expert, x, tok0, end - tok0, router_logits_ + tok0 * n_expert, n_expert,
+                     worker);
+            for (int64_t t = tok0; t < end; ++t) choose(t);
+        });
+    }
     if (pool_.aborted()) return;  // routes of skipped units are undefined
     sort_by_expert(n_tok, routes);
 }
@@ -96,30 +120,25 @@ void CpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, 
 void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
                            Act& gathered, Act& y) {
     if (pool_.aborted()) return;
-    pool_.run(n_tok * routes.n_used,
-              [&](int64_t row, int) { copy_row(x, routes.token[row], gathered, row); });
-    const int64_t blocks = n_blocks(args.gate.n_out, cpu::kUnitRows);
-    pool_.run(routes.n_expert * blocks, [&](int64_t unit, int worker) {
-        const int64_t e = unit / blocks, row0 = unit % blocks * cpu::kUnitRows;
+    // Copies take an eighth of the time of what run_rows counts.
+    cpu::run_rows(pool_, n_tok * routes.n_used, x.dim / 8,
+                  [&](int64_t row, int) { copy_row(x, routes.token[row], gathered, row); });
+    run_experts(pool_, routes, args.gate.n_out, n_tok, [&](int64_t e, cpu::RowRange rows, int worker) {
         const int64_t first = routes.first[e], n = routes.first[e + 1] - first;
-        if (n == 0) return;
         const GatedArgs expert{.gate = args.gate.expert(e),
                                .up = args.up.expert(e),
                                .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
                                .up_bias = of_expert(args.up_bias, e, args.up.n_out),
                                .activation = args.activation};
-        gated_unit(expert, row0, std::min(cpu::kUnitRows, args.gate.n_out - row0), gathered, first, n, y,
-                   worker);
+        gated_rows(expert, rows, gathered, first, n, y, worker);
     });
 }
 
 void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
                           const Vector& bias, float scale, Act& rows, Act& out) {
     if (pool_.aborted()) return;
-    const int64_t blocks = n_blocks(down.n_out, cpu::kUnitRows);
-    pool_.run(routes.n_expert * blocks, [&](int64_t unit, int worker) {
-        const int64_t e = unit / blocks, row0 = unit % blocks * cpu::kUnitRows;
-        const int64_t n_rows = std::min(cpu::kUnitRows, down.n_out - row0);
+    run_experts(pool_, routes, down.n_out, n_tok, [&](int64_t e, cpu::RowRange range, int worker) {
+        const int64_t row0 = range.first, n_rows = range.end - range.first;
         for (int64_t at = routes.first[e]; at < routes.first[e + 1]; at += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, routes.first[e + 1] - at);
             multiply(down.expert(e), row0, n_rows, y, at, n, rows.row(at) + row0, rows.dim, worker);

@@ -52,6 +52,9 @@ struct PackedMatmulArgs {
     float* y;  // [n_tok, n_rows], rows y_stride floats apart; overwritten
     int64_t y_stride;
     void* scratch;  // kPackedScratchBytes, 64-byte aligned, private to the calling thread
+    /// Groups of as many k that this thread multiplies with next, fetched towards the end of a product of few
+    /// tokens; null where that is not known.
+    const void* next = nullptr;
 };
 constexpr size_t kPackedScratchBytes = size_t{512} << 10;
 

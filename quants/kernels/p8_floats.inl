@@ -64,7 +64,11 @@ struct PackedFloats {
     Streams streams(int64_t row, int n_groups) const {
         const uint8_t* w = static_cast<const uint8_t*>(args.w) + row / kGroupRows * group_bytes();
         const int64_t next = args.n_rows - row > kGroupRows ? group_bytes() : 0;
-        return {w, next, w + group_bytes(), (n_groups - 1) * group_bytes()};
+        Streams streams{w, next, w + group_bytes(), (n_groups - 1) * group_bytes()};
+        if (row + n_groups * kGroupRows >= args.n_rows)
+            streams.next_groups =
+                args.next ? static_cast<const uint8_t*>(args.next) - streams.end : -group_bytes();
+        return streams;
     }
 
     // ---- what Gemm asks for

@@ -659,7 +659,10 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t toke
     static_assert(V::kGroups == 1 || R == 1);
     const int64_t n_units = a.n_k / F::kUnitK, group_bytes = n_units * F::kUnitBytes;
     const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-    const PackedUnits units = packed_units<F>(group, group_bytes, R * V::kGroups, 0);
+    PackedUnits units = packed_units<F>(group, group_bytes, R * V::kGroups, 0);
+    // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began with.
+    if (row + R * V::kGroups * kGroupRows >= a.n_rows)
+        units.next_groups = a.next ? static_cast<const uint8_t*>(a.next) - units.end : -group_bytes;
     const TileAct x = tile_act(a.x, token, 0);
     if constexpr (V::kGroups == 1) {
         tile<F, R, T, Stream<U, R>>(units, n_units, x, y, y_stride, false);

@@ -29,7 +29,8 @@ struct MatmulArgs {
     int64_t n_tok;
     float* y;  // [n_tok, n_rows], rows y_stride floats apart; overwritten
     int64_t y_stride;
-    float* scratch;  // kScratchFloats, 64-byte aligned, private to the calling thread
+    float* scratch;              // kScratchFloats, 64-byte aligned, private to the calling thread
+    const void* next = nullptr;  // as of PackedMatmulArgs, for packed weights
 };
 constexpr size_t kScratchFloats = 7 * static_cast<size_t>(kPanelRows) * kPanelK;
 

@@ -78,6 +78,55 @@ TEST(ThreadPool, LateWorkersNeverMixRuns) {
     }
 }
 
+TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
+    for (const int n_threads : {1, 2, 3, 9}) {
+        ThreadPool pool(n_threads);
+        for (const int64_t n_units : {0, 1, 2, 7, 64, 1000}) {
+            std::vector<int> counts(static_cast<size_t>(n_units));
+            std::vector<std::vector<int64_t>> lengths(static_cast<size_t>(n_threads));
+            for (auto& list : lengths) list.reserve(static_cast<size_t>(n_units));
+            std::atomic<bool> wrong{false};
+            pool.run_ranges(n_units, [&](int64_t first, int64_t end, int worker) {
+                if (first < 0 || first >= end || end > n_units) wrong = true;
+                for (int64_t unit = first; unit < end; unit++) counts[static_cast<size_t>(unit)]++;
+                lengths[static_cast<size_t>(worker)].push_back(end - first);
+            });
+            EXPECT_FALSE(wrong);
+            EXPECT_EQ(std::count(counts.begin(), counts.end(), 1), n_units);
+            size_t n_ranges = 0;
+            for (const auto& list : lengths) {
+                n_ranges += list.size();
+                EXPECT_TRUE(std::is_sorted(list.rbegin(), list.rend()));
+                // Whoever is stopped after taking a range leaves at least half of a fair share to each other.
+                for (const int64_t n : list)
+                    EXPECT_LE(n, n_threads == 1 ? n_units : std::max<int64_t>(1, n_units / (2 * n_threads)));
+            }
+            EXPECT_LE(n_ranges, static_cast<size_t>(n_threads) * 14);
+        }
+    }
+}
+
+TEST(ThreadPool, LateWorkersNeverMixRangesAndUnits) {
+    ThreadPool pool(4);
+    for (int run = 0; run < 5000; run++) {
+        const int64_t n_units = 1 + run % 40;
+        std::vector<int> seen(40, -1);
+        const auto mark = [&seen, run](int64_t unit) {
+            int& slot = seen[static_cast<size_t>(unit)];
+            slot = slot == -1 ? run : -2;
+        };
+        if (run % 3 == 0) {
+            pool.run(n_units, [&](int64_t unit, int) { mark(unit); });
+        } else {
+            pool.run_ranges(n_units, [&](int64_t first, int64_t end, int) {
+                while (first < end) mark(first++);
+            });
+        }
+        for (int64_t unit = 0; unit < 40; unit++)
+            ASSERT_EQ(seen[static_cast<size_t>(unit)], unit < n_units ? run : -1) << "run " << run;
+    }
+}
+
 TEST(ThreadPool, WritesAreVisibleFromRunToRun) {
     ThreadPool pool(4);
     std::vector<int64_t> a(257, 1), b(257, 0);
@@ -171,6 +220,7 @@ TEST(ThreadPool, AbortSkipsUnitsNotYetStarted) {
         n_started = 0;
         pool.run(50, [&](int64_t, int) { n_started++; });
         pool.run(1, [&](int64_t, int) { n_started++; });
+        pool.run_ranges(50, [&](int64_t, int64_t, int) { n_started++; });
         EXPECT_EQ(n_started, 0);
         abort = false;
         pool.run(50, [&](int64_t, int) { n_started++; });
