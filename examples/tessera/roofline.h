@@ -13,22 +13,28 @@ namespace tessera {
 
 class Roofline {
   public:
+    /// Of one turn, in the units of the getters below.
+    struct Rates {
+        double read, int8, fma;
+    };
+
     /// `pool` outlives the roofline. Takes a buffer of 512 MiB, or twice the last cache where that is more,
     /// but at most a quarter of the free memory. Errors: no memory.
     static Result<std::unique_ptr<Roofline>> create(ThreadPool& pool, const char* isa_name);
 
-    /// One measurement of each, some 20 ms apiece. The best of all count: whatever disturbs a measurement
-    /// makes it lower.
-    void sample();
+    /// One measurement of each, some 20 to 50 ms apiece.
+    Rates sample();
 
-    double read_gb_per_s() const { return read_; }    ///< 10^9 bytes
-    double int8_gmac_per_s() const { return int8_; }  ///< 10^9 multiply-accumulates
-    double fma_gmac_per_s() const { return fma_; }
+    // The best of all samples: whatever disturbs a measurement makes it lower.
+    double read_gb_per_s() const { return best_.read; }    ///< 10^9 bytes
+    double int8_gmac_per_s() const { return best_.int8; }  ///< 10^9 multiply-accumulates
+    double fma_gmac_per_s() const { return best_.fma; }
     size_t buffer_bytes() const { return buffer_.size(); }
 
   private:
     Roofline(ThreadPool& pool, const kernels::ProbeTable& probe) : pool_(pool), probe_(probe) {}
     double time_read();
+    double read_rate();
     double time_chain(const kernels::ProbeChain& chain, int64_t n_rounds);
     double chain_rate(const kernels::ProbeChain& chain, int64_t& n_rounds);
 
@@ -36,7 +42,7 @@ class Roofline {
     const kernels::ProbeTable& probe_;
     Buffer buffer_;
     int64_t int8_rounds_ = 1 << 12, fma_rounds_ = 1 << 12;
-    double read_ = 0, int8_ = 0, fma_ = 0;
+    Rates best_{};
 };
 
 /// The fields of `roofline` in the reports of bench and info.
