@@ -10,9 +10,13 @@ namespace tessera::kernels {
 
 std::span<const IsaInfo> all_isas() {
     static const IsaInfo isas[] = {
-#if defined(TSR_HAVE_AVX2)
+#if defined(TSR_HAVE_AVX512)
         {"avx512vnni", &kAvx512VnniTable, cpu_features().avx512_vnni, "AVX-512 F, BW, DQ, VL, VNNI"},
+#endif
+#if defined(TSR_HAVE_AVXVNNI)
         {"avxvnni", &kAvxVnniTable, cpu_features().avx_vnni, "AVX2, FMA, F16C, AVX-VNNI"},
+#endif
+#if defined(TSR_HAVE_AVX2)
         {"avx2", &kAvx2Table, cpu_features().avx2, "AVX2, FMA, F16C"},
 #endif
 #if defined(TSR_HAVE_NEON)

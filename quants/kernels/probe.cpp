@@ -7,9 +7,13 @@ namespace tessera::kernels {
 
 const ProbeTable* probe_table(const char* isa_name) {
     static constexpr const ProbeTable* kTables[] = {
-#if defined(TSR_HAVE_AVX2)
+#if defined(TSR_HAVE_AVX512)
         &kAvx512VnniProbe,
+#endif
+#if defined(TSR_HAVE_AVXVNNI)
         &kAvxVnniProbe,
+#endif
+#if defined(TSR_HAVE_AVX2)
         &kAvx2Probe,
 #endif
 #if defined(TSR_HAVE_NEON)

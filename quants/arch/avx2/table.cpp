@@ -4,7 +4,9 @@
 // quants/kernels/*.inl.
 #include "quants/arch/avx2/isa.h"
 #include "quants/arch/avx2/p8.h"
+#if defined(TSR_HAVE_AVXVNNI)
 #include "quants/arch/avxvnni/p8.h"
+#endif
 #define TSR_ENCODE_SET avx2
 #include "quants/encode/set_encoders.inl"
 #include "quants/kernels/float_table.inl"
@@ -20,15 +22,19 @@ constexpr KernelTable make_table(const char* name) {
     return table;
 }
 
+#if defined(TSR_HAVE_AVXVNNI)
 constexpr KernelTable make_avxvnni_table() {
     KernelTable table = make_table("avxvnni");
     avxvnni::set_products(table);
     return table;
 }
+#endif
 
 }  // namespace
 
 constinit const KernelTable kAvx2Table = make_table("avx2");
+#if defined(TSR_HAVE_AVXVNNI)
 constinit const KernelTable kAvxVnniTable = make_avxvnni_table();
+#endif
 
 }  // namespace tessera::kernels
