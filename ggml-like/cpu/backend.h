@@ -76,11 +76,11 @@ class CpuBackend final : public Backend {
     /// multiplies with after these, where that is known.
     void multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0, int64_t n_tok,
                   float* tile, int64_t tile_stride, int worker, const std::byte* next = nullptr);
-    void linear_rows(const LinearOut& out, cpu::RowRange rows, const Act& x, int64_t n_tok, int worker);
+    void linear_rows(const LinearOut& out, cpu::Range rows, const Act& x, int64_t n_tok, int worker);
     /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again: one row more among its many.
     void token_gate(const Weight& w, const Act& x, int64_t tok0, int64_t n_tok, float* gates, int worker);
-    void gated_rows(const GatedArgs& args, cpu::RowRange rows, const Act& x, int64_t tok0, int64_t n_tok,
-                    Act& y, int worker);
+    void gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x, int64_t tok0, int64_t n_tok, Act& y,
+                    int worker);
     /// The products q and k as rows, and norms over whole rows: what store_qkv does with heads comes after.
     void qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q);
     /// Rotates one head of n_tok tokens in `tile` and puts it where it belongs: queries into q, keys and

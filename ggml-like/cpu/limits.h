@@ -46,22 +46,23 @@ void run_rows(Pool& pool, int64_t n, int64_t elements, Fn&& fn) {
 /// Tokens of an attention unit for G query heads a KV head.
 inline int64_t query_tokens(int64_t n_group) { return std::max<int64_t>(1, kQueryRows / n_group); }
 
-struct RowRange {
+/// Rows, or heads.
+struct Range {
     int64_t first, end;
 };
 
 /// Rows of the units [first, end) of a matrix with n_rows rows.
-inline RowRange unit_rows(int64_t first, int64_t end, int64_t n_rows) {
+inline Range unit_rows(int64_t first, int64_t end, int64_t n_rows) {
     return {std::max<int64_t>(first, 0) * kUnitRows, std::min(end * kUnitRows, n_rows)};
 }
 
-/// fn(row, n, next) for stretches of n <= kStreamRows rows, the next of which starts at row `next`: -1 after
+/// fn(at, n, next) for stretches of n <= `most` from `at` on, the next of which starts at `next`: -1 after
 /// the last.
 template <class Fn>
-void each_stretch(RowRange rows, Fn&& fn) {
-    for (int64_t row = rows.first; row < rows.end; row += kStreamRows) {
-        const int64_t next = row + kStreamRows;
-        fn(row, std::min(kStreamRows, rows.end - row), next < rows.end ? next : -1);
+void each_stretch(Range range, int64_t most, Fn&& fn) {
+    for (int64_t at = range.first; at < range.end; at += most) {
+        const int64_t next = at + most;
+        fn(at, std::min(most, range.end - at), next < range.end ? next : -1);
     }
 }
 

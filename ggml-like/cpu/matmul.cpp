@@ -52,9 +52,8 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
     products[static_cast<uint32_t>(w.type)](args);
 }
 
-void CpuBackend::linear_rows(const LinearOut& out, cpu::RowRange rows, const Act& x, int64_t n_tok,
-                             int worker) {
-    cpu::each_stretch(rows, [&](int64_t row0, int64_t n_rows, int64_t next) {
+void CpuBackend::linear_rows(const LinearOut& out, cpu::Range rows, const Act& x, int64_t n_tok, int worker) {
+    cpu::each_stretch(rows, cpu::kStreamRows, [&](int64_t row0, int64_t n_rows, int64_t next) {
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
             float* tile = out.y->row(tok0) + row0;
@@ -129,7 +128,7 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
                 continue;
             }
             multiply(*weights[part], head0 * head_dim, n_rows, x, tok0, n, tile, n_rows, worker,
-                     rows_at(*weights[part], next < 0 ? -1 : next * head_dim));
+                     rows_at(*weights[part], next * head_dim));
             if (*biases[part])
                 for (int64_t t = 0; t < n; ++t)
                     vec_.add(tile + t * n_rows, biases[part]->data + head0 * head_dim, n_rows);
@@ -140,10 +139,11 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
     const int64_t stretch = std::max<int64_t>(1, cpu::kStreamRows / head_dim);
     cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
         for (int part = 0; part < 3; ++part) {
-            const int64_t last = std::min(end * unit_heads, n_heads[part]);
-            for (int64_t head = std::max<int64_t>(first, 0) * unit_heads; head < last; head += stretch)
-                run_heads(part, head, std::min(stretch, last - head),
-                          head + stretch < last ? head + stretch : -1, worker);
+            const cpu::Range heads{std::max<int64_t>(first, 0) * unit_heads,
+                                   std::min(end * unit_heads, n_heads[part])};
+            cpu::each_stretch(heads, stretch, [&](int64_t head, int64_t n, int64_t next) {
+                run_heads(part, head, n, next, worker);
+            });
             const int64_t n = n_blocks(n_heads[part], unit_heads);
             first -= n, end -= n;
         }
@@ -158,8 +158,8 @@ void CpuBackend::token_gate(const Weight& w, const Act& x, int64_t tok0, int64_t
     for (int64_t t = 0; t < n_tok; ++t) gates[t] = 1 / (1 + gates[t]);
 }
 
-void CpuBackend::gated_rows(const GatedArgs& args, cpu::RowRange rows, const Act& x, int64_t tok0,
-                            int64_t n_tok, Act& y, int worker) {
+void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x, int64_t tok0, int64_t n_tok,
+                            Act& y, int worker) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
     const auto run_tokens = [&](int64_t row0, int64_t n_rows, int64_t next, int64_t t0, int64_t n) {
@@ -188,7 +188,7 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::RowRange rows, const Act
             if (y.wants_int8) quantize_part(y, t0 + t, row0, n_rows);
         }
     };
-    cpu::each_stretch(rows, [&](int64_t row0, int64_t n_rows, int64_t next) {
+    cpu::each_stretch(rows, cpu::kStreamRows, [&](int64_t row0, int64_t n_rows, int64_t next) {
         for (int64_t t = tok0; t < tok0 + n_tok; t += cpu::kTokBlock)
             run_tokens(row0, n_rows, next, t, std::min(cpu::kTokBlock, tok0 + n_tok - t));
     });

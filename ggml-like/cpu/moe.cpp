@@ -123,7 +123,7 @@ void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
     // Copies take an eighth of the time of what run_rows counts.
     cpu::run_rows(pool_, n_tok * routes.n_used, x.dim / 8,
                   [&](int64_t row, int) { copy_row(x, routes.token[row], gathered, row); });
-    run_experts(pool_, routes, args.gate.n_out, n_tok, [&](int64_t e, cpu::RowRange rows, int worker) {
+    run_experts(pool_, routes, args.gate.n_out, n_tok, [&](int64_t e, cpu::Range rows, int worker) {
         const int64_t first = routes.first[e], n = routes.first[e + 1] - first;
         const GatedArgs expert{.gate = args.gate.expert(e),
                                .up = args.up.expert(e),
@@ -137,7 +137,7 @@ void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
 void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
                           const Vector& bias, float scale, Act& rows, Act& out) {
     if (pool_.aborted()) return;
-    run_experts(pool_, routes, down.n_out, n_tok, [&](int64_t e, cpu::RowRange range, int worker) {
+    run_experts(pool_, routes, down.n_out, n_tok, [&](int64_t e, cpu::Range range, int worker) {
         const int64_t row0 = range.first, n_rows = range.end - range.first;
         for (int64_t at = routes.first[e]; at < routes.first[e + 1]; at += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, routes.first[e + 1] - at);

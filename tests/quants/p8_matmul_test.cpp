@@ -89,6 +89,28 @@ void expect_first_tokens(const P8Type& t, const std::vector<uint8_t>& packed, co
     }
 }
 
+/// What comes next is fetched and never read: any address does, and the result is the same.
+TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
+    const auto* nowhere = reinterpret_cast<const void*>(uintptr_t{4096});
+    for (const P8Type& t : p8_types()) {
+        const int64_t n_k = 512, n_rows = 40;
+        const std::vector<uint8_t> packed =
+            pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 61), n_k);
+        const Tokens x = make_tokens(8, n_k, Fill::Random, 62);
+        const std::vector<float> want = multiply(t, scalar(), packed, x, n_rows, 8, n_rows);
+        for (const KernelTable* table : vector_tables()) {
+            for (const int64_t n_tok : {1, 2, 5, 8}) {
+                for (const void* next : {nowhere, static_cast<const void*>(packed.data())}) {
+                    const std::vector<float> got =
+                        multiply(t, *table, packed, x, n_rows, n_tok, n_rows, next);
+                    ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * got.size()))
+                        << table->name << ' ' << t.name << " tokens " << n_tok;
+                }
+            }
+        }
+    }
+}
+
 /// Rows longer than a panel go on where they stopped, in the short panels of few tokens and in the long ones.
 TEST(P8Matmul, LongRowsAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {

@@ -182,10 +182,10 @@ inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) 
 constexpr float kUntouched = 12345.0f;
 inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
                                    const std::vector<uint8_t>& packed, const Tokens& x, int64_t n_rows,
-                                   int64_t n_tok, int64_t y_stride) {
+                                   int64_t n_tok, int64_t y_stride, const void* next = nullptr) {
     alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
     std::vector<float> y(static_cast<size_t>(n_tok * y_stride), kUntouched);
-    t.in(table).matmul({packed.data(), n_rows, x.n_k, x.view(), n_tok, y.data(), y_stride, scratch});
+    t.in(table).matmul({packed.data(), n_rows, x.n_k, x.view(), n_tok, y.data(), y_stride, scratch, next});
     return y;
 }
 
