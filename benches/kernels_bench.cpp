@@ -185,7 +185,8 @@ struct Tokens {
     int64_t n_tok;
     std::vector<int8_t> q = std::vector<int8_t>(static_cast<size_t>(n_tok * kPackedK));
     std::vector<float> d = std::vector<float>(q.size() / 32), s = d;
-    std::vector<int16_t> sum16 = std::vector<int16_t>(q.size() / 16);
+    std::vector<int16_t> sum16 = std::vector<int16_t>(q.size() / 16),
+                         sum8 = std::vector<int16_t>(q.size() / 8);
 
     Tokens(const kernels::IsaInfo& isa, int64_t n) : n_tok(n) {
         std::vector<float> x(static_cast<size_t>(kPackedK));
@@ -193,13 +194,13 @@ struct Tokens {
         for (int64_t t = 0; t < n_tok; t++) {
             for (float& v : x) v = static_cast<float>(rng() % 2001) * 1e-3f - 1.0f;
             const int64_t at = t * kPackedK;
-            isa.table->quantize_act(
-                x.data(), kPackedK,
-                {q.data() + at, d.data() + at / 32, s.data() + at / 32, sum16.data() + at / 16});
+            isa.table->quantize_act(x.data(), kPackedK,
+                                    {q.data() + at, d.data() + at / 32, s.data() + at / 32,
+                                     sum16.data() + at / 16, sum8.data() + at / 8});
         }
     }
     kernels::ActView view() const {
-        return {q.data(), d.data(), s.data(), sum16.data(), kPackedK, kPackedK / 32};
+        return {q.data(), d.data(), s.data(), sum16.data(), sum8.data(), kPackedK, kPackedK / 32};
     }
 };
 
@@ -252,8 +253,9 @@ void run_quantize_act(benchmark::State& state, const kernels::IsaInfo& isa) {
     Tokens tokens(isa, 1);
     const std::vector<float> x(static_cast<size_t>(kPackedK), 0.7f);
     const double best = best_seconds(state, [&] {
-        isa.table->quantize_act(x.data(), kPackedK,
-                                {tokens.q.data(), tokens.d.data(), tokens.s.data(), tokens.sum16.data()});
+        isa.table->quantize_act(
+            x.data(), kPackedK,
+            {tokens.q.data(), tokens.d.data(), tokens.s.data(), tokens.sum16.data(), tokens.sum8.data()});
     });
     state.counters["gvalues_per_s"] = static_cast<double>(kPackedK) / best * 1e-9;
 }

@@ -16,6 +16,7 @@ void place_act(Act& act, int64_t rows, Memory& memory) {
     act.d = memory.template take<float>(n / 32).data();
     act.s = memory.template take<float>(n / 32).data();
     act.sum16 = memory.template take<int16_t>(n / 16).data();
+    act.sum8 = memory.template take<int16_t>(n / 8).data();
 }
 
 /// The same for the routes of n_tok tokens.

@@ -54,6 +54,7 @@ struct Act {
     float* d = nullptr;        // [max_tok, dim / 32]
     float* s = nullptr;        // [max_tok, dim / 32]
     int16_t* sum16 = nullptr;  // [max_tok, dim / 16]
+    int16_t* sum8 = nullptr;   // [max_tok, dim / 8]
 
     float* row(int64_t t) const { return f32 + t * dim; }
 };

@@ -56,6 +56,7 @@ struct AttentionScratch {
     float* d;        // [rows, head_dim / 32]
     float* s;        // [rows, head_dim / 32]
     int16_t* sum16;  // [rows, head_dim / 16]
+    int16_t* sum8;   // [rows, head_dim / 8]
     // For quantized values.
     int16_t* weights;     // [rows, kKvChunk] of one block
     float* weight_tops;   // [rows]
@@ -81,6 +82,7 @@ struct AttentionScratch {
         d = take(rows * (head_dim / 32));
         s = take(rows * (head_dim / 32));
         sum16 = reinterpret_cast<int16_t*>(take(rows * (head_dim / 32)));
+        sum8 = reinterpret_cast<int16_t*>(take(rows * (head_dim / 16)));
         weights = reinterpret_cast<int16_t*>(take(rows * kKvChunk / 2));
         weight_tops = take(rows);
         value_scales = take((head_dim / 32 + 1) * kKvChunk);
@@ -136,9 +138,9 @@ void CpuBackend::gather_queries(const AttendUnit& unit, int worker) {
         if (is_float(kv.k_type))
             std::memcpy(a.queries + r * head_dim, query, static_cast<size_t>(head_dim) * sizeof(float));
         else
-            kernels_.quantize_act(
-                query, head_dim,
-                {a.q + r * head_dim, a.d + r * n_scales, a.s + r * n_scales, a.sum16 + r * 2 * n_scales});
+            kernels_.quantize_act(query, head_dim,
+                                  {a.q + r * head_dim, a.d + r * n_scales, a.s + r * n_scales,
+                                   a.sum16 + r * 2 * n_scales, a.sum8 + r * 4 * n_scales});
     }
 }
 
@@ -157,7 +159,7 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
         args.w = unit.keys(pos) + static_cast<size_t>(pos % kKvPage) * row_bytes;
         args.n_rows = (n + kKvGroup - 1) / kKvGroup * kKvGroup;
         args.n_k = head_dim;
-        args.x = {a.q, a.d, a.s, a.sum16, head_dim, n_scales};
+        args.x = {a.q, a.d, a.s, a.sum16, a.sum8, head_dim, n_scales};
         args.n_tok = n_rows;
         args.y = a.scores + (pos - base);
         args.y_stride = kKvChunk;

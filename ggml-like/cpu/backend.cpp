@@ -123,7 +123,8 @@ void CpuBackend::copy(const Act& x, int64_t n_tok, Act& y) {
 
 void CpuBackend::quantize_part(Act& y, int64_t t, int64_t col, int64_t n) {
     const int64_t at = t * y.dim + col;
-    kernels_.quantize_act(y.f32 + at, n, {y.q + at, y.d + at / 32, y.s + at / 32, y.sum16 + at / 16});
+    kernels_.quantize_act(y.f32 + at, n,
+                          {y.q + at, y.d + at / 32, y.s + at / 32, y.sum16 + at / 16, y.sum8 + at / 8});
 }
 
 namespace {
@@ -144,6 +145,7 @@ void CpuBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
     keep_rows_of(a.d, a.dim / 32, rows);
     keep_rows_of(a.s, a.dim / 32, rows);
     keep_rows_of(a.sum16, a.dim / 16, rows);
+    keep_rows_of(a.sum8, a.dim / 8, rows);
 }
 
 }  // namespace tessera

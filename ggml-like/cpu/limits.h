@@ -84,7 +84,7 @@ inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / blo
 inline size_t attention_scratch_floats(int64_t n_head, int64_t n_head_kv, int64_t head_dim) {
     const int64_t n_group = n_head / n_head_kv;
     const int64_t rows = query_tokens(n_group) * n_group;
-    const int64_t int8_image = rows * head_dim / 4 + 3 * rows * ((head_dim + 31) / 32) + 16 * 4;
+    const int64_t int8_image = rows * head_dim / 4 + 5 * rows * ((head_dim + 31) / 32) + 16 * 5;
     const int64_t int16_weights =
         rows * (kKvChunk / 2 + 1) + kKvChunk * head_dim / 4 + (head_dim / 32 + 1) * kKvChunk + 16 * 4;
     return static_cast<size_t>(rows * (3 * head_dim + kKvChunk + 4) + kKvPage * head_dim + 16 * 9 +

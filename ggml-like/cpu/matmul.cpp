@@ -27,7 +27,8 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
         args.n_rows = n_rows;
         args.n_k = w.n_in;
         const int64_t at = tok0 * x.dim;
-        args.x = {x.q + at, x.d + at / 32, x.s + at / 32, x.sum16 + at / 16, x.dim, x.dim / 32};
+        args.x = {x.q + at,        x.d + at / 32, x.s + at / 32, x.sum16 + at / 16,
+                  x.sum8 + at / 8, x.dim,         x.dim / 32};
         args.n_tok = n_tok;
         args.y = tile;
         args.y_stride = tile_stride;

@@ -84,6 +84,7 @@ void copy_row(const Act& from, int64_t t, const Act& to, int64_t row) {
         copy(to.d + row * dim / 32, from.d + t * dim / 32, dim / 32);
         copy(to.s + row * dim / 32, from.s + t * dim / 32, dim / 32);
         copy(to.sum16 + row * dim / 16, from.sum16 + t * dim / 16, dim / 16);
+        copy(to.sum8 + row * dim / 8, from.sum8 + t * dim / 8, dim / 8);
     }
 }
 

@@ -23,6 +23,7 @@ struct ActView {
     const float* d;        // [n_tok, n_k / 32], rows d_stride apart
     const float* s;        // [n_tok, n_k / 32] d * sum(q), rows d_stride apart
     const int16_t* sum16;  // [n_tok, n_k / 16] sum of q over 16 k, rows 2 * d_stride apart
+    const int16_t* sum8;   // [n_tok, n_k / 8] of each 16 k those with k % 4 < 2, then the others, as sum16
     int64_t q_stride, d_stride;
 };
 
@@ -32,6 +33,7 @@ struct ActRow {
     float* d;        // [n_k / 32]
     float* s;        // [n_k / 32]
     int16_t* sum16;  // [n_k / 16]
+    int16_t* sum8;   // [n_k / 8]
 };
 
 /// Quantizes one token of n_k (multiple of 32) floats. NaN counts as 0, infinities as the largest finite

@@ -33,9 +33,10 @@ struct UnpackHalves : Unpack<F> {
 template <class F>
 using HalfPanel = Panel<UnpackHalves<F>, HalfVectors>;
 
-/// sum[t][r] = the exact sums of one block, which floats still hold. q: 32 halfwords a token.
+/// sum[t][r] = the exact sums of block b, which floats still hold; of activations of 2 bytes.
 template <class F, int R, int T, class Source>
-TSR_INLINE void half_sums(const Source& s, int b, const int8_t* q, const TileAct& x, Flt (&sum)[T][R]) {
+TSR_INLINE void half_sums(const Source& s, int b, const TileAct& x, Flt (&sum)[T][R]) {
+    const int8_t* q = x.q + 64 * b;
     Int part[T][R];
     TSR_UNROLL
     for (int i = 0; i < 16; i++) {
@@ -45,10 +46,15 @@ TSR_INLINE void half_sums(const Source& s, int b, const int8_t* q, const TileAct
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
             const Int a = splat4(q + t * x.q_stride + 4 * i);
+            Int product[R];
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
-                const Int product = dot_halves(w[r], a);
-                part[t][r] = i == 0 ? product : add32(part[t][r], product);
+                product[r] = dot_halves(w[r], a);
+                pin(product[r]);
+            }
+            TSR_UNROLL
+            for (int r = 0; r < R; r++) {
+                part[t][r] = i == 0 ? product[r] : add32(part[t][r], product[r]);
                 pin(part[t][r]);
             }
         }
@@ -66,14 +72,12 @@ TSR_INLINE void half_sums(const Source& s, int b, const int8_t* q, const TileAct
 }
 
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const int8_t* q, const int16_t*,
-                           const TileAct& x, Flt (&sum)[T][R]) {
-    half_sums<F>(s, b, q, x, sum);
+TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const TileAct& x, Flt (&sum)[T][R]) {
+    half_sums<F>(s, b, x, sum);
 }
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const int8_t* q, const int16_t*,
-                           const TileAct& x, Flt (&sum)[T][R]) {
-    half_sums<F>(s, b, q, x, sum);
+TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const TileAct& x, Flt (&sum)[T][R]) {
+    half_sums<F>(s, b, x, sum);
 }
 
 /// Tokens and k that are widened at a time: 256 KiB, read by all rows while they are in L2, where a stretch

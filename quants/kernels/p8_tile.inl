@@ -60,13 +60,19 @@ struct TileAct {
     const int8_t* q;
     const float* d;
     const float* s;
-    const int16_t* sum16;
+    const int16_t *sum16, *sum8;
     int64_t q_stride, d_stride;
 };
 
 TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
     const int64_t at = token * x.d_stride + k / kActBlock;
-    return {x.q + token * x.q_stride + k, x.d + at, x.s + at, x.sum16 + 2 * at, x.q_stride, x.d_stride};
+    return {x.q + token * x.q_stride + k,
+            x.d + at,
+            x.s + at,
+            x.sum16 + 2 * at,
+            x.sum8 + 4 * at,
+            x.q_stride,
+            x.d_stride};
 }
 
 /// Where packed units lie, side by side in neighbouring groups.
@@ -190,9 +196,28 @@ struct WideStream {
     }
 };
 
+/// Groups of a type that have one scale.
+template <class U>
+constexpr int kScaleGroups = U::kScales == 2 && U::kPlanes == 1 ? 4 : 8;
+/// Groups whose products one sum takes: operands as they are, and less the zero point, which sums of
+/// halfwords may start from (they wrap; what counts is that the whole sum fits).
+template <class U>
+constexpr int kDepthAsIs =
+    part_groups(U::kPlanes == 2 ? 15 : largest_operand<typename U::Format>(U::Format::kZero - U::kZero));
+template <class U>
+constexpr int kDepthCentred = U::kPlanes == 2
+                                  ? 0
+                                  : part_groups(largest_operand<typename U::Format>(U::Format::kZero));
+/// Whether a type's sums start from what the zero point takes off: always where that is one step, or else
+/// where more products then have room, those of all groups of a scale.
+template <class U>
+constexpr bool kZeroInLanes =
+    kLaneSums&& U::kZero != 0 && kDepthAsIs<U> < kScaleGroups<U>&& kDepthCentred<U> >= kScaleGroups<U>;
+template <class U>
+constexpr bool kZeroStarts = U::kZero != 0 && (kZeroFirst || kZeroInLanes<U>);
 /// Whether what the zero point takes off differs between rows and is known only once a block's sum is.
 template <class U>
-constexpr bool kZeroStored = U::kZeroScaled && !kZeroFirst;
+constexpr bool kZeroStored = U::kZeroScaled && !kZeroStarts<U>;
 
 /// Units of the groups of two vectors laid out by write_panel: vectors in the order of their use.
 ///     block: operand [kPlanes][8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
@@ -377,23 +402,57 @@ template <class P>
     }
 }
 
-/// What the sums of a block start from where the zero point goes first: -Zero times the activations' sums of
+/// What the sums of block b start from where the zero point goes first: -Zero times the activations' sums of
 /// both halves of the block (2), or of one of them (0, 1).
 template <class V, int Zero>
-TSR_INLINE auto zero_start(const int16_t* sum16, int64_t stride, int half) {
-    alignas(4) static constexpr int16_t kZeros[3][2] = {{-Zero, 0}, {0, -Zero}, {-Zero, -Zero}};
-    return first_halves(V::splat4(kZeros[half], 0), V::splat4(sum16, stride));
+TSR_INLINE auto zero_start(const TileAct& x, int64_t token, int b, int half) {
+    if constexpr (kLaneSums) {
+        const int16_t* sums = x.sum8 + 4 * (token * x.d_stride + b);
+        const auto lanes =
+            half == 2 ? add16(V::splat4(sums, 0), V::splat4(sums + 2, 0)) : V::splat4(sums + 2 * half, 0);
+        return mul16(lanes, splat_half(-Zero));
+    } else {
+        alignas(4) static constexpr int16_t kZeros[3][2] = {{-Zero, 0}, {0, -Zero}, {-Zero, -Zero}};
+        const int16_t* sums = x.sum16 + 2 * (token * x.d_stride + b);
+        return first_halves(V::splat4(kZeros[half], 0), V::splat4(sums, 2 * x.d_stride));
+    }
 }
 
-/// sum[t][r] = the exact integer sums of one block of the vectors r0 + r.
+/// Adds the products of R operands and one activation to their sums, or starts these. Where instructions of
+/// their own add, those of two sums come behind both products: in turn with products they more often take the
+/// place of one (3 % of Q4_K on Zen 4). The products of more operands take registers that decoding has not.
+template <int R, class Part, class Operand, class Act>
+TSR_INLINE void add_dots(bool starts, const Operand (&w)[R], const Act& a, Part (&sum)[R]) {
+    if constexpr (kLaneSums && R <= 2) {
+        Part product[R];
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) {
+            product[r] = first_dot(w[r], a);
+            pin(product[r]);
+        }
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) {
+            sum[r] = starts ? product[r] : add16(sum[r], product[r]);
+            pin(sum[r]);
+        }
+    } else {
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) {
+            sum[r] = starts ? first_dot(w[r], a) : next_dot(sum[r], w[r], a);
+            pin(sum[r]);
+        }
+    }
+}
+
+/// sum[t][r] = the exact integer sums of block b of the vectors r0 + r.
 template <class F, int R, int T, class Source>
-TSR_INLINE void block_sums(const Source& s, int r0, int b, const int8_t* q, const int16_t* sum16,
-                           const TileAct& x, typename Source::V::Sum (&sum)[T][R]) {
+TSR_INLINE void block_sums(const Source& s, int r0, int b, const TileAct& x,
+                           typename Source::V::Sum (&sum)[T][R]) {
     using U = typename Source::U;
     using V = typename Source::V;
-    constexpr int kGroups = U::kScales == 2 && U::kPlanes == 1 ? 4 : 8;  // of one scale
-    constexpr int kFit = part_groups(U::kPlanes == 2 ? 15 : largest_operand<F>(F::kZero - U::kZero));
+    constexpr int kGroups = kScaleGroups<U>, kFit = kZeroInLanes<U> ? kDepthCentred<U> : kDepthAsIs<U>;
     constexpr int kDepth = kFit < kGroups ? kFit : kGroups;
+    const int8_t* q = x.q + 32 * V::kActBytes * b;
     // Both planes in one pass where their sums fit the registers: the codes are then unpacked once.
     constexpr int kTogether = U::kPlanes == 2 && R * T <= 4 ? 2 : 1;
     constexpr int kPasses = 8 / kDepth * U::kPlanes / kTogether;
@@ -401,13 +460,11 @@ TSR_INLINE void block_sums(const Source& s, int r0, int b, const int8_t* q, cons
     for (int pass = 0; pass < kPasses; pass++) {
         const int first = U::kPlanes == 2 ? 0 : pass * kDepth, plane = U::kPlanes == 2 ? pass : 0;
         typename V::Part part[kTogether][T][R];
-        constexpr bool kStarted = kZeroFirst && U::kZero != 0;
-        if constexpr (kStarted) {
+        if constexpr (kZeroStarts<U>) {
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 const int half = kGroups == 8 ? 2 : first / 4;
-                const auto start =
-                    zero_start<V, U::kZero>(sum16 + 2 * V::kTokens * t * x.d_stride, 2 * x.d_stride, half);
+                const auto start = zero_start<V, U::kZero>(x, V::kTokens * t, b, half);
                 TSR_UNROLL
                 for (int r = 0; r < R; r++) part[0][t][r] = start;
             }
@@ -425,15 +482,7 @@ TSR_INLINE void block_sums(const Source& s, int r0, int b, const int8_t* q, cons
             for (int t = 0; t < T; t++) {
                 const auto a = V::act_group(q + V::kTokens * t * x.q_stride, x.q_stride, g);
                 TSR_UNROLL
-                for (int p = 0; p < kTogether; p++) {
-                    TSR_UNROLL
-                    for (int r = 0; r < R; r++) {
-                        auto& sum_so_far = part[p][t][r];
-                        sum_so_far =
-                            i == 0 && !kStarted ? first_dot(w[p][r], a) : next_dot(sum_so_far, w[p][r], a);
-                        pin(sum_so_far);
-                    }
-                }
+                for (int p = 0; p < kTogether; p++) add_dots(i == 0 && !kZeroStarts<U>, w[p], a, part[p][t]);
             }
         }
         TSR_UNROLL
@@ -451,13 +500,13 @@ TSR_INLINE void block_sums(const Source& s, int r0, int b, const int8_t* q, cons
             }
         }
     }
-    if constexpr (U::kZero != 0 && !kZeroFirst) {
+    if constexpr (U::kZero != 0 && !kZeroStarts<U>) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             const Int zero = U::kZeroScaled ? Source::zero(s, r0 + r, b) : splat_half(U::kZero);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(sum16 + 2 * t * x.d_stride)));
+                sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(x.sum16 + 2 * (t * x.d_stride + b))));
             }
         }
     }
@@ -468,7 +517,7 @@ template <class F, int R, int T, class Source>
 TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
     using V = typename Source::V;
     typename V::Sum sum[T][R];
-    block_sums<F, R, T>(s, 0, 0, x.q, x.sum16, x, sum);
+    block_sums<F, R, T>(s, 0, 0, x, sum);
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
         const auto d = Source::d(s, r);
@@ -525,7 +574,7 @@ TSR_INLINE void add_block(const Source& s, int b, const TileAct& x,
     TSR_UNROLL
     for (int r0 = 0; r0 < R; r0 += kTogether) {
         typename V::Sum sum[T][kTogether];
-        block_sums<F, kTogether, T>(s, r0, b, x.q + 32 * V::kActBytes * b, x.sum16 + 2 * b, x, sum);
+        block_sums<F, kTogether, T>(s, r0, b, x, sum);
         TSR_UNROLL
         for (int r = 0; r < kTogether; r++) {
             TSR_UNROLL
@@ -621,6 +670,7 @@ template <class F, int R, int T, class Source>
         x.d += F::kBlocks;
         x.s += F::kBlocks;
         x.sum16 += 2 * F::kBlocks;
+        x.sum8 += 4 * F::kBlocks;
     }
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
@@ -742,8 +792,13 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
 /// The same product of some tokens only.
 TSR_INLINE PackedMatmulArgs of_tokens(PackedMatmulArgs a, int64_t token, int64_t n_tok) {
     const int64_t at = token * a.x.d_stride;
-    a.x = {a.x.q + token * a.x.q_stride, a.x.d + at,   a.x.s + at,
-           a.x.sum16 + 2 * at,           a.x.q_stride, a.x.d_stride};
+    a.x = {a.x.q + token * a.x.q_stride,
+           a.x.d + at,
+           a.x.s + at,
+           a.x.sum16 + 2 * at,
+           a.x.sum8 + 4 * at,
+           a.x.q_stride,
+           a.x.d_stride};
     a.y += token * a.y_stride;
     a.n_tok = n_tok;
     return a;

@@ -27,6 +27,7 @@ void expect_tables_agree(const std::vector<float>& x, const char* what) {
         EXPECT_EQ(0, std::memcmp(want.s.data(), got.s.data(), 4 * want.s.size()))
             << table->name << ' ' << what;
         EXPECT_EQ(want.sum16, got.sum16) << table->name << ' ' << what;
+        EXPECT_EQ(want.sum8, got.sum8) << table->name << ' ' << what;
     }
 }
 
@@ -40,14 +41,14 @@ TEST(P8Act, FollowsTheDefinition) {
         float amax = 0;
         for (size_t i = 0; i < 32; i++) amax = std::max(amax, std::fabs(x[32 * b + i]));
         EXPECT_EQ(amax / 127.0f, t.d[b]);
-        int sums[2] = {0, 0};
+        int sums[4] = {0, 0, 0, 0};  // of each half those with k % 4 < 2, and the others
         for (size_t i = 0; i < 32; i++) {
             EXPECT_EQ(std::nearbyint(x[32 * b + i] * (127.0f / amax)), t.q[32 * b + i]);
-            sums[i / 16] += t.q[32 * b + i];
+            sums[i / 16 * 2 + i % 4 / 2] += t.q[32 * b + i];
         }
-        EXPECT_EQ(sums[0], t.sum16[2 * b]);
-        EXPECT_EQ(sums[1], t.sum16[2 * b + 1]);
-        EXPECT_EQ(t.d[b] * static_cast<float>(sums[0] + sums[1]), t.s[b]);
+        for (size_t i = 0; i < 4; i++) EXPECT_EQ(sums[i], t.sum8[4 * b + i]);
+        for (size_t i = 0; i < 2; i++) EXPECT_EQ(sums[2 * i] + sums[2 * i + 1], t.sum16[2 * b + i]);
+        EXPECT_EQ(t.d[b] * static_cast<float>(sums[0] + sums[1] + sums[2] + sums[3]), t.s[b]);
     }
     expect_tables_agree(x, "normal");
 }

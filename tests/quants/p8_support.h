@@ -145,19 +145,20 @@ struct Tokens {
     int64_t n_k;
     std::vector<int8_t> q;
     std::vector<float> d, s;
-    std::vector<int16_t> sum16;
+    std::vector<int16_t> sum16, sum8;
 
     Tokens(int64_t n_tok, int64_t n_k_in)
         : n_k(n_k_in),
           q(static_cast<size_t>(n_tok * n_k)),
           d(static_cast<size_t>(n_tok * n_k / 32)),
           s(d.size()),
-          sum16(2 * d.size()) {}
+          sum16(2 * d.size()),
+          sum8(4 * d.size()) {}
     ActRow row(int64_t t) {
         return {q.data() + t * n_k, d.data() + t * n_k / 32, s.data() + t * n_k / 32,
-                sum16.data() + t * n_k / 16};
+                sum16.data() + t * n_k / 16, sum8.data() + t * n_k / 8};
     }
-    ActView view() const { return {q.data(), d.data(), s.data(), sum16.data(), n_k, n_k / 32}; }
+    ActView view() const { return {q.data(), d.data(), s.data(), sum16.data(), sum8.data(), n_k, n_k / 32}; }
 };
 
 /// Random tokens; Extremes: every value is + or - the largest, Largest: all +.

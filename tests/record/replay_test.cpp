@@ -59,6 +59,7 @@ class Runner {
             std::fill_n(act.d, n / 32, nan);
             std::fill_n(act.s, n / 32, nan);
             std::fill_n(act.sum16, n / 16, int16_t{-32768});
+            std::fill_n(act.sum8, n / 8, int16_t{-32768});
         }
     }
 

@@ -16,6 +16,9 @@ constexpr int kStreamTokens = 5;
 constexpr int kBytePlanes = 2;
 constexpr bool kSignedOperands = false;
 constexpr bool kZeroFirst = false;
+/// A row's sum is two halfwords: of a group's first two k, and of the others. They are added apart from the
+/// products.
+constexpr bool kLaneSums = true;
 /// Groups whose products may be added: each adds 2 products to a halfword.
 constexpr int part_groups(int largest_operand) {
     int n = 8;

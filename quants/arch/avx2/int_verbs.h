@@ -48,6 +48,7 @@ TSR_INLINE Int differ(Int a, Int b) { return _mm256_xor_si256(a, b); }
 TSR_INLINE Int add8(Int a, Int b) { return _mm256_add_epi8(a, b); }
 TSR_INLINE Int sub8(Int a, Int b) { return _mm256_sub_epi8(a, b); }
 TSR_INLINE Int add16(Int a, Int b) { return _mm256_add_epi16(a, b); }
+TSR_INLINE Int mul16(Int a, Int b) { return _mm256_mullo_epi16(a, b); }
 TSR_INLINE Int add32(Int a, Int b) { return _mm256_add_epi32(a, b); }
 TSR_INLINE Int sub32(Int a, Int b) { return _mm256_sub_epi32(a, b); }
 TSR_INLINE Int none() { return _mm256_setzero_si256(); }

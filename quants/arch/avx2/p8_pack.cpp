@@ -19,12 +19,6 @@ TSR_INLINE float largest_lane(Flt v) {
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
 
-TSR_INLINE int32_t sum_lanes(Int v) {
-    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
-}
-
 }  // namespace
 
 void quantize_act(const float* x, int64_t n_k, const ActRow& out) {
@@ -36,21 +30,25 @@ void quantize_act(const float* x, int64_t n_k, const ActRow& out) {
         Flt sizes[4];
         TSR_UNROLL
         for (int i = 0; i < 4; i++) sizes[i] = _mm256_andnot_ps(sign, v[i]);
-        const Flt pairs = _mm256_max_ps(_mm256_max_ps(sizes[0], sizes[1]), _mm256_max_ps(sizes[2], sizes[3]));
-        float largest = largest_lane(pairs);
+        const Flt lanes = _mm256_max_ps(_mm256_max_ps(sizes[0], sizes[1]), _mm256_max_ps(sizes[2], sizes[3]));
+        float largest = largest_lane(lanes);
         if (largest < kActSmallest) largest = 0.0f;
         const Flt scale = _mm256_set1_ps(largest > 0.0f ? 127.0f / largest : 0.0f);
         Int q[4];
         TSR_UNROLL
         for (int i = 0; i < 4; i++) q[i] = _mm256_cvtps_epi32(mul(v[i], scale));
-        const int32_t sum0 = sum_lanes(add32(q[0], q[1])), sum1 = sum_lanes(add32(q[2], q[3]));
         const Int bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
         store(out.q + kActBlock * b,
               _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
         out.d[b] = largest / 127.0f;
-        out.s[b] = out.d[b] * static_cast<float>(sum0 + sum1);
-        out.sum16[2 * b] = static_cast<int16_t>(sum0);
-        out.sum16[2 * b + 1] = static_cast<int16_t>(sum1);
+        // Of each half the words 0 and 1 of 4, and the words 2 and 3.
+        const Int pairs_of_halves = _mm256_hadd_epi32(add32(q[0], q[1]), add32(q[2], q[3]));
+        const __m128i sum8 = _mm_add_epi32(_mm256_castsi256_si128(pairs_of_halves),
+                                           _mm256_extracti128_si256(pairs_of_halves, 1));
+        const __m128i sum16 = _mm_hadd_epi32(sum8, sum8);
+        out.s[b] = out.d[b] * static_cast<float>(_mm_cvtsi128_si32(sum16) + _mm_extract_epi32(sum16, 1));
+        _mm_storeu_si32(out.sum16 + 2 * b, _mm_packs_epi32(sum16, sum16));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(out.sum8 + 4 * b), _mm_packs_epi32(sum8, sum8));
     }
 }
 

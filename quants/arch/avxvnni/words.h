@@ -14,6 +14,7 @@ constexpr int kBytePlanes = 1;
 constexpr bool kSignedOperands = false;
 /// What the zero point takes off is the same for every row, so sums start from there.
 constexpr bool kZeroFirst = true;
+constexpr bool kLaneSums = false;
 /// Groups whose products may be added: a word has room for all of a block.
 constexpr int part_groups(int) { return 8; }
 /// Group g of a block's activations q.

@@ -20,6 +20,7 @@ constexpr int kBytePlanes = 1;
 constexpr bool kSignedOperands = true;
 /// What the zero point takes off is the same for every row, so sums start from there (zero_start).
 constexpr bool kZeroFirst = true;
+constexpr bool kLaneSums = false;
 /// Groups whose products may be added: a word has room for all of a block.
 constexpr int part_groups(int) { return 8; }
 

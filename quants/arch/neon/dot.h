@@ -19,6 +19,7 @@ constexpr int kStreamTokens = kTileSums;
 constexpr int kBytePlanes = 1;
 constexpr bool kSignedOperands = true;
 constexpr bool kZeroFirst = false;  // it would cost a halfword's room
+constexpr bool kLaneSums = false;
 /// Groups whose products may be added: each adds one product to a halfword.
 constexpr int part_groups(int largest_operand) {
     int n = 8;

@@ -37,7 +37,13 @@ void quantize_act(const float* x, int64_t n_k, const ActRow& out) {
                 q[i] = vmovn_high_s32(vmovn_s32(vcvtnq_s32_f32(vmulq_f32(four[0], scale))),
                                       vcvtnq_s32_f32(vmulq_f32(four[1], scale)));
             }
-            sum[half] = vaddvq_s16(vaddq_s16(q[0], q[1]));
+            // Sums over k % 4 = 0 and 1, 2 and 3, of 8 k each.
+            const int16x8_t both = vaddq_s16(q[0], q[1]);
+            const int16x4_t pairs = vpadd_s16(vget_low_s16(both), vget_high_s16(both));
+            const int16x4_t sum8 = vadd_s16(pairs, vext_s16(pairs, pairs, 2));
+            const uint32_t two = vget_lane_u32(vreinterpret_u32_s16(sum8), 0);
+            __builtin_memcpy(out.sum8 + 4 * b + 2 * half, &two, sizeof two);
+            sum[half] = vaddv_s16(pairs);
             vst1q_s8(out.q + kActBlock * b + 16 * half, vmovn_high_s16(vmovn_s16(q[0]), q[1]));
             out.sum16[2 * b + half] = static_cast<int16_t>(sum[half]);
         }
