@@ -23,7 +23,8 @@ struct ActView {
     const float* d;        // [n_tok, n_k / 32], rows d_stride apart
     const float* s;        // [n_tok, n_k / 32] d * sum(q), rows d_stride apart
     const int16_t* sum16;  // [n_tok, n_k / 16] sum of q over 16 k, rows 2 * d_stride apart
-    const int16_t* sum8;   // [n_tok, n_k / 8] of each 16 k those with k % 4 < 2, then the others, as sum16
+    // [n_tok, n_k / 8] of each 16 k the sum of q where k % 4 < 2, then of the others, rows 4 * d_stride apart
+    const int16_t* sum8;
     int64_t q_stride, d_stride;
 };
 

@@ -208,13 +208,15 @@ template <class U>
 constexpr int kDepthCentred = U::kPlanes == 2
                                   ? 0
                                   : part_groups(largest_operand<typename U::Format>(U::Format::kZero));
-/// Whether a type's sums start from what the zero point takes off: always where that is one step, or else
-/// where more products then have room, those of all groups of a scale.
+/// Whether sums of halfwords start from what the zero point takes off: where products of all groups of a
+/// scale then have room, and have none otherwise.
 template <class U>
-constexpr bool kZeroInLanes =
-    kLaneSums&& U::kZero != 0 && kDepthAsIs<U> < kScaleGroups<U>&& kDepthCentred<U> >= kScaleGroups<U>;
+constexpr bool zero_in_lanes() {
+    constexpr int kWanted = kScaleGroups<U>, kAsIs = kDepthAsIs<U>, kCentred = kDepthCentred<U>;
+    return kLaneSums && U::kZero != 0 && kAsIs < kWanted && kCentred >= kWanted;
+}
 template <class U>
-constexpr bool kZeroStarts = U::kZero != 0 && (kZeroFirst || kZeroInLanes<U>);
+constexpr bool kZeroStarts = U::kZero != 0 && (kZeroFirst || zero_in_lanes<U>());
 /// Whether what the zero point takes off differs between rows and is known only once a block's sum is.
 template <class U>
 constexpr bool kZeroStored = U::kZeroScaled && !kZeroStarts<U>;
@@ -450,7 +452,7 @@ TSR_INLINE void block_sums(const Source& s, int r0, int b, const TileAct& x,
                            typename Source::V::Sum (&sum)[T][R]) {
     using U = typename Source::U;
     using V = typename Source::V;
-    constexpr int kGroups = kScaleGroups<U>, kFit = kZeroInLanes<U> ? kDepthCentred<U> : kDepthAsIs<U>;
+    constexpr int kGroups = kScaleGroups<U>, kFit = zero_in_lanes<U>() ? kDepthCentred<U> : kDepthAsIs<U>;
     constexpr int kDepth = kFit < kGroups ? kFit : kGroups;
     const int8_t* q = x.q + 32 * V::kActBytes * b;
     // Both planes in one pass where their sums fit the registers: the codes are then unpacked once.
