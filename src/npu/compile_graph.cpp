@@ -1,10 +1,12 @@
 // Node by node: what it reads is loaded from the arena, and what it computes is stored there. Scores and
-// probabilities exist for one head at a time. Where values lie in the arena follows from who reads them last.
+// probabilities exist for one head at a time, in VTCM alone where they fit (attention_stream.h). Where values
+// lie in the arena follows from who reads them last.
 #include "src/npu/compile_graph.h"
 
 #include <algorithm>
 
 #include "common/arena_plan.h"
+#include "src/npu/attention_stream.h"
 #include "src/npu/linear_stream.h"
 #include "src/npu/vector_stream.h"
 
@@ -191,6 +193,73 @@ class GraphCompiler::Writer {
     /// All of attention, head by head.
     Result<int64_t> operator()(const WeighNode& node) {
         TSR_TRY(const Prepared prepared, preparation_(*node_));
+        const Multiplier values_factor = std::get<DynamicProduct>(prepared).factor();
+        if (const auto plan = attention_plan(*scores_, node))
+            return attend_in_vtcm(node, *plan, values_factor);
+        return attend_through_ddr(node, values_factor);
+    }
+    Result<int64_t> operator()(const FunctionNode& node) {
+        TSR_TRY(const Prepared prepared, preparation_(*node_));
+        const auto& table = std::get<std::vector<uint16_t>>(prepared);
+        const uint64_t at = all_.constants_.add_all(std::span<const uint16_t>(table));
+        return vector_.lookup(tensor(node.x), tensor(node.y), at, std::ssize(table));
+    }
+    Result<int64_t> operator()(const MulNode& node) {
+        TSR_TRY(const Prepared prepared, preparation_(*node_));
+        MulValues it{};
+        it.factors = std::get<Mul>(prepared).factors();
+        return vector_.mul(tensor(node.a), tensor(node.b), tensor(node.y), it);
+    }
+    Result<int64_t> operator()(const AddNode& node) {
+        TSR_TRY(const Prepared prepared, preparation_(*node_));
+        AddValues it{};
+        it.factors = std::get<Add>(prepared).factors();
+        return vector_.add(tensor(node.a), tensor(node.b), tensor(node.y), it);
+    }
+    Result<int64_t> operator()(const LastRowNode&) {
+        return fail(ErrorCode::Unsupported, "a graph is compiled for all of its rows, not for the last one");
+    }
+
+  private:
+    /// Nothing where scores go through DDR.
+    std::optional<AttentionPlan> attention_plan(const ScoresNode& scores, const WeighNode& node) {
+        return plan_attention(attention_shape(scores, node), all_.device_);
+    }
+    AttentionShape attention_shape(const ScoresNode& scores, const WeighNode& node) {
+        const DeviceCache& cache = all_.caches_[static_cast<size_t>(node.cache.at)];
+        return {.rows = n_tok_,
+                .n_head = node.n_head,
+                .n_head_kv = cache.n_head,
+                .head_dim = cache.head_dim,
+                .n_ctx = graph_.n_ctx,
+                .planes_q = tensor(scores.q).layout.planes,
+                .planes_scores = tensor(scores.y).layout.planes,
+                .planes_out = tensor(node.y).layout.planes};
+    }
+
+    int64_t attend_in_vtcm(const WeighNode& node, const AttentionPlan& plan, Multiplier values_factor) {
+        const DeviceCache& cache = all_.caches_[static_cast<size_t>(node.cache.at)];
+        const Encoding &of_q = encoding(scores_->q), &of_p = encoding(node.p);
+        builder_.append(attention_stream(attention_shape(*scores_, node), plan,
+                                         {.q = part(scores_->q, 0),
+                                          .out = part(node.y, 0),
+                                          .k = cache.k,
+                                          .v = cache.v,
+                                          .cache_n_ctx = all_.n_ctx_,
+                                          .tables = exp_tables_,
+                                          .window = static_cast<int32_t>(node.window),
+                                          .zero_scores = encoding(scores_->y).zero,
+                                          .zero_out = encoding(node.y).zero,
+                                          .centre_q = centre_of(mode(), of_q.bits) - of_q.zero,
+                                          .centre_p = centre_of(mode(), of_p.bits) - of_p.zero,
+                                          .scores_factor = scores_factor_,
+                                          .values_factor = values_factor,
+                                          .mode = mode()}));
+        return plan.vtcm_bytes;
+    }
+
+    /// Each head's scores and probabilities are stored and loaded again.
+    Result<int64_t> attend_through_ddr(const WeighNode& node, Multiplier values_factor) {
         const DeviceCache& cache = all_.caches_[static_cast<size_t>(node.cache.at)];
         const int64_t dim = cache.head_dim, n_ctx = graph_.n_ctx;
         const Encoding &of_q = encoding(scores_->q), &of_p = encoding(node.p);
@@ -237,35 +306,13 @@ class GraphCompiler::Writer {
                                            .zero_out = encoding(node.y).zero,
                                            .input_stride = static_cast<uint64_t>(dim),
                                            .centre = centre_of(mode(), of_p.bits) - of_p.zero,
-                                           .factor = std::get<DynamicProduct>(prepared).factor(),
+                                           .factor = values_factor,
                                            .mode = mode()}));
             n_bytes = std::max({n_bytes, scores_plan.vtcm_bytes, softmax_bytes, values_plan.vtcm_bytes});
         }
         return n_bytes;
     }
-    Result<int64_t> operator()(const FunctionNode& node) {
-        TSR_TRY(const Prepared prepared, preparation_(*node_));
-        const auto& table = std::get<std::vector<uint16_t>>(prepared);
-        const uint64_t at = all_.constants_.add_all(std::span<const uint16_t>(table));
-        return vector_.lookup(tensor(node.x), tensor(node.y), at, std::ssize(table));
-    }
-    Result<int64_t> operator()(const MulNode& node) {
-        TSR_TRY(const Prepared prepared, preparation_(*node_));
-        MulValues it{};
-        it.factors = std::get<Mul>(prepared).factors();
-        return vector_.mul(tensor(node.a), tensor(node.b), tensor(node.y), it);
-    }
-    Result<int64_t> operator()(const AddNode& node) {
-        TSR_TRY(const Prepared prepared, preparation_(*node_));
-        AddValues it{};
-        it.factors = std::get<Add>(prepared).factors();
-        return vector_.add(tensor(node.a), tensor(node.b), tensor(node.y), it);
-    }
-    Result<int64_t> operator()(const LastRowNode&) {
-        return fail(ErrorCode::Unsupported, "a graph is compiled for all of its rows, not for the last one");
-    }
 
-  private:
     OutputMode mode() const { return all_.matrices_.recipe().output; }
     const Encoding& encoding(GraphValueId id) const { return encodings_[static_cast<size_t>(id.at)]; }
     ActTensor& tensor(GraphValueId id) { return tensors_[static_cast<size_t>(id.at)]; }
@@ -335,7 +382,11 @@ class GraphCompiler::Writer {
             Uses uses = std::visit(UsesOf{}, node);
             if (const auto* found = std::get_if<ScoresNode>(&node)) scores = found;
             if (const auto* weigh = std::get_if<WeighNode>(&node)) {
-                for (const GraphValueId id : {scores->y, weigh->p}) live(id).first = live(id).last = n;
+                const bool in_vtcm = attention_plan(*scores, *weigh).has_value();
+                for (const GraphValueId id : {scores->y, weigh->p}) {
+                    live(id).first = live(id).last = n;
+                    if (in_vtcm) live(id).n_bytes = 0;
+                }
                 uses.reads = {scores->q};
             }
             for (const GraphValueId id : uses.reads) live(id).last = n;

@@ -41,17 +41,6 @@ int act_buffers(const LinearShape& shape, const TileSizes& size) {
     return size.row_tiles < shape.row_tiles() || size.k_tiles < shape.k_tiles() ? 2 : 1;
 }
 
-/// The largest power of two up to the device's that divides the number of tiles of every piece: with operands
-/// at multiples of a packet, no packet then crosses a power of two that is larger.
-int64_t packet_tiles(const LinearShape& shape, const TileSizes& size, const HtpDevice& device) {
-    if (device.vtcm_span_bytes == 0) return device.hmx_deep_k_tiles;
-    const int64_t rest = shape.k_tiles() % size.k_tiles;
-    const int64_t most = std::min(device.hmx_deep_k_tiles, device.vtcm_span_bytes / kActTileBytes);
-    const auto largest = std::bit_floor(static_cast<uint64_t>(most));
-    const auto common = static_cast<uint64_t>(size.k_tiles | rest);
-    return static_cast<int64_t>(std::min(largest, common & (~common + 1)));
-}
-
 /// The modelled time and descriptors of the whole, from streams of its first outputs alone where there are
 /// many: every further piece takes as long as the last ones did.
 void estimate(const LinearShape& shape, const HtpDevice& device, TilePlan& plan) {
@@ -91,6 +80,14 @@ int64_t most_n_tiles(const LinearShape& shape, TileSizes size, int64_t vtcm_byte
 
 }  // namespace
 
+int64_t packet_tiles(int64_t k_tiles, int64_t piece, const HtpDevice& device) {
+    if (device.vtcm_span_bytes == 0) return device.hmx_deep_k_tiles;
+    const int64_t most = std::min(device.hmx_deep_k_tiles, device.vtcm_span_bytes / kActTileBytes);
+    const auto largest = std::bit_floor(static_cast<uint64_t>(most));
+    const auto common = static_cast<uint64_t>(piece | k_tiles % piece);
+    return static_cast<int64_t>(std::min(largest, common & (~common + 1)));
+}
+
 int64_t LinearShape::row_tiles() const { return tiles(rows, kTileRows); }
 int64_t LinearShape::n_tiles() const { return tiles(n_out, kTileChannels); }
 int64_t LinearShape::k_tiles() const { return tiles(k_first + n_in, kTileChannels); }
@@ -99,7 +96,7 @@ Result<TilePlan> place_tiles(const LinearShape& shape, const TileSizes& size, co
     TilePlan plan;
     plan.size = size;
     plan.act_buffers = act_buffers(shape, size);
-    plan.packet_k_tiles = packet_tiles(shape, size, device);
+    plan.packet_k_tiles = packet_tiles(shape.k_tiles(), size.k_tiles, device);
     const PieceBytes bytes = piece_bytes(shape, size);
     const bool has_span = device.vtcm_span_bytes > 0;
     const int64_t act_unit = has_span ? plan.packet_k_tiles * kActTileBytes : kActTileBytes;

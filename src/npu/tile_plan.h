@@ -37,6 +37,11 @@ struct TilePlan {
     int64_t n_descriptors = 0;  ///< of all transfers
 };
 
+/// Tiles of a packet of the matrix unit where inputs of k_tiles tiles come in pieces of so many: the largest
+/// power of two up to the device's that divides the tiles of every piece. With operands at multiples of a
+/// packet, no packet then crosses a power of two that is larger.
+int64_t packet_tiles(int64_t k_tiles, int64_t piece, const HtpDevice& device);
+
 /// Places for given sizes; OutOfMemory names the buffer that did not fit.
 Result<TilePlan> place_tiles(const LinearShape& shape, const TileSizes& size, const HtpDevice& device);
 

@@ -2,8 +2,11 @@
 // order the waits allow, and whatever lies in memory that is of no meaning.
 #include "src/npu/device_run.h"
 
+#include <algorithm>
 #include <map>
 
+#include "src/npu/attention_stream.h"
+#include "src/npu/layout.h"
 #include "src/npu/model_check.h"
 #include "src/npu/stream.h"
 #include "tests/npu/device_support.h"
@@ -159,6 +162,82 @@ TEST_P(DeviceRuns, SeveralSessionsGiveTheSameBits) {
             for (const auto& [id, rows] : expected[i]) ASSERT_EQ(found.at(id), rows) << n_sessions;
         }
     }
+}
+
+/// Whether a node with a softmax loads no scores.
+void expect_scores_in_vtcm(const DeviceGraph& graph) {
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+        const size_t end = n + 1 < graph.nodes.size() ? graph.nodes[n + 1].first : graph.stream.size();
+        const std::span node(graph.stream.data() + graph.nodes[n].first, end - graph.nodes[n].first);
+        for (const Instruction& it : node)
+            EXPECT_TRUE(it.op != Opcode::Softmax ||
+                        std::ranges::none_of(node,
+                                             [&](const Instruction& other) {
+                                                 return other.op == Opcode::Load &&
+                                                        other.transfer.vtcm == it.softmax.x;
+                                             }))
+                << graph.nodes[n].name;
+    }
+}
+
+/// Whole row tiles: scores and probabilities of a head are never in DDR, in a VTCM that holds two groups'
+/// keys and values as in the smallest that holds one's.
+TEST_P(DeviceRuns, KeepScoresInVtcm) {
+    const TestModel& test = GetParam();
+    TSR_NEED_MODEL(test);
+    ThreadPool pool(2);
+    auto model = load_model(test.path(), pool, "", false);
+    ASSERT_TRUE(model) << model.error().message;
+    constexpr int64_t kContext = 160;
+    for (const char* recipe : {"w4a16", "w8a8"})
+        for (const bool smallest : {false, true}) {
+            HtpDevice device = *open_device("x-elite");
+            AttentionShape shape{.rows = 128, .n_ctx = kContext};
+            {
+                const DeviceCase any(**model, pool, "x-elite", recipe, {64}, {kContext});
+                ASSERT_TRUE(any.reference);
+                const auto& caches = any.compiled.model.caches;
+                const auto used =
+                    std::ranges::find_if(caches, [](const DeviceCache& c) { return c.n_head > 0; });
+                if (used == caches.end() || used->head_dim % kTileChannels != 0) return;
+                shape.n_head = shape.n_head_kv = used->n_head;
+                shape.head_dim = used->head_dim;
+            }
+            EXPECT_EQ(plan_attention(shape, device)->kv_buffers, 2);
+            while (smallest) {
+                device.vtcm_bytes -= kActTileBytes;
+                if (plan_attention(shape, device)) continue;
+                device.vtcm_bytes += kActTileBytes;
+                break;
+            }
+            EXPECT_EQ(plan_attention(shape, device)->kv_buffers, smallest ? 1 : 2);
+            DeviceCase c(**model, pool, "x-elite", recipe, {64, 128}, {kContext}, {}, device.vtcm_bytes);
+            ASSERT_TRUE(c.reference);
+            const DeviceModel& compiled = c.compiled.model;
+            for (const DeviceSegment& segment : compiled.segments)
+                for (const DeviceGraph& graph : segment.graphs) {
+                    expect_scores_in_vtcm(graph);
+                    EXPECT_EQ(find_hazard(graph.stream, {graph.n_tok, std::max(graph.n_ctx, graph.n_tok)}),
+                              "");
+                }
+            std::vector<std::unique_ptr<DeviceRun>> runs;
+            for (const Order& order : priorities()) {
+                runs.push_back(c.run(best_kernels(), pool));
+                runs.back()->reorder(order);
+            }
+            runs.push_back(c.run(best_kernels(), pool, DeviceRun::Copies::LeftOut));
+            Draw draw(11);
+            int64_t n_past = 0;
+            for (const int64_t n : {128, 20}) {
+                const Pass pass{.n_valid = n, .n_past = n_past};
+                const PassData inputs = any_inputs(draw, compiled, n);
+                const PassData expected = outputs_of(*c.reference, compiled, pass, inputs);
+                for (const auto& run : runs)
+                    ASSERT_EQ(outputs_of(*run, compiled, pass, inputs), expected)
+                        << recipe << ", " << device.vtcm_bytes << " bytes, " << n << " rows at " << n_past;
+                n_past += n;
+            }
+        }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DeviceRuns, testing::ValuesIn(kTestModels), name_of);

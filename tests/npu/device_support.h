@@ -20,11 +20,13 @@ struct DeviceCase {
     CompiledModel compiled;
     std::unique_ptr<IntegerRunner> reference;
 
-    /// Fails the test where something goes wrong; then `reference` is null.
+    /// Fails the test where something goes wrong; then `reference` is null. vtcm_bytes: instead of the
+    /// device's.
     DeviceCase(const Model& model, ThreadPool& pool, const std::string& device_name,
                const std::string& recipe, std::vector<int64_t> rows, std::vector<int64_t> contexts,
-               const Selection& selection = {})
+               const Selection& selection = {}, int64_t vtcm_bytes = 0)
         : matrices(*open_recipe(recipe)), device(*open_device(device_name)) {
+        if (vtcm_bytes > 0) device.vtcm_bytes = vtcm_bytes;
         for (const int64_t n : rows)
             programs.push_back(program_of(model, n, contexts.back(), RecordedLogits::All));
         for (const record::Program& program : programs) pointers.push_back(&program);
