@@ -12,43 +12,38 @@ namespace tessera::npu {
 
 namespace {
 
+Result<void> place_product(AttentionProduct& it, int kv_buffers, const HtpDevice& device,
+                           VtcmAllocator& vtcm) {
+    it.packet_k_tiles = packet_tiles(it.k_tiles, it.k_tiles, device);
+    const bool has_span = device.vtcm_span_bytes > 0;
+    const int64_t act_unit = has_span ? it.packet_k_tiles * kActTileBytes : kActTileBytes;
+    const int64_t weight_unit = has_span ? it.packet_k_tiles * kWeightTileBytes : 128;
+    const int64_t weight_bytes = it.n_tiles * it.k_tiles * kWeightTileBytes;
+    TSR_TRY(it.bytes, vtcm.take("keys or values", weight_bytes, 128));
+    for (int i = 0; i < 2; ++i) {
+        TSR_TRY(it.act[i],
+                vtcm.take("queries or probabilities", it.planes_in * it.k_tiles * kActTileBytes, act_unit));
+        TSR_TRY(it.out[i],
+                vtcm.take("scores or outputs", it.planes_out * it.n_tiles * kActTileBytes, kActTileBytes));
+        if (i >= kv_buffers) continue;
+        TSR_TRY(it.weights[i], vtcm.take("weights", weight_bytes, weight_unit));
+        TSR_TRY(it.records[i], vtcm.take("factors of outputs", it.n_tiles * kRecordTileBytes, 128));
+    }
+    return {};
+}
+
 Result<AttentionPlan> place_buffers(const AttentionShape& shape, const HtpDevice& device, int kv_buffers) {
     AttentionPlan plan{};
     plan.kv_buffers = kv_buffers;
-    const int64_t dim = shape.dim_tiles(), ctx = shape.ctx_tiles();
-    plan.k_packet_tiles = packet_tiles(dim, dim, device);
-    plan.v_packet_tiles = packet_tiles(ctx, ctx, device);
-    const bool has_span = device.vtcm_span_bytes > 0;
-    const auto unit = [&](int64_t packet, int64_t tile, int64_t least) {
-        return has_span ? packet * tile : least;
-    };
+    plan.scores.n_tiles = plan.values.k_tiles = shape.ctx_tiles();
+    plan.scores.k_tiles = plan.values.n_tiles = shape.dim_tiles();
+    plan.scores.planes_in = shape.planes_q;
+    plan.scores.planes_out = shape.planes_scores;
+    plan.values.planes_out = shape.planes_out;
     VtcmAllocator vtcm(device.vtcm_bytes);
     TSR_TRY(plan.tables, vtcm.take("tables", static_cast<int64_t>(sizeof(ExpTables)), 128));
-    const int64_t head_bytes = dim * ctx * kWeightTileBytes;
-    TSR_TRY(plan.k_bytes, vtcm.take("keys", head_bytes, 128));
-    TSR_TRY(plan.v_bytes, vtcm.take("values", head_bytes, 128));
-    for (size_t i = 0; i < 2; ++i) {
-        const auto act = [&](int planes, int64_t tiles) { return planes * tiles * kActTileBytes; };
-        TSR_TRY(plan.q[i], vtcm.take("queries", act(shape.planes_q, dim),
-                                     unit(plan.k_packet_tiles, kActTileBytes, kActTileBytes)));
-        TSR_TRY(plan.scores[i], vtcm.take("scores", act(shape.planes_scores, ctx), kActTileBytes));
-        TSR_TRY(plan.p[i], vtcm.take("probabilities", act(2, ctx),
-                                     unit(plan.v_packet_tiles, kActTileBytes, kActTileBytes)));
-        TSR_TRY(plan.out[i], vtcm.take("weighted values", act(shape.planes_out, dim), kActTileBytes));
-        if (static_cast<int>(i) == kv_buffers) {
-            plan.k[i] = plan.k[0];
-            plan.v[i] = plan.v[0];
-            plan.k_records[i] = plan.k_records[0];
-            plan.v_records[i] = plan.v_records[0];
-            continue;
-        }
-        TSR_TRY(plan.k[i],
-                vtcm.take("weights of keys", head_bytes, unit(plan.k_packet_tiles, kWeightTileBytes, 128)));
-        TSR_TRY(plan.v[i],
-                vtcm.take("weights of values", head_bytes, unit(plan.v_packet_tiles, kWeightTileBytes, 128)));
-        TSR_TRY(plan.k_records[i], vtcm.take("factors of scores", ctx * kRecordTileBytes, 128));
-        TSR_TRY(plan.v_records[i], vtcm.take("factors of values", dim * kRecordTileBytes, 128));
-    }
+    TSR_TRY_VOID(place_product(plan.scores, kv_buffers, device, vtcm));
+    TSR_TRY_VOID(place_product(plan.values, kv_buffers, device, vtcm));
     plan.vtcm_bytes = vtcm.peak();
     return plan;
 }
@@ -65,25 +60,23 @@ class Writer {
         begin(0);
         const int64_t n = shape_.n_head * shape_.row_tiles();
         for (int64_t i = 0; i < n; ++i) {
-            const bool more_groups = group_of(i) + 1 < shape_.n_head_kv;
-            const bool is_group_next = i + 1 < n && group_of(i + 1) != group_of(i);
+            const int64_t next_group = group_of(i) + 1;
+            const bool goes_on = i + 1 < n, ends_group = goes_on && group_of(i + 1) == next_group;
+            const bool prepares =
+                plan_.kv_buffers == 2 && i % items_of_group() == 0 && next_group < shape_.n_head_kv;
             // With one buffer the weights of this group are needed until its last values are multiplied.
-            const bool comes_early = i + 1 < n && (!is_group_next || plan_.kv_buffers == 2);
-            const bool prepares = i % items_of_group() == 0 && more_groups && plan_.kv_buffers == 2;
-            if (prepares) load_cached(group_of(i) + 1);
-            // A group of one item has no later moment for it.
-            if (prepares && items_of_group() == 1) interleave(group_of(i) + 1);
-            if (comes_early) begin(i + 1);
+            const bool begins_late = ends_group && plan_.kv_buffers == 1;
+            if (prepares) load_cached(next_group);
             softmax(i);
-            if (prepares && items_of_group() > 1) interleave(group_of(i) + 1);
+            if (prepares) interleave(next_group);
+            if (goes_on && !begins_late) begin(i + 1);
             weigh(i);
             // An item later, so that the queries of the next need not wait behind it.
             if (i > 0) store(i - 1);
-            if (i + 1 < n && !comes_early) {
-                load_cached(group_of(i + 1));
-                interleave(group_of(i + 1));
-                begin(i + 1);
-            }
+            if (!begins_late) continue;
+            load_cached(next_group);
+            interleave(next_group);
+            begin(i + 1);
         }
         store(n - 1);
         return builder_.take();
@@ -92,75 +85,75 @@ class Writer {
   private:
     int64_t items_of_group() const { return shape_.n_head / shape_.n_head_kv * shape_.row_tiles(); }
     int64_t group_of(int64_t item) const { return item / items_of_group(); }
-    int64_t head_of(int64_t item) const { return item / shape_.row_tiles(); }
-    int64_t row_tile_of(int64_t item) const { return item % shape_.row_tiles(); }
-    bool ends_group(int64_t item) const { return (item + 1) % items_of_group() == 0; }
-    size_t kv_buffer(int64_t group) const { return static_cast<size_t>(group % plan_.kv_buffers); }
 
     Instruction instruction_of(Opcode op) const {
         Instruction it;
         it.op = op;
         return it;
     }
-    void move(Opcode op, const Transfer& transfer) {
+    /// Rows that are ddr_stride apart, side by side in VTCM.
+    void move(Opcode op, Region region, uint64_t ddr, int64_t ddr_stride, uint32_t vtcm, int64_t rows,
+              int64_t row_bytes) {
         Instruction it = instruction_of(op);
-        it.transfer = transfer;
         it.frees_operands = op == Opcode::Store;
+        it.transfer = {.ddr = ddr,
+                       .ddr_stride = static_cast<uint64_t>(ddr_stride),
+                       .vtcm = vtcm,
+                       .vtcm_stride = static_cast<uint32_t>(row_bytes),
+                       .rows = static_cast<uint32_t>(rows),
+                       .row_bytes = static_cast<uint32_t>(row_bytes),
+                       .region = region,
+                       .limit = {},
+                       .past_stride = 0,
+                       .first_row = 0};
         builder_.add(it);
     }
 
     void load_tables() {
-        move(Opcode::Load, {.ddr = places_.tables,
-                            .ddr_stride = 0,
-                            .vtcm = plan_.tables,
-                            .vtcm_stride = 0,
-                            .rows = 1,
-                            .row_bytes = static_cast<uint32_t>(sizeof(ExpTables)),
-                            .region = Region::Constants,
-                            .limit = {},
-                            .past_stride = 0,
-                            .first_row = 0});
-    }
-    /// Rows that are `stride` apart in the cache, side by side in VTCM.
-    void load_rows(uint64_t ddr, int64_t stride, uint32_t vtcm, int64_t rows, int64_t row_bytes) {
-        move(Opcode::Load, {.ddr = ddr,
-                            .ddr_stride = static_cast<uint64_t>(stride),
-                            .vtcm = vtcm,
-                            .vtcm_stride = static_cast<uint32_t>(row_bytes),
-                            .rows = static_cast<uint32_t>(rows),
-                            .row_bytes = static_cast<uint32_t>(row_bytes),
-                            .region = Region::Cache,
-                            .limit = {},
-                            .past_stride = 0,
-                            .first_row = 0});
+        move(Opcode::Load, Region::Constants, places_.tables, 0, plan_.tables, 1,
+             static_cast<int64_t>(sizeof(ExpTables)));
     }
     /// Keys lie by channel, values by position.
     void load_cached(int64_t group) {
         const auto of_head = static_cast<uint64_t>(group * shape_.head_dim * places_.cache_n_ctx);
-        load_rows(places_.k + of_head, places_.cache_n_ctx, plan_.k_bytes, shape_.head_dim, shape_.n_ctx);
-        load_rows(places_.v + of_head, shape_.head_dim, plan_.v_bytes, shape_.n_ctx, shape_.head_dim);
+        move(Opcode::Load, Region::Cache, places_.k + of_head, places_.cache_n_ctx, plan_.scores.bytes,
+             shape_.head_dim, shape_.n_ctx);
+        move(Opcode::Load, Region::Cache, places_.v + of_head, shape_.head_dim, plan_.values.bytes,
+             shape_.n_ctx, shape_.head_dim);
+    }
+    /// A head's part of a row tile, in VTCM as in DDR since all rows are there.
+    void move_head(Opcode op, const ActPlace& place, int planes, int64_t item, uint32_t vtcm) {
+        const ActLayout layout{shape_.rows, place.channels, planes};
+        const int64_t n_tiles = shape_.dim_tiles(), row_tile = item % shape_.row_tiles();
+        const int64_t first_tile = place.first_tile + item / shape_.row_tiles() * n_tiles;
+        for (int plane = 0; plane < planes; ++plane)
+            move(op, Region::Arena,
+                 place.at + static_cast<uint64_t>(layout.tile_offset(row_tile, plane, first_tile)),
+                 kActTileBytes, vtcm + static_cast<uint32_t>(plane * n_tiles * kActTileBytes), n_tiles,
+                 kActTileBytes);
+    }
+    void store(int64_t item) {
+        move_head(Opcode::Store, places_.out, shape_.planes_out, item, plan_.values.out[item % 2]);
     }
 
     void interleave(int64_t group) {
-        const size_t at = kv_buffer(group);
-        interleave_one(plan_.k_bytes, plan_.k[at], plan_.k_records[at], shape_.head_dim, shape_.n_ctx,
-                       places_.centre_q, places_.scores_factor);
-        interleave_one(plan_.v_bytes, plan_.v[at], plan_.v_records[at], shape_.n_ctx, shape_.head_dim,
-                       places_.centre_p, places_.values_factor);
+        interleave(plan_.scores, group, places_.centre_q, places_.scores_factor);
+        interleave(plan_.values, group, places_.centre_p, places_.values_factor);
     }
-    void interleave_one(uint32_t bytes, uint32_t weights, uint32_t records, int64_t n_in, int64_t n_out,
-                        int32_t centre, Multiplier factor) {
+    void interleave(const AttentionProduct& product, int64_t group, int32_t centre, Multiplier factor) {
+        const auto n_in = static_cast<uint32_t>(product.k_tiles * kTileChannels);
+        const auto n_out = static_cast<uint32_t>(product.n_tiles * kTileChannels);
         Instruction it = instruction_of(Opcode::Interleave);
         it.frees_operands = true;
-        it.interleave = {.bytes = bytes,
-                         .weights = weights,
-                         .records = records,
-                         .stride = static_cast<uint32_t>(n_out),
-                         .n_k = static_cast<uint32_t>(n_in),
-                         .n_n = static_cast<uint32_t>(n_out),
+        it.interleave = {.bytes = product.bytes,
+                         .weights = product.weights[group % plan_.kv_buffers],
+                         .records = product.records[group % plan_.kv_buffers],
+                         .stride = n_out,
+                         .n_k = n_in,
+                         .n_n = n_out,
                          .k_first = 0,
-                         .n_tiles = static_cast<uint32_t>(n_out / kTileChannels),
-                         .k_tiles = static_cast<uint32_t>(n_in / kTileChannels),
+                         .n_tiles = static_cast<uint32_t>(product.n_tiles),
+                         .k_tiles = static_cast<uint32_t>(product.k_tiles),
                          .centre = centre,
                          .factor = factor,
                          .first = true,
@@ -168,83 +161,45 @@ class Writer {
         builder_.add(it);
     }
 
-    /// A head's part of a row tile, in VTCM as in DDR since all rows are there.
-    void move_head(Opcode op, const ActPlace& place, int planes, int64_t item, uint32_t vtcm) {
-        const ActLayout layout{shape_.rows, place.channels, planes};
-        const int64_t first_tile = place.first_tile + head_of(item) * shape_.dim_tiles();
-        for (int plane = 0; plane < planes; ++plane) {
-            const int64_t offset = layout.tile_offset(row_tile_of(item), plane, first_tile);
-            move(op, {.ddr = place.at + static_cast<uint64_t>(offset),
-                      .ddr_stride = static_cast<uint64_t>(kActTileBytes),
-                      .vtcm = vtcm + static_cast<uint32_t>(plane * shape_.dim_tiles() * kActTileBytes),
-                      .vtcm_stride = static_cast<uint32_t>(kActTileBytes),
-                      .rows = static_cast<uint32_t>(shape_.dim_tiles()),
-                      .row_bytes = static_cast<uint32_t>(kActTileBytes),
-                      .region = Region::Arena,
-                      .limit = {},
-                      .past_stride = 0,
-                      .first_row = 0});
-        }
-    }
-    void store(int64_t item) {
-        move_head(Opcode::Store, places_.out, shape_.planes_out, item, plan_.out[item % 2]);
-    }
-
     /// The item's queries, and their scores.
     void begin(int64_t item) {
-        move_head(Opcode::Load, places_.q, shape_.planes_q, item, plan_.q[item % 2]);
-        const size_t at = kv_buffer(group_of(item));
-        multiply(item, {.act = plan_.q[item % 2],
-                        .weights = plan_.k[at],
-                        .records = plan_.k_records[at],
-                        .out = plan_.scores[item % 2],
-                        .sums = 0,
-                        .rows = static_cast<uint32_t>(kTileRows),
-                        .n_tiles = static_cast<uint32_t>(shape_.ctx_tiles()),
-                        .k_tiles = static_cast<uint32_t>(shape_.dim_tiles()),
-                        .packet_k_tiles = static_cast<uint32_t>(plan_.k_packet_tiles),
-                        .zero_out = places_.zero_scores,
-                        .planes_in = static_cast<uint8_t>(shape_.planes_q),
-                        .planes_out = static_cast<uint8_t>(shape_.planes_scores),
-                        .first = true,
-                        .last = true,
-                        .hmx = places_.mode == OutputMode::Hmx});
+        move_head(Opcode::Load, places_.q, shape_.planes_q, item, plan_.scores.act[item % 2]);
+        multiply(plan_.scores, item, places_.zero_scores);
     }
-    void weigh(int64_t item) {
-        const size_t at = kv_buffer(group_of(item));
-        multiply(item, {.act = plan_.p[item % 2],
-                        .weights = plan_.v[at],
-                        .records = plan_.v_records[at],
-                        .out = plan_.out[item % 2],
-                        .sums = 0,
-                        .rows = static_cast<uint32_t>(kTileRows),
-                        .n_tiles = static_cast<uint32_t>(shape_.dim_tiles()),
-                        .k_tiles = static_cast<uint32_t>(shape_.ctx_tiles()),
-                        .packet_k_tiles = static_cast<uint32_t>(plan_.v_packet_tiles),
-                        .zero_out = places_.zero_out,
-                        .planes_in = 2,
-                        .planes_out = static_cast<uint8_t>(shape_.planes_out),
-                        .first = true,
-                        .last = true,
-                        .hmx = places_.mode == OutputMode::Hmx});
-    }
-    /// The last item of a group is the last to read the group's weights.
-    void multiply(int64_t item, const Multiply& operands) {
+    void weigh(int64_t item) { multiply(plan_.values, item, places_.zero_out); }
+
+    void multiply(const AttentionProduct& product, int64_t item, int32_t zero_out) {
+        const int64_t weights = group_of(item) % plan_.kv_buffers;
         Instruction it = instruction_of(Opcode::Multiply);
-        it.frees_operands = ends_group(item);
+        // The last item of a group is the last to read the group's weights.
+        it.frees_operands = (item + 1) % items_of_group() == 0;
         it.frees_activations = true;
-        it.multiply = operands;
+        it.multiply = {.act = product.act[item % 2],
+                       .weights = product.weights[weights],
+                       .records = product.records[weights],
+                       .out = product.out[item % 2],
+                       .sums = 0,
+                       .rows = static_cast<uint32_t>(kTileRows),
+                       .n_tiles = static_cast<uint32_t>(product.n_tiles),
+                       .k_tiles = static_cast<uint32_t>(product.k_tiles),
+                       .packet_k_tiles = static_cast<uint32_t>(product.packet_k_tiles),
+                       .zero_out = zero_out,
+                       .planes_in = static_cast<uint8_t>(product.planes_in),
+                       .planes_out = static_cast<uint8_t>(product.planes_out),
+                       .first = true,
+                       .last = true,
+                       .hmx = places_.mode == OutputMode::Hmx};
         builder_.add(it);
     }
 
     void softmax(int64_t item) {
         Instruction it = instruction_of(Opcode::Softmax);
-        it.softmax = {.x = plan_.scores[item % 2],
-                      .y = plan_.p[item % 2],
+        it.softmax = {.x = plan_.scores.out[item % 2],
+                      .y = plan_.values.act[item % 2],
                       .tables = plan_.tables,
                       .rows = static_cast<uint32_t>(kTileRows),
                       .dim = static_cast<uint32_t>(shape_.n_ctx),
-                      .first_row = static_cast<uint32_t>(row_tile_of(item) * kTileRows),
+                      .first_row = static_cast<uint32_t>(item % shape_.row_tiles() * kTileRows),
                       .planes_x = static_cast<uint32_t>(shape_.planes_scores),
                       .window = static_cast<uint32_t>(places_.window)};
         builder_.add(it);

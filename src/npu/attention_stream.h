@@ -17,14 +17,21 @@ struct AttentionShape {
     int64_t ctx_tiles() const;
 };
 
-/// Places of the buffers. Of most there are two, used in turn.
+/// One of the two products, of queries and keys or of probabilities and values. Buffers of which there are
+/// two are used in turn.
+struct AttentionProduct {
+    int64_t n_tiles = 0, k_tiles = 0;  ///< of outputs and of inputs
+    int64_t packet_k_tiles = 1;        ///< as TilePlan's
+    int planes_in = 2, planes_out = 2;
+    uint32_t bytes, weights[2], records[2];  ///< what is in the cache, and what becomes of it
+    uint32_t act[2], out[2];
+};
+
 struct AttentionPlan {
-    int kv_buffers = 2;  ///< 1: a head's weights are made only once the heads before it are done
-    uint32_t tables, k_bytes, v_bytes;
-    uint32_t k[2], v[2], k_records[2], v_records[2];
-    uint32_t q[2], scores[2], p[2], out[2];
-    int64_t k_packet_tiles = 1, v_packet_tiles = 1;  ///< as TilePlan's packet_k_tiles
-    int64_t vtcm_bytes = 0;                          ///< up to the end of the last buffer
+    int kv_buffers = 2;  ///< of weights; 1: a group's are made only once those before them are done with
+    AttentionProduct scores, values;
+    uint32_t tables;
+    int64_t vtcm_bytes = 0;  ///< up to the end of the last buffer
 };
 
 /// Nothing where scores have to go through DDR: rows or heads that are no whole tiles, or a context of which
