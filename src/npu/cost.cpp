@@ -40,9 +40,14 @@ double busy_us(const Instruction& instruction, const HtpDevice& device) {
     switch (unit_of(instruction.op)) {
         case Unit::Dma:
             return bytes / device.dma_gb_per_s * 1e-3;
-        case Unit::Hvx:
-            return bytes / (device.hvx_bytes_per_cycle * static_cast<double>(device.hvx_contexts)) / clock *
-                   1e6;
+        case Unit::Hvx: {
+            const double moving =
+                bytes / (device.hvx_bytes_per_cycle * static_cast<double>(device.hvx_contexts)) / clock * 1e6;
+            if (instruction.op != Opcode::Softmax) return moving;
+            // An exponential for each: many instructions, where its four bytes would be a fraction of one.
+            const double scores = static_cast<double>(instruction.softmax.rows) * instruction.softmax.dim;
+            return std::max(moving, scores / device.attention_elements_per_s * 1e6);
+        }
         case Unit::Hmx:
             break;
     }

@@ -19,7 +19,9 @@ int64_t bytes_moved(const Instruction& instruction);
 /// Products of 8-bit numbers that the matrix unit does, whole tiles of 64 rows: a few rows cost as much.
 int64_t tile_products(const Multiply& multiply);
 
-/// Microseconds for which the instruction keeps its unit busy, the latency of a transfer not included.
+/// Microseconds for which the instruction keeps its unit busy, the latency of a transfer not included. Of the
+/// vector unit's, a softmax costs its scores at attention_elements_per_s, the others what they read and
+/// write.
 double busy_us(const Instruction& instruction, const HtpDevice& device);
 
 struct Interval {

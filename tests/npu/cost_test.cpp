@@ -61,6 +61,22 @@ TEST(Cost, ATilesRowsCostTheSameHoweverFew) {
     EXPECT_NEAR(busy_us(one, device), 64.0 * 320 * 2048 * 2 / 16384 / 1373, 1e-9);
 }
 
+/// Scores of a softmax cost what the device's prompts say of them, but never less than their bytes.
+TEST(Cost, ASoftmaxCostsItsScores) {
+    HtpDevice device = *open_device("sm8750");
+    Instruction it;
+    it.op = Opcode::Softmax;
+    it.softmax = {};
+    it.softmax.rows = 64;
+    it.softmax.dim = 4096;
+    it.softmax.planes_x = 2;
+    EXPECT_NEAR(busy_us(it, device), 64.0 * 4096 / 12.6e9 * 1e6, 1e-9);
+    const double moving = static_cast<double>(bytes_moved(it)) / (128 * 4) / 2100;
+    EXPECT_GT(busy_us(it, device), 10 * moving);
+    device.attention_elements_per_s = 1e15;
+    EXPECT_NEAR(busy_us(it, device), moving, 1e-9);
+}
+
 /// A stream of a real shape: nothing overlaps on a unit, nothing starts before what it waits for, and the
 /// whole lies between the busiest unit and the sum of all.
 TEST(Cost, TimelineKeepsTheWaits) {
