@@ -2,7 +2,6 @@
 // and what cannot be served is refused by name.
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <thread>
 
 #include "tests/engine/support.h"
@@ -176,7 +175,7 @@ TEST_F(Engines, WhatIsWrittenKeepsToTheGrammar) {
             Got got;
             one->submit(asked, got.listener())->wait();
             EXPECT_EQ(got.outcome[0].finish, Finish::EndOfGeneration) << got.outcome[0].error.message;
-            EXPECT_TRUE(std::regex_match(got.text[0], std::regex(pattern))) << got.text[0];
+            EXPECT_TRUE(whole_text(pattern).found_in(got.text[0])) << got.text[0];
             // The same in company and from a known prefix.
             Got again, other;
             const Ticket beside = *one->submit(request(story(3), 30, seed), other.listener());

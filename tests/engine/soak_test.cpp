@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <regex>
 #include <thread>
 
 #include "common/cpu.h"
@@ -22,7 +21,7 @@ namespace {
 
 struct Constraint {
     std::shared_ptr<const grammar::Grammar> grammar;
-    std::regex pattern;
+    Pattern pattern;
 };
 
 /// A request under way. The engine's thread writes, until the ticket is done; then its submitter reads.
@@ -59,7 +58,7 @@ class Soak : public Engines {
         const auto add = [this](const Result<std::shared_ptr<const grammar::Grammar>>& made,
                                 const char* pattern) {
             ASSERT_TRUE(made.has_value());
-            constraints_.push_back({*made, std::regex(pattern)});
+            constraints_.push_back({*made, whole_text(pattern)});
         };
         add(grammar::Grammar::from_gbnf("root ::= \"yes \" [a-c]{2,5} | \"no\""), "yes [a-c]{2,5}|no");
         add(grammar::Grammar::from_regex("[0-9]{3}-[xyz]{1,9}!"), "[0-9]{3}-[xyz]{1,9}!");
@@ -129,7 +128,7 @@ void Soak::check(const Open& open) const {
         const std::string written = text == open.text.end() ? "" : text->second;
         for (const std::string& stop : asked.stop) EXPECT_EQ(written.find(stop), std::string::npos);
         const bool constrained = open.constraint && end.finish == Finish::EndOfGeneration;
-        EXPECT_TRUE(!constrained || std::regex_match(written, open.constraint->pattern)) << written;
+        EXPECT_TRUE(!constrained || open.constraint->pattern.found_in(written)) << written;
         for (size_t i = 0; i < repeated_.size(); ++i) {
             if (asked.prompt != repeated_[i].prompt || asked.max_tokens != kRepeated || !asked.stop.empty())
                 continue;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/pattern.h"
 #include "src/engine/engine.h"
 #include "src/engine/load.h"
 #include "tests/support/shared.h"
@@ -94,6 +95,9 @@ class Engines : public testing::Test {
     ThreadPool pool_;
     Loaded loaded_;
 };
+
+/// Of all of a text. An error of the pattern is one of the test.
+inline Pattern whole_text(const std::string& pattern) { return *Pattern::compile("^(?:" + pattern + ")\\z"); }
 
 inline std::string story(int n) {
     std::string out;
