@@ -46,7 +46,7 @@ TSR_INLINE void half_sums(const Source& s, int b, const TileAct& x, Flt (&sum)[T
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
             const Int a = splat4(q + t * x.q_stride + 4 * i);
-            Int product[R];
+            Int product[R];  // all of them before the sums, as add_dots has them
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
                 product[r] = dot_halves(w[r], a);
