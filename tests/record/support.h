@@ -1,5 +1,8 @@
 #pragma once
 // Programs of test models, and a sequence's cache for running them.
+#include <string>
+#include <string_view>
+
 #include "src/engine/session.h"
 #include "src/forward/record.h"
 #include "tests/model/support.h"
@@ -9,7 +12,8 @@ namespace tessera::test {
 inline const TestModel kTinyModel = {"tessera-tiny", false};
 
 inline std::string path_of(const TestModel& model) {
-    if (model.name == kTinyModel.name) return std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
+    if (std::string_view(model.name) == kTinyModel.name)
+        return std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
     return model.path();
 }
 
