@@ -2,6 +2,8 @@
 // prefill. R vectors of 8 or 16 rows times T tokens, k rising in blocks of 32, in the order of
 // docs/numerics.md. A Source hands out operands and scales: Stream straight from packed units (few tokens),
 // Panel from units unpacked once (many tokens). Over the verbs and Unpack of the unit that includes this.
+#include <type_traits>
+
 namespace tessera::kernels {
 namespace {
 
@@ -35,13 +37,19 @@ struct OwnVectors {
 struct StreamPlan {
     /// Tokens up to which unpacking in registers beats unpacking into a panel.
     int tokens = kStreamTokens;
-    /// Groups whose streams two tokens read side by side.
-    int groups_of_two = 4;
+    /// Groups whose streams a single token, and two, read side by side.
+    int groups_of_one = kGroupsOfOne, groups_of_two = 4;
     /// Of the groups that a single token reads side by side, those that go through a block together.
     int together = 4;
 };
+/// Types of so many instructions that a single token's product does not wait for memory.
 template <class F>
-constexpr StreamPlan kStreamPlan = {};
+constexpr bool kSlowToUnpack =
+    std::is_same_v<F, IQ1_S> || std::is_same_v<F, IQ1_M> || std::is_same_v<F, IQ2_XS> ||
+    std::is_same_v<F, IQ2_S> || std::is_same_v<F, IQ3_S> || std::is_same_v<F, TQ1_0> ||
+    std::is_same_v<F, TQ2_0>;
+template <class F>
+constexpr StreamPlan kStreamPlan = {.groups_of_one = kSlowToUnpack<F> ? 4 : kGroupsOfOne};
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
@@ -51,9 +59,11 @@ constexpr int kFewTokens = 32, kFewPanelK = 2048;
 /// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
 /// more so with products of wider vectors.
 constexpr int64_t kActPassBytes = int64_t{1} << 20, kFewestTokens = 128;
-/// How far ahead of its use a stream is fetched to the outer cache, and from there to the inner one. With the
-/// near one alone, as many lines as the inner cache can wait for are too few: 6 % of the read bandwidth.
-constexpr int kFarBytes = 4096, kNearBytes = 1024;
+/// How far ahead of its use each of n streams is fetched to the outer cache, and from there to the inner one.
+/// With the near one alone, as many lines as the inner cache can wait for are too few: 6 % of the read
+/// bandwidth. One stream alone has as many lines under way as four.
+constexpr int far_bytes(int n_streams) { return n_streams == 1 ? 16384 : 4096; }
+constexpr int near_bytes(int n_streams) { return far_bytes(n_streams) / 4; }
 
 /// What a tile reads of its tokens: the first one's arrays from the first unit's k on; the rest by stride.
 struct TileAct {
@@ -79,7 +89,7 @@ TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
 struct PackedUnits {
     const uint8_t* unit;  // of the first group
     int64_t group_bytes;
-    const uint8_t* end;   // of the first group
+    const uint8_t* end;   // of the first group, or of all that one stream alone reads
     int64_t next_groups;  // from there to the group that its stream reads next
 };
 
@@ -105,7 +115,7 @@ struct Stream : PackedUnits {
     }
     /// Fetches as many bytes ahead as the n at p of each group.
     TSR_INLINE void fetch(const Stream& s, const uint8_t* p, int n) {
-        const uint8_t *far = ahead(s, p, kFarBytes), *near = ahead(s, p, kNearBytes);
+        const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
@@ -709,12 +719,18 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t toke
                             int64_t y_stride) {
     using U = Unpack<F>;
     static_assert(V::kGroups == 1 || R == 1);
+    constexpr int kStreams = R * V::kGroups;
     const int64_t n_units = a.n_k / F::kUnitK, group_bytes = n_units * F::kUnitBytes;
-    const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-    PackedUnits units = packed_units<F>(group, group_bytes, R * V::kGroups, 0);
+    const auto* first = static_cast<const uint8_t*>(a.w);
+    const uint8_t* group = first + row / kGroupRows * group_bytes;
+    PackedUnits units = packed_units<F>(group, group_bytes, kStreams, 0);
+    // One stream alone goes on to the next group by itself.
+    if (kStreams == 1) units.end = first + (a.n_rows + kGroupRows - 1) / kGroupRows * group_bytes;
     // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began with.
-    if (row + R * V::kGroups * kGroupRows >= a.n_rows)
-        units.next_groups = a.next ? static_cast<const uint8_t*>(a.next) - units.end : -group_bytes;
+    if (kStreams == 1 || row + kStreams * kGroupRows >= a.n_rows) {
+        const uint8_t* begin = kStreams == 1 ? first : group;
+        units.next_groups = (a.next ? static_cast<const uint8_t*>(a.next) : begin) - units.end;
+    }
     const TileAct x = tile_act(a.x, token, 0);
     if constexpr (V::kGroups == 1) {
         tile<F, R, T, Stream<U, R>>(units, n_units, x, y, y_stride, false);
@@ -739,8 +755,11 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
 /// The rows from `row` on times all tokens, the matrix's last and incomplete group included.
 template <class F, class V = OwnVectors>
 void stream_rows(const PackedMatmulArgs& a, int64_t row) {
-    // Several streams keep the memory busy; with more tokens it has time, and unpacking once counts.
-    if (4 * a.n_tok <= kTileSums && (a.n_tok != 2 || kStreamPlan<F>.groups_of_two == 4)) {
+    // Groups side by side share what is made of activations, and a sum waits for none before it; memory gives
+    // most where each thread reads one group after the other.
+    if (a.n_tok == 1 && kStreamPlan<F>.groups_of_one == 1) {
+        row = stream_groups<F, 1>(a, row);
+    } else if (4 * a.n_tok <= kTileSums && (a.n_tok != 2 || kStreamPlan<F>.groups_of_two == 4)) {
         row = stream_groups<F, 4>(a, row);
     } else if (2 * a.n_tok <= kTileSums) {
         row = stream_groups<F, 2>(a, row);

@@ -18,6 +18,9 @@ struct Flt {
     float32x4_t lo, hi;
 };
 
+/// Groups that a single token reads side by side: they share what is made of activations.
+constexpr int kGroupsOfOne = 4;
+
 // The bytes of a register read as other numbers, and back.
 TSR_INLINE uint16x8_t halves(uint8x16_t v) { return vreinterpretq_u16_u8(v); }
 TSR_INLINE int16x8_t signed_halves(uint8x16_t v) { return vreinterpretq_s16_u8(v); }
