@@ -218,7 +218,7 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
         for (int64_t row = 0; row < n_rows; row += kPackedRows) {
             packed.functions.matmul({packed.w.get() + static_cast<size_t>(row) * packed.row_bytes,
                                      std::min(kPackedRows, n_rows - row), kPackedK, tokens.view(), n_tok,
-                                     y.get() + row, n_rows, scratch.get()});
+                                     y.get() + row, n_rows, scratch.get(), nullptr, kernels::choose_fetch()});
         }
     });
     const double macs = static_cast<double>(n_tok * n_rows * kPackedK);

@@ -242,7 +242,8 @@ CpuFeatures detect_features() {
 #if defined(__x86_64__)
     X86Leaves leaves;
     unsigned a = 0, b = 0, c = 0, d = 0;
-    if (__get_cpuid(1, &a, &b, &c, &d)) leaves.leaf1_ecx = c;
+    if (__get_cpuid(0, &a, &b, &c, &d)) leaves.leaf0_ebx = b;
+    if (__get_cpuid(1, &a, &b, &c, &d)) leaves.leaf1_eax = a, leaves.leaf1_ecx = c;
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
         const unsigned last_subleaf = a;
         leaves.leaf7_ebx = b;
@@ -282,6 +283,10 @@ CpuFeatures x86_features(const X86Leaves& leaves) {
     features.avx512 =
         features.avx2 && os_avx512 && all(leaves.leaf7_ebx, bit(16) | bit(17) | bit(30) | bit(31));
     features.avx512_vnni = features.avx512 && all(leaves.leaf7_ecx, bit(11));
+    // The vendor's name begins with "Auth". Its families of this century: bits 8 to 11, which are 15, plus 20
+    // to 27.
+    const uint32_t family = (leaves.leaf1_eax >> 8 & 15) + (leaves.leaf1_eax >> 20 & 255);
+    features.zen5 = leaves.leaf0_ebx == 0x68747541 && family == 26;
     return features;
 }
 

@@ -14,6 +14,7 @@ struct CpuFeatures {
     bool neon = false;
     bool dotprod = false;
     bool i8mm = false;
+    bool zen5 = false;  // AMD's family 26, whatever of the above the OS allows
 };
 
 struct CpuTopology {

@@ -12,7 +12,8 @@ namespace tessera::cpu_detail {
 /// Registers of CPUID as Intel's manual (volume 2A, CPUID) names them; zero where the processor lacks the
 /// leaf.
 struct X86Leaves {
-    uint32_t leaf1_ecx = 0;
+    uint32_t leaf0_ebx = 0;
+    uint32_t leaf1_eax = 0, leaf1_ecx = 0;
     uint32_t leaf7_ebx = 0, leaf7_ecx = 0;
     uint32_t leaf7_1_eax = 0;
     uint64_t xcr0 = 0;  ///< register state the OS saves; read only where leaf 1 says OSXSAVE

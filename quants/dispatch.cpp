@@ -56,4 +56,6 @@ Result<const IsaInfo*> choose_isa_from_environment() {
     return isa;
 }
 
+Fetch choose_fetch() { return cpu_features().zen5 ? Fetch::OneStep : Fetch::TwoSteps; }
+
 }  // namespace tessera::kernels

@@ -26,4 +26,7 @@ Result<const IsaInfo*> choose_isa(std::string_view wanted);
 /// choose_isa of TESSERA_ISA (unset or empty = best).
 Result<const IsaInfo*> choose_isa_from_environment();
 
+/// What measurements say is best for this processor (docs/performance.md); TwoSteps where none were made.
+Fetch choose_fetch();
+
 }  // namespace tessera::kernels

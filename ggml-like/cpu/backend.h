@@ -10,6 +10,7 @@
 #include "ggml-like/backend.h"
 #include "ggml-like/cpu/limits.h"
 #include "ggml-like/cpu/vec.h"
+#include "quants/dispatch.h"
 #include "quants/kernels/table.h"
 
 namespace tessera {
@@ -111,6 +112,7 @@ class CpuBackend final : public Backend {
     ThreadPool& pool_;
     const kernels::KernelTable& kernels_;
     const cpu::VecTable& vec_;
+    const kernels::Fetch fetch_ = kernels::choose_fetch();
     Limits limits_;
     Arena arena_;
     std::vector<Scratch> scratch_;  // [n_threads]

@@ -34,6 +34,7 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
         args.y_stride = tile_stride;
         args.scratch = scratch;
         args.next = next;
+        args.fetch = fetch_;
         kernels_.packed[static_cast<uint32_t>(w.type)].matmul(args);
         return;
     }

@@ -46,6 +46,12 @@ using QuantizeActFn = void (*)(const float* x, int64_t n_k, const ActRow& out);
 using PackFn = void (*)(const void* w, size_t w_stride, int n_rows, int64_t n_k, void* group);
 using UnpackFn = void (*)(const void* group, int n_rows, int64_t n_k, void* w, size_t w_stride);
 
+/// How what a product of few tokens reads comes from memory. It sets speed, never results.
+enum class Fetch : uint8_t {
+    TwoSteps,  // to the outer cache, and from there to the inner one, which can wait for fewer lines
+    OneStep,   // to the inner cache, and past the outer one
+};
+
 struct PackedMatmulArgs {
     const void* w;   // packed groups, group_bytes = 8 rows of the type; 64-byte aligned base not assumed
     int64_t n_rows;  // rows wanted: a multiple of 8 or the matrix's end
@@ -58,6 +64,7 @@ struct PackedMatmulArgs {
     /// Groups of as many k that this thread multiplies with next, fetched towards the end of a product of few
     /// tokens; null where that is not known.
     const void* next = nullptr;
+    Fetch fetch = Fetch::TwoSteps;
 };
 constexpr size_t kPackedScratchBytes = size_t{512} << 10;
 

@@ -37,10 +37,8 @@ struct OwnVectors {
 struct StreamPlan {
     /// Tokens up to which unpacking in registers beats unpacking into a panel.
     int tokens = kStreamTokens;
-    /// Groups whose streams a single token, and two, read side by side.
-    int groups_of_one = kGroupsOfOne, groups_of_two = 4;
-    /// Of the groups that a single token reads side by side, those that go through a block together.
-    int together = 4;
+    /// Groups whose streams one and two tokens read side by side: 1 or 4.
+    int groups = kGroupsOfFew;
 };
 /// Types of so many instructions that a single token's product does not wait for memory.
 template <class F>
@@ -49,7 +47,7 @@ constexpr bool kSlowToUnpack =
     std::is_same_v<F, IQ2_S> || std::is_same_v<F, IQ3_S> || std::is_same_v<F, TQ1_0> ||
     std::is_same_v<F, TQ2_0>;
 template <class F>
-constexpr StreamPlan kStreamPlan = {.groups_of_one = kSlowToUnpack<F> ? 4 : kGroupsOfOne};
+constexpr StreamPlan kStreamPlan = {.groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
@@ -64,6 +62,8 @@ constexpr int64_t kActPassBytes = int64_t{1} << 20, kFewestTokens = 128;
 /// bandwidth. One stream alone has as many lines under way as four.
 constexpr int far_bytes(int n_streams) { return n_streams == 1 ? 16384 : 4096; }
 constexpr int near_bytes(int n_streams) { return far_bytes(n_streams) / 4; }
+/// How far in one step: less than the inner cache keeps beside what a step of a tile reads.
+constexpr int once_bytes(int n_streams) { return n_streams == 1 ? 8192 : 4096; }
 
 /// What a tile reads of its tokens: the first one's arrays from the first unit's k on; the rest by stride.
 struct TileAct {
@@ -91,6 +91,7 @@ struct PackedUnits {
     int64_t group_bytes;
     const uint8_t* end;   // of the first group, or of all that one stream alone reads
     int64_t next_groups;  // from there to the group that its stream reads next
+    Fetch how = Fetch::TwoSteps;
 };
 
 /// R groups' packed units, unpacked by U (p8_unpack.inl).
@@ -115,14 +116,23 @@ struct Stream : PackedUnits {
     }
     /// Fetches as many bytes ahead as the n at p of each group.
     TSR_INLINE void fetch(const Stream& s, const uint8_t* p, int n) {
-        const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
+        if (s.how == Fetch::TwoSteps) {
+            const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
+            TSR_UNROLL
+            for (int r = 0; r < R; r++) {
+                TSR_UNROLL
+                for (int at = 0; at < n; at += 64) {
+                    prefetch_far(far + r * s.group_bytes + at);
+                    prefetch(near + r * s.group_bytes + at);
+                }
+            }
+            return;
+        }
+        const uint8_t* once = ahead(s, p, once_bytes(R));
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
-            for (int at = 0; at < n; at += 64) {
-                prefetch_far(far + r * s.group_bytes + at);
-                prefetch(near + r * s.group_bytes + at);
-            }
+            for (int at = 0; at < n; at += 64) prefetch_once(once + r * s.group_bytes + at);
         }
     }
     TSR_INLINE void open_unit(Stream& s) {
@@ -456,10 +466,9 @@ TSR_INLINE void add_dots(bool starts, const Operand (&w)[R], const Act& a, Part 
     }
 }
 
-/// sum[t][r] = the exact integer sums of block b of the vectors r0 + r.
+/// sum[t][r] = the exact integer sums of block b.
 template <class F, int R, int T, class Source>
-TSR_INLINE void block_sums(const Source& s, int r0, int b, const TileAct& x,
-                           typename Source::V::Sum (&sum)[T][R]) {
+TSR_INLINE void block_sums(const Source& s, int b, const TileAct& x, typename Source::V::Sum (&sum)[T][R]) {
     using U = typename Source::U;
     using V = typename Source::V;
     constexpr int kGroups = kScaleGroups<U>, kFit = zero_in_lanes<U>() ? kDepthCentred<U> : kDepthAsIs<U>;
@@ -488,7 +497,7 @@ TSR_INLINE void block_sums(const Source& s, int r0, int b, const TileAct& x,
             TSR_UNROLL
             for (int p = 0; p < kTogether; p++) {
                 TSR_UNROLL
-                for (int r = 0; r < R; r++) w[p][r] = Source::operand(s, r0 + r, g, plane + p);
+                for (int r = 0; r < R; r++) w[p][r] = Source::operand(s, r, g, plane + p);
             }
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
@@ -502,8 +511,8 @@ TSR_INLINE void block_sums(const Source& s, int r0, int b, const TileAct& x,
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
                 const int i = U::kPlanes == 2 ? plane + p : U::kScales == 2 ? first / 4 : 0;
-                const auto scale = V::scale(U::kScales != 0 ? Source::scale(s, r0 + r, b, i)
-                                                            : V::splat_scale(i == 0 ? 1 : 16));
+                const auto scale =
+                    V::scale(U::kScales != 0 ? Source::scale(s, r, b, i) : V::splat_scale(i == 0 ? 1 : 16));
                 TSR_UNROLL
                 for (int t = 0; t < T; t++) {
                     sum[t][r] = pass + p == 0 ? scaled(part[p][t][r], scale)
@@ -515,7 +524,7 @@ TSR_INLINE void block_sums(const Source& s, int r0, int b, const TileAct& x,
     if constexpr (U::kZero != 0 && !kZeroStarts<U>) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            const Int zero = U::kZeroScaled ? Source::zero(s, r0 + r, b) : splat_half(U::kZero);
+            const Int zero = U::kZeroScaled ? Source::zero(s, r, b) : splat_half(U::kZero);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(x.sum16 + 2 * (t * x.d_stride + b))));
@@ -529,7 +538,7 @@ template <class F, int R, int T, class Source>
 TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
     using V = typename Source::V;
     typename V::Sum sum[T][R];
-    block_sums<F, R, T>(s, 0, 0, x, sum);
+    block_sums<F, R, T>(s, 0, x, sum);
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
         const auto d = Source::d(s, r);
@@ -582,18 +591,14 @@ template <class F, int R, int T, class Source>
 TSR_INLINE void add_block(const Source& s, int b, const TileAct& x,
                           typename Source::V::Flt (&product)[T][R]) {
     using V = typename Source::V;
-    constexpr int kTogether = T == 1 && kStreamPlan<F>.together < R ? kStreamPlan<F>.together : R;
+    typename V::Sum sum[T][R];
+    block_sums<F, R, T>(s, b, x, sum);
     TSR_UNROLL
-    for (int r0 = 0; r0 < R; r0 += kTogether) {
-        typename V::Sum sum[T][kTogether];
-        block_sums<F, kTogether, T>(s, r0, b, x, sum);
+    for (int r = 0; r < R; r++) {
         TSR_UNROLL
-        for (int r = 0; r < kTogether; r++) {
-            TSR_UNROLL
-            for (int t = 0; t < T; t++) {
-                const auto scale = V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride);
-                product[t][r0 + r] = add_product(product[t][r0 + r], to_float(sum[t][r]), scale);
-            }
+        for (int t = 0; t < T; t++) {
+            const auto scale = V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride);
+            product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
         }
     }
 }
@@ -724,6 +729,7 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t toke
     const auto* first = static_cast<const uint8_t*>(a.w);
     const uint8_t* group = first + row / kGroupRows * group_bytes;
     PackedUnits units = packed_units<F>(group, group_bytes, kStreams, 0);
+    units.how = a.fetch;
     // One stream alone goes on to the next group by itself.
     if (kStreams == 1) units.end = first + (a.n_rows + kGroupRows - 1) / kGroupRows * group_bytes;
     // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began with.
@@ -757,10 +763,9 @@ template <class F, class V = OwnVectors>
 void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     // Groups side by side share what is made of activations, and a sum waits for none before it; memory gives
     // most where each thread reads one group after the other.
-    if (a.n_tok == 1 && kStreamPlan<F>.groups_of_one == 1) {
-        row = stream_groups<F, 1>(a, row);
-    } else if (4 * a.n_tok <= kTileSums && (a.n_tok != 2 || kStreamPlan<F>.groups_of_two == 4)) {
-        row = stream_groups<F, 4>(a, row);
+    constexpr int kGroups = kStreamPlan<F>.groups, kFew = kGroups == 1 ? 2 : kTileSums / kGroups;
+    if (a.n_tok <= kFew) {
+        row = stream_groups<F, kGroups>(a, row);
     } else if (2 * a.n_tok <= kTileSums) {
         row = stream_groups<F, 2>(a, row);
     } else if constexpr (V::kGroups > 1) {

@@ -65,6 +65,16 @@ TEST(CpuFeatures, EveryRequiredBitCounts) {
     EXPECT_FALSE(x86_features({}).avx2);
 }
 
+TEST(CpuFeatures, ZenFiveIsAFamilyOfOneVendor) {
+    // Turin, Granite Ridge; the letters are those of CPUID's leaf 0, "Auth" and "Genu".
+    const uint32_t auth = 0x68747541, genu = 0x756e6547;
+    EXPECT_TRUE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00b00f21}).zen5);
+    EXPECT_TRUE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00b40f40}).zen5);
+    EXPECT_FALSE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00a10f11}).zen5);  // Zen 4, family 25
+    EXPECT_FALSE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x00b00f21}).zen5);
+    EXPECT_FALSE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x000806f8}).zen5);  // Sapphire Rapids
+}
+
 #if defined(__x86_64__)
 TEST(CpuFeatures, AgreeWithTheCompilersRuntime) {
     __builtin_cpu_init();

@@ -17,6 +17,7 @@ namespace tessera::test {
 
 using kernels::ActRow;
 using kernels::ActView;
+using kernels::Fetch;
 using kernels::KernelTable;
 using kernels::RowUnit;
 
@@ -183,10 +184,12 @@ inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) 
 constexpr float kUntouched = 12345.0f;
 inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
                                    const std::vector<uint8_t>& packed, const Tokens& x, int64_t n_rows,
-                                   int64_t n_tok, int64_t y_stride, const void* next = nullptr) {
+                                   int64_t n_tok, int64_t y_stride, const void* next = nullptr,
+                                   Fetch fetch = Fetch::TwoSteps) {
     alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
     std::vector<float> y(static_cast<size_t>(n_tok * y_stride), kUntouched);
-    t.in(table).matmul({packed.data(), n_rows, x.n_k, x.view(), n_tok, y.data(), y_stride, scratch, next});
+    t.in(table).matmul(
+        {packed.data(), n_rows, x.n_k, x.view(), n_tok, y.data(), y_stride, scratch, next, fetch});
     return y;
 }
 

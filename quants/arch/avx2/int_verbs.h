@@ -12,9 +12,9 @@ namespace {
 using Int = __m256i;
 using Flt = __m256;
 
-/// Groups that a single token reads side by side. One after the other is the order of memory, which then
+/// Groups that one and two tokens read side by side. One after the other is the order of memory, which then
 /// gives a tenth more; what four would save of loads of activations fits beside the wait for it.
-constexpr int kGroupsOfOne = 1;
+constexpr int kGroupsOfFew = 1;
 
 /// Keeps a value of an unrolled loop in a register and the loop in the order written.
 TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }
@@ -39,6 +39,8 @@ TSR_INLINE Int twice(const void* p) {
 TSR_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 /// As far as the second level.
 TSR_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
+/// Past the outer cache.
+TSR_INLINE void prefetch_once(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_NTA); }
 
 TSR_INLINE Int both(Int a, Int b) { return _mm256_and_si256(a, b); }
 TSR_INLINE Int either(Int a, Int b) { return _mm256_or_si256(a, b); }

@@ -13,21 +13,19 @@ namespace tessera::kernels {
 namespace {
 
 // As kernels_bench has it. Panels' tiles of three tokens gain least on streams where a block takes most steps
-// besides its products; where it takes several passes, sums of four groups do not fit the registers.
+// besides its products.
 template <>
-constexpr StreamPlan kStreamPlan<Q2_K> = {.tokens = 6, .together = 2};
+constexpr StreamPlan kStreamPlan<Q2_K> = {.tokens = 6};
 template <>
 constexpr StreamPlan kStreamPlan<Q3_K> = {.tokens = 6};
 template <>
 constexpr StreamPlan kStreamPlan<Q4_1> = {.tokens = 6};
 template <>
-constexpr StreamPlan kStreamPlan<Q5_0> = {.tokens = 6, .groups_of_two = 2};
+constexpr StreamPlan kStreamPlan<Q5_0> = {.tokens = 6};
 template <>
-constexpr StreamPlan kStreamPlan<Q5_1> = {.tokens = 7, .groups_of_two = 2};
+constexpr StreamPlan kStreamPlan<Q5_1> = {.tokens = 7};
 template <>
-constexpr StreamPlan kStreamPlan<Q5_K> = {.groups_of_two = 2, .together = 2};
-template <>
-constexpr StreamPlan kStreamPlan<Q6_K> = {.tokens = 6, .groups_of_two = 2, .together = 2};
+constexpr StreamPlan kStreamPlan<Q6_K> = {.tokens = 6};
 
 }  // namespace
 }  // namespace tessera::kernels

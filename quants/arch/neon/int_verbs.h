@@ -18,8 +18,8 @@ struct Flt {
     float32x4_t lo, hi;
 };
 
-/// Groups that a single token reads side by side: they share what is made of activations.
-constexpr int kGroupsOfOne = 4;
+/// Groups that one and two tokens read side by side: they share what is made of activations.
+constexpr int kGroupsOfFew = 4;
 
 // The bytes of a register read as other numbers, and back.
 TSR_INLINE uint16x8_t halves(uint8x16_t v) { return vreinterpretq_u16_u8(v); }
@@ -69,6 +69,8 @@ TSR_INLINE Int twice(const void* p) { return {load16(p), load16(p)}; }
 TSR_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 /// As far as the second level.
 TSR_INLINE void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
+/// Past the outer cache.
+TSR_INLINE void prefetch_once(const void* p) { __builtin_prefetch(p, 0, 0); }
 
 TSR_INLINE Int both(Int a, Int b) { return {vandq_u8(a.lo, b.lo), vandq_u8(a.hi, b.hi)}; }
 TSR_INLINE Int either(Int a, Int b) { return {vorrq_u8(a.lo, b.lo), vorrq_u8(a.hi, b.hi)}; }
