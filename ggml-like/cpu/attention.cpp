@@ -17,9 +17,12 @@ namespace {
 
 constexpr int64_t kChunkPages = kKvChunk / kKvPage;
 
-/// Asks for memory that is read next: a page is too short for the processor to see it coming.
-void fetch(const std::byte* p, size_t n) {
-    for (size_t at = 0; at < n; at += 64) __builtin_prefetch(p + at);
+/// Asks for part i of n_parts of memory that is read next: a page is too short for the processor to see it
+/// coming, and too long to be asked for at once: the cache can wait for two dozen lines.
+void fetch(const std::byte* p, size_t n, int64_t i = 0, int64_t n_parts = 1) {
+    const size_t end = n * static_cast<size_t>(i + 1) / static_cast<size_t>(n_parts);
+    for (size_t at = n * static_cast<size_t>(i) / static_cast<size_t>(n_parts); at < end; at += 64)
+        __builtin_prefetch(p + at, 0, 2);
 }
 
 bool any_not_finite(const uint16_t* halves, int64_t n) {
@@ -113,10 +116,14 @@ struct CpuBackend::AttendUnit {
     /// This head's keys or values in the page of a position.
     const std::byte* keys(int64_t pos) const { return at(pos, args->kv.k_offset, args->kv.k_type); }
     const std::byte* values(int64_t pos) const { return at(pos, args->kv.v_offset, args->kv.v_type); }
-    void fetch_keys(int64_t pos) const {
-        if (pos < fetch_end) fetch(keys(pos), head_bytes(args->kv.k_type));
+    /// The keys of a page that this worker goes on to, null where it does not.
+    const std::byte* next_keys(int64_t pos) const { return pos < fetch_end ? keys(pos) : nullptr; }
+    /// Fetches the keys of the first chunk, which nothing comes before.
+    void fetch_first_keys(int64_t chunk) const {
+        for (int64_t pos = chunk * kKvChunk; pos < std::min((chunk + 1) * kKvChunk, fetch_end);
+             pos += kKvPage)
+            fetch(keys(pos), head_bytes(args->kv.k_type));
     }
-    void fetch_values(int64_t pos) const { fetch(values(pos), head_bytes(args->kv.v_type)); }
     size_t head_bytes(Type type) const {
         return static_cast<size_t>(kKvPage * type_info(type).row_bytes(args->kv.head_dim));
     }
@@ -151,11 +158,11 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_scales = head_dim / 32;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     const size_t row_bytes = static_cast<size_t>(type_info(kv.k_type).row_bytes(head_dim));
+    const size_t k_bytes = unit.head_bytes(kv.k_type), v_bytes = unit.head_bytes(kv.v_type);
     const int64_t base = begin / kKvChunk * kKvChunk;
     for (int64_t pos = begin; pos < end; pos = (pos / kKvPage + 1) * kKvPage) {
         const int64_t n = std::min((pos / kKvPage + 1) * kKvPage, end) - pos;
         kernels::PackedMatmulArgs args{};
-        unit.fetch_values(pos);
         args.w = unit.keys(pos) + static_cast<size_t>(pos % kKvPage) * row_bytes;
         args.n_rows = (n + kKvGroup - 1) / kKvGroup * kKvGroup;
         args.n_k = head_dim;
@@ -164,7 +171,12 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
         args.y = a.scores + (pos - base);
         args.y_stride = kKvChunk;
         args.scratch = scratch_[static_cast<size_t>(worker)].kernel;
-        args.next = unit.keys(pos) + static_cast<size_t>(pos % kKvPage + args.n_rows) * row_bytes;
+        // The page's values are asked for as its keys are read; what they take more than keys, at once.
+        args.fetch = kernels::Fetch::NextOnly;
+        const std::byte* values = unit.values(pos);
+        const size_t fetched = v_bytes < k_bytes ? 0 : k_bytes;
+        if (fetched > 0) args.next = values + static_cast<size_t>(pos % kKvPage) * row_bytes;
+        fetch(values + fetched, v_bytes - fetched);
         kernels_.packed[static_cast<uint32_t>(kv.k_type)].matmul(args);
     }
 }
@@ -176,8 +188,8 @@ void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end,
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     const int64_t base = begin / kKvChunk * kKvChunk;
     for (int64_t pos = begin; pos < end; pos += kKvTile) {
-        if (pos == begin || pos % kKvPage == 0) unit.fetch_values(pos);
         const int64_t tile = pos % kKvPage / kKvTile;
+        fetch(unit.values(pos), unit.head_bytes(kv.v_type), tile, kKvPage / kKvTile);
         const std::byte* page = unit.keys(pos);
         const float* keys = a.page;
         if (kv.k_type == Type::F32)
@@ -199,16 +211,19 @@ void CpuBackend::weigh_float(const AttendUnit& unit, int64_t begin, int64_t end,
     for (int64_t pos = begin; pos < end;) {
         const int64_t page_end = std::min((pos / kKvPage + 1) * kKvPage, end);
         const int64_t n = page_end - pos, first = pos % kKvPage * head_dim;
-        unit.fetch_keys(pos + kKvChunk);
-        const std::byte* page = unit.values(pos);
+        const std::byte *page = unit.values(pos), *next = unit.next_keys(pos + kKvChunk);
         const float* values = a.page;
         if (kv.v_type == Type::F32)
             values = reinterpret_cast<const float*>(page) + first;
         else
             vec_.f16_to_f32(reinterpret_cast<const uint16_t*>(page) + first, a.page, n * head_dim);
-        for (int64_t d = 0; d < head_dim; d += kernels::kPanelRows)
+        for (int64_t d = 0; d < head_dim; d += kernels::kPanelRows) {
+            if (next)
+                fetch(next, unit.head_bytes(kv.k_type), d / kernels::kPanelRows,
+                      head_dim / kernels::kPanelRows);
             kernels_.gemm_panel(values + d, head_dim, n, a.scores + (pos - base), kKvChunk, n_rows,
                                 chunk_out + d, head_dim, pos != begin);
+        }
         pos = page_end;
     }
 }
@@ -265,11 +280,15 @@ void CpuBackend::weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t 
         for (int64_t r = 0; r < n_rows; ++r)
             vec_.products_to_int16(weights + r * kKvChunk, a.value_scales + b * kKvChunk, n, a.weight_tops[r],
                                    a.weights + r * kKvChunk);
-        for (int64_t part = b; part < n_parts; part += n_blocks)
-            unit.fetch_keys((begin / kKvPage + part) * kKvPage + kKvChunk);
         const int64_t element = b * kernels::kActBlock;
         const int8_t* block[kChunkPages];
-        for (int64_t part = 0; part < n_parts; ++part) block[part] = codes[part] + 2 * element;
+        const void* next[kChunkPages];
+        const size_t next_bytes = unit.head_bytes(kv.k_type) / static_cast<size_t>(n_blocks);
+        for (int64_t part = 0; part < n_parts; ++part) {
+            block[part] = codes[part] + 2 * element;
+            const std::byte* keys = unit.next_keys((begin / kKvPage + part) * kKvPage + kKvChunk);
+            next[part] = keys ? keys + static_cast<size_t>(b) * next_bytes : nullptr;
+        }
         vec_.weigh_block({.q = a.weights,
                           .q_stride = kKvChunk,
                           .top = a.weight_tops,
@@ -278,7 +297,9 @@ void CpuBackend::weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t 
                           .n_parts = n_parts,
                           .head_dim = head_dim,
                           .n_rows = n_rows,
-                          .out = chunk_out + element});
+                          .out = chunk_out + element,
+                          .next = next,
+                          .next_bytes = static_cast<int64_t>(next_bytes)});
     }
 }
 
@@ -399,6 +420,7 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
             const int64_t begin = round + i % n_runs * n_run;
             const int64_t end = std::min(begin + n_run, round + n_chunks);
             unit.fetch_end = std::min(end * kKvChunk, unit.last_pos() + 1);
+            unit.fetch_first_keys(std::max(begin, unit.first_chunk()));
             gather_queries(unit, worker);
             for (int64_t chunk = begin; chunk < end; ++chunk) {
                 const int64_t at = (chunk - round) * rows_all + first_row(unit);

@@ -23,6 +23,9 @@ struct WeighArgs {
     int64_t head_dim;
     int64_t n_rows;
     float* out;  // rows head_dim apart
+    /// What is read after this, fetched meanwhile: so many bytes at each of next[n_parts] that is not null.
+    const void* const* next = nullptr;
+    int64_t next_bytes = 0;
 };
 
 struct VecTable {

@@ -46,10 +46,11 @@ using QuantizeActFn = void (*)(const float* x, int64_t n_k, const ActRow& out);
 using PackFn = void (*)(const void* w, size_t w_stride, int n_rows, int64_t n_k, void* group);
 using UnpackFn = void (*)(const void* group, int n_rows, int64_t n_k, void* w, size_t w_stride);
 
-/// How what a product of few tokens reads comes from memory. It sets speed, never results.
+/// How the weights of a product are asked for before they are read. It sets speed, never results.
 enum class Fetch : uint8_t {
     TwoSteps,  // to the outer cache, and from there to the inner one, which can wait for fewer lines
-    OneStep,   // to the inner cache, and past the outer one
+    OneStep,   // of few tokens: to the inner cache, and past the outer one; of more as TwoSteps
+    NextOnly,  // not at all, being in a cache: with each of their bytes that of what is read next
 };
 
 struct PackedMatmulArgs {
@@ -62,7 +63,7 @@ struct PackedMatmulArgs {
     int64_t y_stride;
     void* scratch;  // kPackedScratchBytes, 64-byte aligned, private to the calling thread
     /// Groups of as many k that this thread multiplies with next, fetched towards the end of a product of few
-    /// tokens; null where that is not known.
+    /// tokens; null where that is not known. With NextOnly anything of the weights' size.
     const void* next = nullptr;
     Fetch fetch = Fetch::TwoSteps;
 };

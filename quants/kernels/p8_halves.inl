@@ -94,12 +94,10 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
     using P = HalfPanel<F>;
     static_assert(kHalfActBytes + kHalfK / F::kUnitK * P::kUnitBytes <=
                   static_cast<int64_t>(kPackedScratchBytes));
-    const int64_t group_bytes = a.n_k / F::kUnitK * F::kUnitBytes;
     const auto* wide = static_cast<const int8_t*>(a.scratch);
     uint8_t* panel = static_cast<uint8_t*>(a.scratch) + kHalfActBytes;
     for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) {
-        const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-        const PackedUnits units = packed_units<F>(group, group_bytes, 2, first);
+        const PackedUnits units = panel_units<F>(a, row, 2, first);
         each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
             TileAct x = tile_act(a.x, token + t, first * F::kUnitK);
             x.q = wide + t * 2 * kHalfK;

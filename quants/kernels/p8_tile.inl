@@ -90,8 +90,8 @@ struct PackedUnits {
     const uint8_t* unit;  // of the first group
     int64_t group_bytes;
     const uint8_t* end;   // of the first group, or of all that one stream alone reads
-    int64_t next_groups;  // from there to the group that its stream reads next
-    Fetch how = Fetch::TwoSteps;
+    int64_t next_groups;  // from there to the group that its stream reads next; NextOnly: from each byte
+    Fetch how;
 };
 
 /// R groups' packed units, unpacked by U (p8_unpack.inl).
@@ -116,6 +116,14 @@ struct Stream : PackedUnits {
     }
     /// Fetches as many bytes ahead as the n at p of each group.
     TSR_INLINE void fetch(const Stream& s, const uint8_t* p, int n) {
+        if (s.how == Fetch::NextOnly) {
+            TSR_UNROLL
+            for (int r = 0; r < R; r++) {
+                TSR_UNROLL
+                for (int at = 0; at < n; at += 64) prefetch_far(p + s.next_groups + r * s.group_bytes + at);
+            }
+            return;
+        }
         if (s.how == Fetch::TwoSteps) {
             const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
             TSR_UNROLL
@@ -291,10 +299,24 @@ struct Panel {
     TSR_INLINE Flt floats(const uint8_t* p) { return V::load_float(reinterpret_cast<const float*>(p)); }
 };
 
-/// n neighbouring groups of F from unit `first` on.
+/// n neighbouring groups of F from that of a row and from unit `first` on.
 template <class F>
-TSR_INLINE PackedUnits packed_units(const uint8_t* group, int64_t group_bytes, int n, int64_t first) {
-    return {group + first * F::kUnitBytes, group_bytes, group + group_bytes, (n - 1) * group_bytes};
+TSR_INLINE PackedUnits packed_units(const PackedMatmulArgs& a, int64_t row, int n, int64_t first) {
+    const int64_t group_bytes = a.n_k / F::kUnitK * F::kUnitBytes;
+    const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
+    PackedUnits units{group + first * F::kUnitBytes, group_bytes, group + group_bytes, (n - 1) * group_bytes,
+                      a.fetch};
+    if (a.fetch == Fetch::NextOnly)
+        units.next_groups =
+            a.next ? static_cast<const uint8_t*>(a.next) - static_cast<const uint8_t*>(a.w) : 0;
+    return units;
+}
+/// The same for a panel.
+template <class F>
+TSR_INLINE PackedUnits panel_units(const PackedMatmulArgs& a, int64_t row, int n, int64_t first) {
+    PackedUnits units = packed_units<F>(a, row, n, first);
+    if (units.how == Fetch::OneStep) units.how = Fetch::TwoSteps;
+    return units;
 }
 
 /// The packed units of a panel's groups, which it writes to the panel as it hands them out: the first tokens
@@ -725,16 +747,14 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t toke
     using U = Unpack<F>;
     static_assert(V::kGroups == 1 || R == 1);
     constexpr int kStreams = R * V::kGroups;
-    const int64_t n_units = a.n_k / F::kUnitK, group_bytes = n_units * F::kUnitBytes;
+    const int64_t n_units = a.n_k / F::kUnitK;
     const auto* first = static_cast<const uint8_t*>(a.w);
-    const uint8_t* group = first + row / kGroupRows * group_bytes;
-    PackedUnits units = packed_units<F>(group, group_bytes, kStreams, 0);
-    units.how = a.fetch;
+    PackedUnits units = packed_units<F>(a, row, kStreams, 0);
     // One stream alone goes on to the next group by itself.
-    if (kStreams == 1) units.end = first + (a.n_rows + kGroupRows - 1) / kGroupRows * group_bytes;
+    if (kStreams == 1) units.end = first + (a.n_rows + kGroupRows - 1) / kGroupRows * units.group_bytes;
     // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began with.
-    if (kStreams == 1 || row + kStreams * kGroupRows >= a.n_rows) {
-        const uint8_t* begin = kStreams == 1 ? first : group;
+    if (a.fetch != Fetch::NextOnly && (kStreams == 1 || row + kStreams * kGroupRows >= a.n_rows)) {
+        const uint8_t* begin = kStreams == 1 ? first : units.unit;
         units.next_groups = (a.next ? static_cast<const uint8_t*>(a.next) : begin) - units.end;
     }
     const TileAct x = tile_act(a.x, token, 0);
@@ -786,8 +806,7 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
 /// The rows of two vectors times all tokens, their weights unpacked once.
 template <class F, class V>
 void panel_rows(const PackedMatmulArgs& a, int64_t row) {
-    const int64_t n_units = a.n_k / F::kUnitK, group_bytes = n_units * F::kUnitBytes;
-    const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
+    const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK;
     const int64_t chunk = a.n_tok <= kFewTokens ? kFewPanelK / F::kUnitK : kChunk;
@@ -795,7 +814,7 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += chunk) {
         const int64_t count = n_units - first < chunk ? n_units - first : chunk;
-        const PackedUnits units = packed_units<F>(group, group_bytes, P::kGroups, first);
+        const PackedUnits units = panel_units<F>(a, row, P::kGroups, first);
         if constexpr (!kFillsPanels<P>) write_panel<P>(units, count, panel);
         each_tile<V::kTile>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
             const int64_t token = V::kTokens * t;

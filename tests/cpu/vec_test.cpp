@@ -380,7 +380,8 @@ TEST(Vec, NibblePairsBecomeInt8) {
     }
 }
 
-/// In two parts, with every number of rows that a tile may have, and at the end of what fits an int32.
+/// In two parts, with every number of rows that a tile may have, and at the end of what fits an int32. What
+/// comes next is only fetched: any address does.
 TEST(Vec, ValuesAreWeighedExactly) {
     constexpr int64_t kDim = 64, kParts[] = {24, 232}, kPositions = 512;
     std::mt19937 rng(14);
@@ -392,13 +393,14 @@ TEST(Vec, ValuesAreWeighedExactly) {
         for (int64_t n_rows = 1; n_rows <= 14; n_rows++) {
             const auto top = random_floats(n_rows, 15);
             const int8_t* parts[] = {codes.data() + 64, codes.data() + 64 + 2 * kDim * kParts[0]};
-            const auto weigh = [&](const VecTable& table) {
+            const void* next[] = {reinterpret_cast<const void*>(uintptr_t{4096}), nullptr};
+            const auto weigh = [&](const VecTable& table, const void* const* after) {
                 std::vector<float> out(static_cast<size_t>(n_rows * kDim), -1.0f);
-                table.weigh_block(
-                    {q.data(), kPositions, top.data(), parts, kParts, 2, kDim, n_rows, out.data()});
+                table.weigh_block({q.data(), kPositions, top.data(), parts, kParts, 2, kDim, n_rows,
+                                   out.data(), after, 4352});
                 return out;
             };
-            const auto want = weigh(kScalar);
+            const auto want = weigh(kScalar, nullptr);
             for (int64_t r = 0; r < n_rows; r++)
                 for (int64_t e = 0; e < 32; e++) {
                     int64_t sum = 0;
@@ -409,8 +411,10 @@ TEST(Vec, ValuesAreWeighedExactly) {
                               static_cast<float>(sum) * (top[static_cast<size_t>(r)] * (1.0f / 32767)));
                     EXPECT_EQ(want[static_cast<size_t>(r * kDim + 32 + e)], -1.0f);
                 }
-            for (const VecTable* table : tables())
-                EXPECT_TRUE(same_bits(want, weigh(*table))) << table->name << " rows " << n_rows;
+            for (const VecTable* table : tables()) {
+                EXPECT_TRUE(same_bits(want, weigh(*table, nullptr))) << table->name << " rows " << n_rows;
+                EXPECT_TRUE(same_bits(want, weigh(*table, next))) << table->name << " rows " << n_rows;
+            }
         }
     }
 }

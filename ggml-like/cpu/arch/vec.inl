@@ -13,7 +13,7 @@ namespace {
 template <class Isa>
 struct Vec {
     using Wide = typename Isa::Wide;
-    static constexpr int64_t kWide = 16;
+    static constexpr int64_t kWide = 16, kBlock = 32, kLine = 64;
 
     /// Fewer than 16 elements: the missing ones are zeros and are not written.
     TSR_INLINE Wide load_part(const float* p, int64_t n) {
@@ -276,6 +276,16 @@ struct Vec {
         }
     }
 
+    /// Asks for the share of what is read next that falls to n elements. The cache can wait for no more lines
+    /// than this at a time; with more of them what follows would wait, too.
+    TSR_INLINE void fetch_share(const WeighArgs& a, int64_t part, int64_t element, int64_t n) {
+        const char* next = static_cast<const char*>(a.next[part]);
+        if (!next) return;
+        const int64_t end = a.next_bytes * (element + n) / kBlock;
+        for (int64_t at = a.next_bytes * element / kBlock; at < end; at += kLine)
+            __builtin_prefetch(next + at, 0, 2);
+    }
+
     /// 16 kPanels elements of kRows rows.
     template <int kPanels, int kRows>
     static void weigh_tile(const WeighArgs& a, int64_t row, int64_t element) {
@@ -285,6 +295,7 @@ struct Vec {
         const int16_t* q = a.q + row * a.q_stride;
         for (int64_t part = 0; part < a.n_parts; part++) {
             const int8_t* v = a.codes[part] + 2 * element;
+            if (row == 0 && a.next) fetch_share(a, part, element, kPanels * kWide);
             for (int64_t i = 0; i < a.n_pairs[part]; i++, v += 2 * a.head_dim, q += 2) {
                 typename Isa::Pairs pairs[kPanels];
                 TSR_UNROLL
@@ -321,7 +332,7 @@ struct Vec {
 
     static void weigh_block(const WeighArgs& a) {
         constexpr int kPanels = Isa::kGemmPanels, kMost = Isa::kTileTokens / kPanels;
-        for (int64_t element = 0; element < 32; element += kPanels * kWide) {
+        for (int64_t element = 0; element < kBlock; element += kPanels * kWide) {
             int64_t row = 0;
             for (int64_t n_tiles = (a.n_rows + kMost - 1) / kMost; n_tiles > 0; n_tiles--) {
                 const int64_t n = (a.n_rows - row + n_tiles - 1) / n_tiles;
