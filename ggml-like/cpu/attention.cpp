@@ -349,8 +349,10 @@ void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const 
     }
     if (!y.wants_int8) return;
     // The heads of a group are neighbours; int8 blocks that lie across groups wait for the whole row.
-    for (int64_t r = 0; r < unit.n_rows() && n_group * head_dim % kernels::kActBlock == 0; r += n_group)
-        quantize_part(y, unit.act_row(r), unit.act_col(r), n_group * head_dim);
+    for (int64_t r = 0; r < unit.n_rows() && n_group * head_dim % kernels::kActBlock == 0; r += n_group) {
+        const int64_t row = unit.act_row(r), col = unit.act_col(r);
+        quantize_part(y, row, col, n_group * head_dim, y.row(row) + col);
+    }
 }
 
 void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
@@ -463,7 +465,10 @@ void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Se
     }
     if (y.wants_int8 && args.n_head / args.kv.n_head_kv * args.kv.head_dim % kernels::kActBlock != 0)
         for (const Segment& segment : segments)
-            pool_.run(segment.n_tok, [&](int64_t t, int) { quantize_part(y, segment.row0 + t, 0, y.dim); });
+            pool_.run(segment.n_tok, [&](int64_t t, int) {
+                const int64_t row = segment.row0 + t;
+                quantize_part(y, row, 0, y.dim, y.row(row));
+            });
 }
 
 }  // namespace tessera

@@ -103,7 +103,7 @@ void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segm
 void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
-        if (y.wants_int8) quantize_part(y, t, 0, y.dim);
+        if (y.wants_int8) quantize_part(y, t, 0, y.dim, y.row(t));
     });
 }
 
@@ -117,14 +117,13 @@ void CpuBackend::add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, 
 void CpuBackend::copy(const Act& x, int64_t n_tok, Act& y) {
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         std::memcpy(y.row(t), x.row(t), static_cast<size_t>(x.dim) * sizeof(float));
-        if (y.wants_int8) quantize_part(y, t, 0, y.dim);
+        if (y.wants_int8) quantize_part(y, t, 0, y.dim, y.row(t));
     });
 }
 
-void CpuBackend::quantize_part(Act& y, int64_t t, int64_t col, int64_t n) {
+void CpuBackend::quantize_part(Act& y, int64_t t, int64_t col, int64_t n, const float* x) {
     const int64_t at = t * y.dim + col;
-    kernels_.quantize_act(y.f32 + at, n,
-                          {y.q + at, y.d + at / 32, y.s + at / 32, y.sum16 + at / 16, y.sum8 + at / 8});
+    kernels_.quantize_act(x, n, {y.q + at, y.d + at / 32, y.s + at / 32, y.sum16 + at / 16, y.sum8 + at / 8});
 }
 
 namespace {

@@ -106,8 +106,8 @@ class CpuBackend final : public Backend {
     void attend_split(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y);
     /// Divides a unit's rows, which are in y, by their sums (and the sink's share), and quantizes them.
     void finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, Act& y);
-    /// Fills the int8 image of part of a row whose floats are done; col and n are multiples of 32.
-    void quantize_part(Act& y, int64_t t, int64_t col, int64_t n);
+    /// Fills the int8 image of part of a row from its floats x; col and n are multiples of 32.
+    void quantize_part(Act& y, int64_t t, int64_t col, int64_t n, const float* x);
 
     ThreadPool& pool_;
     const kernels::KernelTable& kernels_;

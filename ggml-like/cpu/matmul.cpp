@@ -172,7 +172,8 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
         for (int64_t t = 0; t < n; ++t) {
             float* gate = gate_tile + t * n_rows;
             float* up = up_tile + t * n_rows;
-            float* out = y.row(t0 + t) + row0;
+            // Rows of y are far apart, and a tile is near: floats that nobody reads need not leave it.
+            float* out = y.wants_f32 ? y.row(t0 + t) + row0 : gate;
             if (args.gate_bias) vec_.add(gate, args.gate_bias.data + row0, n_rows);
             if (args.up_bias) vec_.add(up, args.up_bias.data + row0, n_rows);
             switch (args.activation) {
@@ -187,7 +188,7 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
                     break;
             }
             if (args.token_gate) vec_.scale(out, token_gates[t], n_rows);
-            if (y.wants_int8) quantize_part(y, t0 + t, row0, n_rows);
+            if (y.wants_int8) quantize_part(y, t0 + t, row0, n_rows, out);
         }
     };
     cpu::each_stretch(rows, cpu::kStreamRows, [&](int64_t row0, int64_t n_rows, int64_t next) {

@@ -1,6 +1,6 @@
 // The observer is a backend in front of the one that computes: each verb is handed on, and those that
-// multiply first have their input's squares summed. Inputs have their floats beside the int8 image, but for
-// the rows that experts get, which are those of the input that was copied.
+// multiply first have their input's squares summed. Inputs have their floats beside the int8 image, or are
+// asked to; but for the rows that experts get, which are those of the input that was copied.
 #include "src/engine/imatrix.h"
 
 #include <algorithm>
@@ -53,6 +53,7 @@ class ImatrixCollector::Observer final : public Backend {
     }
     void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override {
         for (const Weight* w : {&args.gate, &args.up, &args.token_gate}) observe(x, n_tok, *w);
+        y.wants_f32 = true;
         inner_.gated(x, n_tok, args, y);
     }
     void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override {
@@ -63,6 +64,7 @@ class ImatrixCollector::Observer final : public Backend {
                    Act& y) override {
         const auto input = [&](int64_t row) { return x.row(routes.token[row]); };
         for (const Weight* w : {&args.gate, &args.up}) observe_experts(x.dim, routes, *w, input);
+        y.wants_f32 = true;
         inner_.moe_gated(x, n_tok, routes, args, gathered, y);
     }
     void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,

@@ -199,6 +199,7 @@ void NpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& 
     const auto& op = next<record::GatedOp>();
     bind(op.x.value, x);
     bind(op.y.value, y);
+    y.wants_f32 = true;  // a segment reads floats
     step([&] { cpu_.gated(x, n_tok, args, y); });
 }
 
@@ -212,6 +213,7 @@ void NpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
     const auto& op = next<record::MoeGatedOp>();
     bind(op.x.value, x);
     bind(op.y.value, y);
+    y.wants_f32 = true;
     step([&] { cpu_.moe_gated(x, n_tok, routes, args, gathered, y); });
 }
 

@@ -1,0 +1,74 @@
+// The gated pair of products: floats that nobody reads stay in the worker's tile, and the int8 image is the
+// same.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "common/arena.h"
+#include "ggml-like/cpu/backend.h"
+#include "ggml-like/place.h"
+#include "tests/cpu/packed_rows.h"
+
+namespace tessera {
+namespace {
+
+/// An activation of n_tok rows in memory of its own.
+struct OwnAct : Act {
+    Arena arena;
+
+    OwnAct(int64_t n, int64_t n_tok, bool floats, bool int8) {
+        dim = n;
+        wants_f32 = floats;
+        wants_int8 = int8;
+        ArenaSize size;
+        place_act(*this, n_tok, size);
+        arena = *Arena::create(size.bytes(), "an activation");
+        place_act(*this, n_tok, arena);
+    }
+};
+
+template <class T>
+bool same(const T* a, const T* b, int64_t n) {
+    return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(T)) == 0;
+}
+
+TEST(Gated, FloatsThatNobodyReadsStayInTheTile) {
+    // More rows than a unit of many tokens has, and of few; more tokens than a tile of results.
+    constexpr int64_t kIn = 256, kOut = 288, kTok = 259;
+    ThreadPool pool(2);
+    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
+        if (!isa.usable) continue;
+        auto backend = CpuBackend::create(pool, *isa.table, {.max_tok = kTok, .max_rows = kTok});
+        ASSERT_TRUE(backend) << backend.error().message;
+        const PackedRows gate(*isa.table, Type::Q8_0, kOut, kIn, 6), up(*isa.table, Type::Q4_K, kOut, kIn, 7);
+        OwnAct raw(kIn, kTok, true, false), x(kIn, kTok, true, true);
+        std::mt19937 rng(8);
+        for (int64_t i = 0; i < kIn * kTok; i++)
+            raw.f32[i] = std::normal_distribution<float>(0.0f, 0.1f)(rng);
+        (*backend)->copy(raw, kTok, x);
+        for (const int64_t n_tok : {int64_t{1}, int64_t{5}, kTok}) {
+            OwnAct with(kOut, kTok, true, true), without(kOut, kTok, false, true);
+            constexpr float kUntouched = 12345.0f;
+            std::fill_n(without.f32, kOut * kTok, kUntouched);
+            const GatedArgs args{.gate = gate.weight,
+                                 .up = up.weight,
+                                 .gate_bias = {},
+                                 .up_bias = {},
+                                 .activation = Activation::Silu};
+            (*backend)->gated(x, n_tok, args, with);
+            (*backend)->gated(x, n_tok, args, without);
+            const int64_t n = n_tok * kOut;
+            EXPECT_TRUE(same(with.q, without.q, n)) << isa.name << " tokens " << n_tok;
+            EXPECT_TRUE(same(with.d, without.d, n / 32)) << isa.name << " tokens " << n_tok;
+            EXPECT_TRUE(same(with.s, without.s, n / 32)) << isa.name << " tokens " << n_tok;
+            EXPECT_TRUE(same(with.sum16, without.sum16, n / 16)) << isa.name << " tokens " << n_tok;
+            EXPECT_TRUE(same(with.sum8, without.sum8, n / 8)) << isa.name << " tokens " << n_tok;
+            EXPECT_GT(std::abs(with.f32[n - 1]), 0.0f);
+            for (int64_t i = 0; i < kOut * kTok; i++) ASSERT_EQ(without.f32[i], kUntouched);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace tessera
