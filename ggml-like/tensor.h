@@ -46,7 +46,7 @@ struct Vector {
 struct Act {
     const char* name = "";
     int64_t dim = 0;
-    bool wants_f32 = true;     // some consumer reads floats
+    bool wants_f32 = true;     // some consumer reads floats; who else does sets it before they are made
     bool wants_int8 = false;   // some consumer is an integer kernel
     bool is_copy = false;      // rows of another one: without a consumer of floats it has none
     float* f32 = nullptr;      // [max_tok, dim], or null

@@ -42,6 +42,7 @@ class VerbRunner final : public SegmentRunner {
             Act& to = replay_.act(range.inputs[i]);
             backend_.copy({.dim = to.dim, .f32 = const_cast<float*>(inputs[i])}, pass.n_valid, to);
         }
+        for (const record::ValueId id : range.outputs) replay_.act(id).wants_f32 = true;
         replay_.run_range(backend_, range.first_op, range.last_op, pass.n_valid, pass.n_past, pages_);
         for (size_t i = 0; i < outputs.size(); ++i) {
             const Act& from = replay_.act(range.outputs[i]);
