@@ -118,11 +118,11 @@ struct CpuBackend::AttendUnit {
     const std::byte* values(int64_t pos) const { return at(pos, args->kv.v_offset, args->kv.v_type); }
     /// The keys of a page that this worker goes on to, null where it does not.
     const std::byte* next_keys(int64_t pos) const { return pos < fetch_end ? keys(pos) : nullptr; }
-    /// Fetches the keys of the first chunk, which nothing comes before.
+    /// Fetches the keys of the first chunk, which nothing comes before; behind the window there are no pages.
     void fetch_first_keys(int64_t chunk) const {
-        for (int64_t pos = chunk * kKvChunk; pos < std::min((chunk + 1) * kKvChunk, fetch_end);
-             pos += kKvPage)
-            fetch(keys(pos), head_bytes(args->kv.k_type));
+        const int64_t end = std::min((chunk + 1) * kKvChunk, fetch_end);
+        int64_t pos = std::max(chunk * kKvChunk, first_key(first_pos()));
+        for (; pos < end; pos = (pos / kKvPage + 1) * kKvPage) fetch(keys(pos), head_bytes(args->kv.k_type));
     }
     size_t head_bytes(Type type) const {
         return static_cast<size_t>(kKvPage * type_info(type).row_bytes(args->kv.head_dim));

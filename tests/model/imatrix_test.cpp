@@ -115,6 +115,33 @@ TEST(Imatrix, ExpertsShareTheRoutersInput) {
     }
 }
 
+/// A product of integers reads none of its input's floats; they are summed all the same. The first layer's
+/// inputs are not touched by what its last product gives.
+TEST(Imatrix, InputsOfIntegerProductsAreThoseOfFloats) {
+    TSR_NEED_SHARED("golden/models");
+    for (const std::string model : {"llama", "qwen3moe"}) {
+        const std::string path = test::shared("golden/models/" + model + ".gguf");
+        const test::TempFolder folder;
+        int n_changed = 0;
+        test::rewrite(path, folder.at("q8_0.gguf"), [&n_changed](auto& tensors) {
+            for (test::TensorCopy& t : tensors) {
+                if (t.name.find(".ffn_down") == std::string::npos) continue;
+                t.set_values(t.values(), Type::Q8_0);
+                ++n_changed;
+            }
+        });
+        ASSERT_GT(n_changed, 0) << model;
+        const auto floats = collect(path, 2, {test::kGoldenTokens});
+        const auto integers = collect(folder.at("q8_0.gguf"), 2, {test::kGoldenTokens});
+        ASSERT_TRUE(floats) << floats.error().message;
+        ASSERT_TRUE(integers) << integers.error().message;
+        for (const auto& [name, entry] : floats->entries) {
+            if (!name.starts_with("blk.0.")) continue;
+            EXPECT_EQ(entry.sums, integers->entries.at(name).sums) << name;
+        }
+    }
+}
+
 TEST(Imatrix, AnInputThatIsNoNumberNamesItsTensor) {
     TSR_NEED_SHARED("golden/models");
     const test::TempFolder folder;
