@@ -14,7 +14,9 @@ struct CpuFeatures {
     bool neon = false;
     bool dotprod = false;
     bool i8mm = false;
-    bool zen5 = false;  // AMD's family 26, whatever of the above the OS allows
+    // Who made it, whatever of the above the OS allows.
+    bool zen5 = false;  // AMD's family 26
+    bool intel = false;
 };
 
 struct CpuTopology {

@@ -56,6 +56,9 @@ Result<const IsaInfo*> choose_isa_from_environment() {
     return isa;
 }
 
-Fetch choose_fetch() { return cpu_features().zen5 ? Fetch::OneStep : Fetch::TwoSteps; }
+Fetch choose_fetch() {
+    if (cpu_features().intel) return Fetch::FarStreams;
+    return cpu_features().zen5 ? Fetch::OneStep : Fetch::TwoSteps;
+}
 
 }  // namespace tessera::kernels

@@ -41,7 +41,20 @@ struct Facts {
     std::unique_ptr<Roofline> roofline;  // where it was asked for
 };
 
-bool fetches_once() { return kernels::choose_fetch() == kernels::Fetch::OneStep; }
+/// How the weights of few tokens are fetched: in JSON, and for readers.
+struct FetchNames {
+    const char *key, *text;
+};
+FetchNames fetch_names() {
+    switch (kernels::choose_fetch()) {
+        case kernels::Fetch::OneStep:
+            return {"one_step", "weights in one step, past the outer cache (best on Zen 5)"};
+        case kernels::Fetch::FarStreams:
+            return {"far_streams", "weights from four places at a time, in two steps (best on Intel's)"};
+        default:
+            return {"two_steps", "weights in two steps, to the outer cache and from there on"};
+    }
+}
 
 /// Everything the processor and the system allow, used by a kernel table or not.
 std::vector<std::string> features() {
@@ -88,7 +101,7 @@ Json as_json(const Facts& facts) {
                 {"isa", facts.isa->name},
                 {"isa_reason", facts.isa_reason},
                 {"isas", isas},
-                {"fetches", fetches_once() ? "one_step" : "two_steps"},
+                {"fetches", fetch_names().key},
                 {"cpu", cpu.model_name},
                 {"cpu_features", features()},
                 {"logical_cores", cpu.n_logical},
@@ -128,8 +141,7 @@ std::string as_text(const Facts& facts) {
     for (const kernels::IsaInfo& isa : kernels::all_isas())
         line(("  " + std::string(isa.name)).c_str(),
              (isa.usable ? "usable, needs " : "not usable here, needs ") + std::string(isa.needs));
-    line("fetches", fetches_once() ? "weights in one step, past the outer cache (best on Zen 5)"
-                                   : "weights in two steps, to the outer cache and from there on");
+    line("fetches", fetch_names().text);
     line("processor", printable(cpu.model_name.empty() ? "unknown" : cpu.model_name, 200));
     line("  offers", join(features(), [](const std::string& name) { return name; }));
     const std::string quota = cpu.quota > 0 ? strf(", quota %.2f cores", cpu.quota) : "";

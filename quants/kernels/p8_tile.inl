@@ -37,7 +37,7 @@ struct OwnVectors {
 struct StreamPlan {
     /// Tokens up to which unpacking in registers beats unpacking into a panel.
     int tokens = kStreamTokens;
-    /// Groups whose streams one and two tokens read side by side: 1 or 4.
+    /// Groups whose streams one and two tokens read side by side, unless all streams are far apart: 1 or 4.
     int groups = kGroupsOfFew;
 };
 /// Types of so many instructions that a single token's product does not wait for memory.
@@ -85,11 +85,11 @@ TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
             x.d_stride};
 }
 
-/// Where packed units lie, side by side in neighbouring groups.
+/// Where packed units lie, in groups side by side or far apart.
 struct PackedUnits {
     const uint8_t* unit;  // of the first group
-    int64_t group_bytes;
-    const uint8_t* end;   // of the first group, or of all that one stream alone reads
+    int64_t group_bytes;  // from one group to the next
+    const uint8_t* end;   // of the first group, or of all that its stream reads in a row
     int64_t next_groups;  // from there to the group that its stream reads next; NextOnly: from each byte
     Fetch how;
 };
@@ -124,7 +124,7 @@ struct Stream : PackedUnits {
             }
             return;
         }
-        if (s.how == Fetch::TwoSteps) {
+        if (s.how != Fetch::OneStep) {
             const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
@@ -676,14 +676,14 @@ TSR_INLINE void store_sums(float* y, [[maybe_unused]] int64_t y_stride, typename
     }
 }
 
-/// y[t][8 r ...] (+)= the product over n_units. resume: y holds the sum of the units before.
+/// y[t][r * apart ...] (+)= the product over n_units, apart being the rows from one vector's to the next's.
+/// resume: y holds the sum of the units before.
 template <class F, int R, int T, class Source>
 [[gnu::noinline]] void tile(typename Source::Start start, int64_t n_units, TileAct x, float* y,
-                            int64_t y_stride, bool resume) {
+                            int64_t y_stride, bool resume, int64_t apart = kGroupRows * Source::V::kGroups) {
     using V = typename Source::V;
     Source s;
     Source::start(s, start);
-    constexpr int kRows = kGroupRows * V::kGroups;
     typename V::Flt total[T][R];
     // Stores reach the cache in order: one that waits for its line holds up those of spilled sums behind it.
     TSR_UNROLL
@@ -693,7 +693,7 @@ template <class F, int R, int T, class Source>
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             total[t][r] =
-                resume ? load_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride) : V::no_float();
+                resume ? load_sums<V>(y + V::kTokens * t * y_stride + apart * r, y_stride) : V::no_float();
         }
     }
     for (int64_t i = 0; i < n_units; i++) {
@@ -715,7 +715,7 @@ template <class F, int R, int T, class Source>
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            store_sums<V>(y + V::kTokens * t * y_stride + kRows * r, y_stride, total[t][r]);
+            store_sums<V>(y + V::kTokens * t * y_stride + apart * r, y_stride, total[t][r]);
         }
     }
 }
@@ -740,26 +740,34 @@ TSR_INLINE void each_tile(int64_t n_tok, const Run& run) {
     }
 }
 
-/// R vectors of V's from `row` on times the T tokens from `token` on, straight from packed units.
+/// Rows that the first of some streams goes through. Each other one's follow those of the one before it.
+struct StreamRows {
+    int64_t first, n;
+};
+
+/// R vectors of V's times the T tokens from `token` on, straight from packed units: the streams' rows that
+/// lie as `row` does within those of the first stream.
 template <class F, class V, int R, int T>
-TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t token, float* y,
+TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
                             int64_t y_stride) {
     using U = Unpack<F>;
     static_assert(V::kGroups == 1 || R == 1);
     constexpr int kStreams = R * V::kGroups;
     const int64_t n_units = a.n_k / F::kUnitK;
-    const auto* first = static_cast<const uint8_t*>(a.w);
     PackedUnits units = packed_units<F>(a, row, kStreams, 0);
-    // One stream alone goes on to the next group by itself.
-    if (kStreams == 1) units.end = first + (a.n_rows + kGroupRows - 1) / kGroupRows * units.group_bytes;
-    // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began with.
-    if (a.fetch != Fetch::NextOnly && (kStreams == 1 || row + kStreams * kGroupRows >= a.n_rows)) {
-        const uint8_t* begin = kStreams == 1 ? first : units.unit;
-        units.next_groups = (a.next ? static_cast<const uint8_t*>(a.next) : begin) - units.end;
+    if (a.fetch != Fetch::NextOnly) {
+        units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
+        units.group_bytes *= rows.n / kGroupRows;
+        units.next_groups = (kStreams - 1) * units.group_bytes;
+        // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began
+        // with.
+        if (rows.first + kStreams * rows.n >= a.n_rows) {
+            units.next_groups = a.next ? static_cast<const uint8_t*>(a.next) - units.end : -units.group_bytes;
+        }
     }
     const TileAct x = tile_act(a.x, token, 0);
     if constexpr (V::kGroups == 1) {
-        tile<F, R, T, Stream<U, R>>(units, n_units, x, y, y_stride, false);
+        tile<F, R, T, Stream<U, R>>(units, n_units, x, y, y_stride, false, rows.n);
     } else {
         tile<F, R, T, WideStream<U, V>>(units, n_units, x, y, y_stride, false);
     }
@@ -769,11 +777,16 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, int64_t row, int64_t toke
 /// come from memory once, however many tiles they take. Returns the first row that is left.
 template <class F, int R, class V = OwnVectors>
 int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
-    constexpr int kRows = kGroupRows * V::kGroups * R;
-    for (; row + kRows <= a.n_rows; row += kRows) {
-        each_tile<kTileSums / R>(a.n_tok, [&]<int T>(int64_t token) {
-            stream_tile<F, V, R, T>(a, row, token, a.y + token * a.y_stride + row, a.y_stride);
-        });
+    constexpr int kRows = kGroupRows * V::kGroups;  // of a vector
+    int64_t n = kGroupRows;                         // of a stream
+    if (V::kGroups == 1 && (R == 1 || a.fetch == Fetch::FarStreams))
+        n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
+    for (; n > 0 && row + R * V::kGroups * n <= a.n_rows; row += R * V::kGroups * n) {
+        for (int64_t at = row; at < row + n; at += kRows) {
+            each_tile<kTileSums / R>(a.n_tok, [&]<int T>(int64_t token) {
+                stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride);
+            });
+        }
     }
     return row;
 }
@@ -781,21 +794,24 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
 /// The rows from `row` on times all tokens, the matrix's last and incomplete group included.
 template <class F, class V = OwnVectors>
 void stream_rows(const PackedMatmulArgs& a, int64_t row) {
-    // Groups side by side share what is made of activations, and a sum waits for none before it; memory gives
-    // most where each thread reads one group after the other.
-    constexpr int kGroups = kStreamPlan<F>.groups, kFew = kGroups == 1 ? 2 : kTileSums / kGroups;
-    if (a.n_tok <= kFew) {
-        row = stream_groups<F, kGroups>(a, row);
-    } else if (2 * a.n_tok <= kTileSums) {
-        row = stream_groups<F, 2>(a, row);
-    } else if constexpr (V::kGroups > 1) {
-        row = stream_groups<F, 1, V>(a, row);
+    // Groups side by side share what is made of activations, and a sum waits for none before it. Which order
+    // of groups memory gives most in depends on the processor.
+    constexpr int kGroups = kStreamPlan<F>.groups;
+    const bool four = kGroups == 4 || a.fetch == Fetch::FarStreams;
+    if (four && a.n_tok <= kTileSums / 4) {
+        row = stream_groups<F, 4>(a, row);
+    } else if (kGroups == 4 || a.n_tok > 2) {
+        if (2 * a.n_tok <= kTileSums) {
+            row = stream_groups<F, 2>(a, row);
+        } else if constexpr (V::kGroups > 1) {
+            row = stream_groups<F, 1, V>(a, row);
+        }
     }
     row = stream_groups<F, 1>(a, row);
     if (row == a.n_rows) return;
     each_tile<kTileSums>(a.n_tok, [&]<int T>(int64_t token) {
         float last[T * kGroupRows];
-        stream_tile<F, OwnVectors, 1, T>(a, row, token, last, kGroupRows);
+        stream_tile<F, OwnVectors, 1, T>(a, {row, kGroupRows}, row, token, last, kGroupRows);
         for (int t = 0; t < T; t++) {
             float* y = a.y + (token + t) * a.y_stride;
             for (int64_t r = row; r < a.n_rows; r++) y[r] = last[t * kGroupRows + r - row];
@@ -830,7 +846,8 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     }
     if (a.n_tok % V::kTokens != 0) {
         const int64_t token = a.n_tok - 1;
-        stream_tile<F, OwnVectors, P::kGroups, 1>(a, row, token, a.y + token * a.y_stride + row, a.y_stride);
+        stream_tile<F, OwnVectors, P::kGroups, 1>(a, {row, kGroupRows}, row, token,
+                                                  a.y + token * a.y_stride + row, a.y_stride);
     }
 }
 

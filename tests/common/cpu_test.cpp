@@ -65,7 +65,7 @@ TEST(CpuFeatures, EveryRequiredBitCounts) {
     EXPECT_FALSE(x86_features({}).avx2);
 }
 
-TEST(CpuFeatures, ZenFiveIsAFamilyOfOneVendor) {
+TEST(CpuFeatures, VendorsAndFamiliesAreToldApart) {
     // Turin, Granite Ridge; the letters are those of CPUID's leaf 0, "Auth" and "Genu".
     const uint32_t auth = 0x68747541, genu = 0x756e6547;
     EXPECT_TRUE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00b00f21}).zen5);
@@ -73,6 +73,9 @@ TEST(CpuFeatures, ZenFiveIsAFamilyOfOneVendor) {
     EXPECT_FALSE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00a10f11}).zen5);  // Zen 4, family 25
     EXPECT_FALSE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x00b00f21}).zen5);
     EXPECT_FALSE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x000806f8}).zen5);  // Sapphire Rapids
+    EXPECT_TRUE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x000806f8}).intel);
+    EXPECT_FALSE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00b00f21}).intel);
+    EXPECT_FALSE(x86_features({}).intel);
 }
 
 #if defined(__x86_64__)

@@ -95,15 +95,18 @@ TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
     const auto* nowhere = reinterpret_cast<const void*>(uintptr_t{4096});
     const void* none = nullptr;
     for (const P8Type& t : p8_types()) {
-        const int64_t n_k = 512, n_rows = 40;
+        // Groups enough for four and for two streams that are far apart, with one left over and a part of
+        // one.
+        const int64_t n_k = 512, n_rows = 75;
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 61), n_k);
         const Tokens x = make_tokens(8, n_k, Fill::Random, 62);
         const std::vector<float> want = multiply(t, scalar(), packed, x, n_rows, 8, n_rows);
         for (const KernelTable* table : vector_tables()) {
-            for (const int64_t n_tok : {1, 2, 4, 5, 8}) {
+            for (const int64_t n_tok : {1, 2, 3, 4, 5, 8}) {
                 for (const void* next : {nowhere, static_cast<const void*>(packed.data()), none}) {
-                    for (const Fetch fetch : {Fetch::TwoSteps, Fetch::OneStep, Fetch::NextOnly}) {
+                    for (const Fetch fetch :
+                         {Fetch::TwoSteps, Fetch::OneStep, Fetch::FarStreams, Fetch::NextOnly}) {
                         const std::vector<float> got =
                             multiply(t, *table, packed, x, n_rows, n_tok, n_rows, next, fetch);
                         ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * got.size()))
