@@ -101,9 +101,9 @@ double cycles_per_second() {
 double read_bytes_per_second(const kernels::ProbeTable& probe, const void* p, size_t n_bytes) {
     n_bytes = n_bytes / 4096 * 4096;
     double best = 0;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 10; i++) {
         const auto start = std::chrono::steady_clock::now();
-        probe.read(p, n_bytes);
+        (i % 2 == 0 ? probe.read.side_by_side : probe.read.in_order)(p, n_bytes);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
         best = std::max(best, static_cast<double>(n_bytes) / took.count());
     }

@@ -34,6 +34,7 @@ class Roofline {
   private:
     Roofline(ThreadPool& pool, const kernels::ProbeTable& probe) : pool_(pool), probe_(probe) {}
     double time_read();
+    void choose_read();
     double read_rate();
     double time_chain(const kernels::ProbeChain& chain, int64_t n_rounds);
     double chain_rate(const kernels::ProbeChain& chain, int64_t& n_rounds);
@@ -41,6 +42,7 @@ class Roofline {
     ThreadPool& pool_;
     const kernels::ProbeTable& probe_;
     Buffer buffer_;
+    void (*read_)(const void* p, size_t n_bytes) = probe_.read.side_by_side;
     int64_t int8_rounds_ = 1 << 12, fma_rounds_ = 1 << 12;
     Rates best_{};
 };

@@ -13,11 +13,15 @@ struct ProbeChain {
     int64_t macs_per_round;  // multiply-accumulates
 };
 
+/// Reads n_bytes (a multiple of 4096) once. Which way gives most depends on what a core's prefetchers follow.
+struct ReadProbes {
+    void (*side_by_side)(const void* p, size_t n_bytes);  // as four streams
+    void (*in_order)(const void* p, size_t n_bytes);
+};
+
 struct ProbeTable {
     const char* name;  // of the kernel table it belongs to
-    /// Reads n_bytes (a multiple of 4096) once, as several streams side by side, for one alone does not keep
-    /// enough of a core's requests to memory on the way.
-    void (*read)(const void* p, size_t n_bytes);
+    ReadProbes read;
     ProbeChain int8;  // as the integer kernels: products of bytes, summed in pairs twice, added
     ProbeChain fma;   // as the float kernels
 };

@@ -10,8 +10,6 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr int kStreams = 4;
-
 struct Int8Link {
     using Acc = __m256i;
     static constexpr int kChains = 12, kMacs = 32;
@@ -41,11 +39,9 @@ struct FmaLink {
 };
 static_assert(chain_of<FmaLink>().macs_per_round == avx2::kFmaMacsPerRound);
 
-}  // namespace
-
-namespace avx2 {
-
-void read(const void* p, size_t n_bytes) {
+/// As kStreams streams side by side, each fetched kAhead bytes ahead.
+template <int kStreams, int kAhead>
+void read_streams(const void* p, size_t n_bytes) {
     const auto* base = static_cast<const char*>(p);
     const size_t n_stream = n_bytes / kStreams;
     __m256i acc[kStreams][2];
@@ -56,7 +52,7 @@ void read(const void* p, size_t n_bytes) {
         for (int s = 0; s < kStreams; s++) {
             const auto* line =
                 reinterpret_cast<const __m256i*>(base + static_cast<size_t>(s) * n_stream + at);
-            _mm_prefetch(reinterpret_cast<const char*>(line) + 1024, _MM_HINT_T0);
+            _mm_prefetch(reinterpret_cast<const char*>(line) + kAhead, _MM_HINT_T0);
             acc[s][0] = _mm256_xor_si256(acc[s][0], _mm256_loadu_si256(line));
             acc[s][1] = _mm256_xor_si256(acc[s][1], _mm256_loadu_si256(line + 1));
         }
@@ -65,11 +61,18 @@ void read(const void* p, size_t n_bytes) {
     for (int s = 0; s < kStreams; s++) __asm__ volatile("" : "+x"(acc[s][0]), "+x"(acc[s][1]));
 }
 
+}  // namespace
+
+namespace avx2 {
+
+void read_side_by_side(const void* p, size_t n_bytes) { read_streams<4, 1024>(p, n_bytes); }
+void read_in_order(const void* p, size_t n_bytes) { read_streams<1, 2048>(p, n_bytes); }
+
 void fma_chain(int64_t n_rounds) { run_chains<FmaLink>(n_rounds); }
 
 }  // namespace avx2
 
 constinit const ProbeTable kAvx2Probe = {
-    .name = "avx2", .read = avx2::read, .int8 = chain_of<Int8Link>(), .fma = chain_of<FmaLink>()};
+    .name = "avx2", .read = avx2::kReads, .int8 = chain_of<Int8Link>(), .fma = chain_of<FmaLink>()};
 
 }  // namespace tessera::kernels

@@ -38,6 +38,6 @@ struct FmaLink {
 }  // namespace
 
 constinit const ProbeTable kAvx512VnniProbe = {
-    .name = "avx512vnni", .read = avx2::read, .int8 = chain_of<DotLink>(), .fma = chain_of<FmaLink>()};
+    .name = "avx512vnni", .read = avx2::kReads, .int8 = chain_of<DotLink>(), .fma = chain_of<FmaLink>()};
 
 }  // namespace tessera::kernels

@@ -25,7 +25,7 @@ struct DotLink {
 }  // namespace
 
 constinit const ProbeTable kAvxVnniProbe = {.name = "avxvnni",
-                                            .read = avx2::read,
+                                            .read = avx2::kReads,
                                             .int8 = chain_of<DotLink>(),
                                             .fma = {avx2::fma_chain, avx2::kFmaMacsPerRound}};
 

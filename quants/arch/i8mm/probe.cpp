@@ -20,7 +20,7 @@ struct ByteLink : WordLink {
 }  // namespace
 
 constinit const ProbeTable kI8mmProbe = {.name = "i8mm",
-                                         .read = neon::read,
+                                         .read = neon::kReads,
                                          .int8 = chain_of<ByteLink>(),
                                          .fma = {neon::fma_chain, neon::kFmaMacsPerRound}};
 

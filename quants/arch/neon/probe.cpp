@@ -10,8 +10,6 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr int kStreams = 4;
-
 /// Without dot products: eight bytes at a time into halfwords.
 struct Int8Link {
     struct Acc {
@@ -44,11 +42,9 @@ struct FmaLink {
 };
 static_assert(chain_of<FmaLink>().macs_per_round == neon::kFmaMacsPerRound);
 
-}  // namespace
-
-namespace neon {
-
-void read(const void* p, size_t n_bytes) {
+/// As kStreams streams side by side, each fetched kAhead bytes ahead.
+template <int kStreams, int kAhead>
+void read_streams(const void* p, size_t n_bytes) {
     const auto* base = static_cast<const uint8_t*>(p);
     const size_t n_stream = n_bytes / kStreams;
     uint8x16_t acc[kStreams][4];
@@ -61,7 +57,7 @@ void read(const void* p, size_t n_bytes) {
         TSR_UNROLL
         for (int s = 0; s < kStreams; s++) {
             const uint8_t* line = base + static_cast<size_t>(s) * n_stream + at;
-            __builtin_prefetch(line + 1024);
+            __builtin_prefetch(line + kAhead);
             TSR_UNROLL
             for (int i = 0; i < 4; i++) acc[s][i] = veorq_u8(acc[s][i], vld1q_u8(line + 16 * i));
         }
@@ -73,11 +69,18 @@ void read(const void* p, size_t n_bytes) {
     }
 }
 
+}  // namespace
+
+namespace neon {
+
+void read_side_by_side(const void* p, size_t n_bytes) { read_streams<4, 1024>(p, n_bytes); }
+void read_in_order(const void* p, size_t n_bytes) { read_streams<1, 2048>(p, n_bytes); }
+
 void fma_chain(int64_t n_rounds) { run_chains<FmaLink>(n_rounds); }
 
 }  // namespace neon
 
 constinit const ProbeTable kNeonProbe = {
-    .name = "neon", .read = neon::read, .int8 = chain_of<Int8Link>(), .fma = chain_of<FmaLink>()};
+    .name = "neon", .read = neon::kReads, .int8 = chain_of<Int8Link>(), .fma = chain_of<FmaLink>()};
 
 }  // namespace tessera::kernels

@@ -15,8 +15,8 @@ template <class T>
     return hidden;
 }
 
-void read(const void* p, size_t n_bytes) {
-    constexpr size_t kStreams = 4;
+template <size_t kStreams>
+void read_streams(const void* p, size_t n_bytes) {
     const auto* words = static_cast<const uint64_t*>(p);
     const size_t n_stream = n_bytes / sizeof(uint64_t) / kStreams;
     uint64_t acc[kStreams] = {};
@@ -48,7 +48,9 @@ void fma_chain(int64_t n_rounds) {
 
 }  // namespace
 
-constinit const ProbeTable kScalarProbe = {
-    .name = "scalar", .read = read, .int8 = {int8_chain, kChains}, .fma = {fma_chain, kChains}};
+constinit const ProbeTable kScalarProbe = {.name = "scalar",
+                                           .read = {read_streams<4>, read_streams<1>},
+                                           .int8 = {int8_chain, kChains},
+                                           .fma = {fma_chain, kChains}};
 
 }  // namespace tessera::kernels
