@@ -50,7 +50,7 @@ FetchNames fetch_names() {
         case kernels::Fetch::OneStep:
             return {"one_step", "weights in one step, past the outer cache (best on Zen 5)"};
         case kernels::Fetch::FarStreams:
-            return {"far_streams", "weights from four places at a time, in two steps (best on Intel's)"};
+            return {"far_streams", "weights from four places at a time, in one step (best on Intel's)"};
         default:
             return {"two_steps", "weights in two steps, to the outer cache and from there on"};
     }

@@ -50,7 +50,8 @@ using UnpackFn = void (*)(const void* group, int n_rows, int64_t n_k, void* w, s
 enum class Fetch : uint8_t {
     TwoSteps,  // to the outer cache, and from there to the inner one, which can wait for fewer lines
     OneStep,   // of few tokens: to the inner cache, and past the outer one; of more as TwoSteps
-    /// As TwoSteps; of few tokens groups side by side are those of up to four stretches far apart.
+    /// Of few tokens: to the inner cache, and groups side by side are those of up to four stretches far
+    /// apart; of more as TwoSteps.
     FarStreams,
     NextOnly,  // not at all, being in a cache: with each of their bytes that of what is read next
 };

@@ -64,6 +64,9 @@ constexpr int far_bytes(int n_streams) { return n_streams == 1 ? 16384 : 4096; }
 constexpr int near_bytes(int n_streams) { return far_bytes(n_streams) / 4; }
 /// How far in one step: less than the inner cache keeps beside what a step of a tile reads.
 constexpr int once_bytes(int n_streams) { return n_streams == 1 ? 8192 : 4096; }
+/// How far each of the streams that lie far apart is: a processor that fetches the rest of a page by itself
+/// is only hindered by more.
+constexpr int kFarStreamsBytes = 2048;
 
 /// What a tile reads of its tokens: the first one's arrays from the first unit's k on; the rest by stride.
 struct TileAct {
@@ -124,7 +127,7 @@ struct Stream : PackedUnits {
             }
             return;
         }
-        if (s.how != Fetch::OneStep) {
+        if (s.how == Fetch::TwoSteps) {
             const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
@@ -133,6 +136,15 @@ struct Stream : PackedUnits {
                     prefetch_far(far + r * s.group_bytes + at);
                     prefetch(near + r * s.group_bytes + at);
                 }
+            }
+            return;
+        }
+        if (s.how == Fetch::FarStreams) {
+            const uint8_t* near = ahead(s, p, kFarStreamsBytes);
+            TSR_UNROLL
+            for (int r = 0; r < R; r++) {
+                TSR_UNROLL
+                for (int at = 0; at < n; at += 64) prefetch(near + r * s.group_bytes + at);
             }
             return;
         }
@@ -315,7 +327,7 @@ TSR_INLINE PackedUnits packed_units(const PackedMatmulArgs& a, int64_t row, int 
 template <class F>
 TSR_INLINE PackedUnits panel_units(const PackedMatmulArgs& a, int64_t row, int n, int64_t first) {
     PackedUnits units = packed_units<F>(a, row, n, first);
-    if (units.how == Fetch::OneStep) units.how = Fetch::TwoSteps;
+    if (units.how != Fetch::NextOnly) units.how = Fetch::TwoSteps;
     return units;
 }
 
