@@ -18,7 +18,8 @@ struct TileArgs {
 /// A tile's weights out of panels of 16 rows that lie panel_size floats apart.
 template <class Isa>
 struct Panels {
-    static constexpr int kStep = 1;  // k between two fetches
+    /// k of a round of the tile's loop: with one its counting costs 4 % of the fma roofline (Granite Rapids).
+    static constexpr int kStep = 4;
     const float* panel;
     int64_t panel_stride;
     int64_t panel_size;
