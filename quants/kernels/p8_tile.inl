@@ -51,8 +51,8 @@ constexpr StreamPlan kStreamPlan = {.groups = kSlowToUnpack<F> ? 4 : kGroupsOfFe
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
-/// The same where few tokens share it: then it had better stay near the first cache.
-constexpr int kFewTokens = 32, kFewPanelK = 2048;
+/// The same where few tokens share it: the first tile leaves it in the first cache for the second.
+constexpr int kFewTokens = 32, kFewPanelK = 512;
 /// Activations that the panels of a call read one after the other, in bytes: half of a large L2 cache, since
 /// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
 /// more so with products of wider vectors.
