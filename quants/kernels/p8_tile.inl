@@ -46,8 +46,13 @@ constexpr bool kSlowToUnpack =
     std::is_same_v<F, IQ1_S> || std::is_same_v<F, IQ1_M> || std::is_same_v<F, IQ2_XS> ||
     std::is_same_v<F, IQ2_S> || std::is_same_v<F, IQ3_S> || std::is_same_v<F, TQ1_0> ||
     std::is_same_v<F, TQ2_0>;
+/// Operands that are made by the block (kOpensBlocks) cost so much that a panel keeps them for a second tile.
 template <class F>
-constexpr StreamPlan kStreamPlan = {.groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
+constexpr int kStreamTokensOf =
+    Unpack<F>::kOpensBlocks&& kStreamTokens > kTileSums ? kTileSums : kStreamTokens;
+template <class F>
+constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
+                                    .groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;

@@ -9,6 +9,16 @@
 //
 #include "quants/kernels/p8_tile.inl"
 
+namespace tessera::kernels {
+namespace {
+
+// As kernels_bench has it: its tile of eight tokens is no faster than a panel's.
+template <>
+constexpr StreamPlan kStreamPlan<Q5_K> = {.tokens = kTileSums};
+
+}  // namespace
+}  // namespace tessera::kernels
+
 #define TSR_P8_MATMUL(Name, name)                                             \
     void tessera::kernels::avx512::matmul_##name(const PackedMatmulArgs& a) { \
         packed_matmul<Name, WideVectors>(a);                                  \

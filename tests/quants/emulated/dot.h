@@ -7,8 +7,8 @@ namespace tessera::kernels {
 namespace {
 
 constexpr int kTileSums = 8;
-/// Tokens up to which unpacking in registers beats unpacking into a panel.
-constexpr int kStreamTokens = kTileSums;
+/// As on AVX-512, so that streams of several tiles are tested, too.
+constexpr int kStreamTokens = 24;
 
 // Calls: tiles of hundreds of these products, each a dozen instructions, take minutes to compile in one
 // piece.
