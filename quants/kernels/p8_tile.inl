@@ -56,8 +56,9 @@ constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
-/// The same where few tokens share it: the first tile leaves it in the first cache for the second.
-constexpr int kFewTokens = 32, kFewPanelK = 512;
+/// Bytes of a panel that few tokens share: its first tile leaves it in a first cache of 32 KiB for the
+/// second.
+constexpr int kFewTokens = 32, kFewPanelBytes = 21 << 10;
 /// Activations that the panels of a call read one after the other, in bytes: half of a large L2 cache, since
 /// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
 /// more so with products of wider vectors.
@@ -841,10 +842,10 @@ template <class F, class V>
 void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
-    constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK;
-    const int64_t chunk = a.n_tok <= kFewTokens ? kFewPanelK / F::kUnitK : kChunk;
     using P = Panel<Unpack<F>, V>;
-    static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes));
+    constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK, kFewChunk = kFewPanelBytes / P::kUnitBytes;
+    static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes) && kFewChunk > 0);
+    const int64_t chunk = a.n_tok <= kFewTokens ? kFewChunk : kChunk;
     for (int64_t first = 0; first < n_units; first += chunk) {
         const int64_t count = n_units - first < chunk ? n_units - first : chunk;
         const PackedUnits units = panel_units<F>(a, row, P::kGroups, first);
