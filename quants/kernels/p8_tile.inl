@@ -49,7 +49,7 @@ constexpr bool kSlowToUnpack =
 /// Operands that are made by the block (kOpensBlocks) cost so much that a panel keeps them for a second tile.
 template <class F>
 constexpr int kStreamTokensOf =
-    kStreamTokens > kTileSums && Unpack<F>::kOpensBlocks ? kTileSums : kStreamTokens;
+    kStreamTokens > kTileSums&& Unpack<F>::kOpensBlocks ? kTileSums : kStreamTokens;
 template <class F>
 constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
                                     .groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
