@@ -33,12 +33,23 @@ struct OwnVectors {
     TSR_INLINE Int scale(Int scale) { return scale; }
 };
 
+}  // namespace
+}  // namespace tessera::kernels
+
+#include "quants/kernels/p8_act.inl"
+
+namespace tessera::kernels {
+namespace {
+
 /// How packed units of a type are multiplied with few tokens; a unit of an instruction set may know better.
 struct StreamPlan {
     /// Tokens up to which unpacking in registers beats unpacking into a panel.
     int tokens = kStreamTokens;
     /// Groups whose streams one and two tokens read side by side, unless all streams are far apart: 1 or 4.
     int groups = kGroupsOfFew;
+    /// Whether one stream alone is fetched in two steps, where that is how weights are fetched: not where the
+    /// processor reads further ahead without it.
+    bool fetched = true;
 };
 /// Types of so many instructions that a single token's product does not wait for memory.
 template <class F>
@@ -73,26 +84,6 @@ constexpr int once_bytes(int n_streams) { return n_streams == 1 ? 8192 : 4096; }
 /// How far each of the streams that lie far apart is: a processor that fetches the rest of a page by itself
 /// is only hindered by more.
 constexpr int kFarStreamsBytes = 2048;
-
-/// What a tile reads of its tokens: the first one's arrays from the first unit's k on; the rest by stride.
-struct TileAct {
-    const int8_t* q;
-    const float* d;
-    const float* s;
-    const int16_t *sum16, *sum8;
-    int64_t q_stride, d_stride;
-};
-
-TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
-    const int64_t at = token * x.d_stride + k / kActBlock;
-    return {x.q + token * x.q_stride + k,
-            x.d + at,
-            x.s + at,
-            x.sum16 + 2 * at,
-            x.sum8 + 4 * at,
-            x.q_stride,
-            x.d_stride};
-}
 
 /// Where packed units lie, in groups side by side or far apart.
 struct PackedUnits {
@@ -134,6 +125,7 @@ struct Stream : PackedUnits {
             return;
         }
         if (s.how == Fetch::TwoSteps) {
+            if (R == 1 && !kStreamPlan<F>.fetched) return;
             const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
@@ -241,31 +233,6 @@ struct WideStream {
         return V::join(Narrow::dmin(s.groups, 0), Narrow::dmin(s.groups, 1));
     }
 };
-
-/// Groups of a type that have one scale.
-template <class U>
-constexpr int kScaleGroups = U::kScales == 2 && U::kPlanes == 1 ? 4 : 8;
-/// Groups whose products one sum takes: operands as they are, and less the zero point, which sums of
-/// halfwords may start from (they wrap; what counts is that the whole sum fits).
-template <class U>
-constexpr int kDepthAsIs =
-    part_groups(U::kPlanes == 2 ? 15 : largest_operand<typename U::Format>(U::Format::kZero - U::kZero));
-template <class U>
-constexpr int kDepthCentred = U::kPlanes == 2
-                                  ? 0
-                                  : part_groups(largest_operand<typename U::Format>(U::Format::kZero));
-/// Whether sums of halfwords start from what the zero point takes off: where products of all groups of a
-/// scale then have room, and have none otherwise.
-template <class U>
-constexpr bool zero_in_lanes() {
-    constexpr int kWanted = kScaleGroups<U>, kAsIs = kDepthAsIs<U>, kCentred = kDepthCentred<U>;
-    return kLaneSums && U::kZero != 0 && kAsIs < kWanted && kCentred >= kWanted;
-}
-template <class U>
-constexpr bool kZeroStarts = U::kZero != 0 && (kZeroFirst || zero_in_lanes<U>());
-/// Whether what the zero point takes off differs between rows and is known only once a block's sum is.
-template <class U>
-constexpr bool kZeroStored = U::kZeroScaled && !kZeroStarts<U>;
 
 /// Units of the groups of two vectors laid out by write_panel: vectors in the order of their use.
 ///     block: operand [kPlanes][8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
@@ -464,22 +431,6 @@ template <class P>
     }
 }
 
-/// What the sums of block b start from where the zero point goes first: -Zero times the activations' sums of
-/// both halves of the block (2), or of one of them (0, 1).
-template <class V, int Zero>
-TSR_INLINE auto zero_start(const TileAct& x, int64_t token, int b, int half) {
-    if constexpr (kLaneSums) {
-        const int16_t* sums = x.sum8 + 4 * (token * x.d_stride + b);
-        const auto lanes =
-            half == 2 ? add16(V::splat4(sums, 0), V::splat4(sums + 2, 0)) : V::splat4(sums + 2 * half, 0);
-        return mul16(lanes, splat_half(-Zero));
-    } else {
-        alignas(4) static constexpr int16_t kZeros[3][2] = {{-Zero, 0}, {0, -Zero}, {-Zero, -Zero}};
-        const int16_t* sums = x.sum16 + 2 * (token * x.d_stride + b);
-        return first_halves(V::splat4(kZeros[half], 0), V::splat4(sums, 2 * x.d_stride));
-    }
-}
-
 /// Adds the products of R operands and one activation to their sums, or starts these. Where instructions of
 /// their own add, those of two sums come behind both products: in turn with products they more often take the
 /// place of one (3 % of Q4_K on Zen 4). The products of more operands take registers that decoding has not.
@@ -507,13 +458,12 @@ TSR_INLINE void add_dots(bool starts, const Operand (&w)[R], const Act& a, Part 
 }
 
 /// sum[t][r] = the exact integer sums of block b.
-template <class F, int R, int T, class Source>
-TSR_INLINE void block_sums(const Source& s, int b, const TileAct& x, typename Source::V::Sum (&sum)[T][R]) {
+template <class F, int R, int T, class Source, class Acts>
+TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Source::V::Sum (&sum)[T][R]) {
     using U = typename Source::U;
     using V = typename Source::V;
     constexpr int kGroups = kScaleGroups<U>, kFit = zero_in_lanes<U>() ? kDepthCentred<U> : kDepthAsIs<U>;
     constexpr int kDepth = kFit < kGroups ? kFit : kGroups;
-    const int8_t* q = x.q + 32 * V::kActBytes * b;
     // Both planes in one pass where their sums fit the registers: the codes are then unpacked once.
     constexpr int kTogether = U::kPlanes == 2 && R * T <= 4 ? 2 : 1;
     constexpr int kPasses = 8 / kDepth * U::kPlanes / kTogether;
@@ -525,7 +475,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const TileAct& x, typename So
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 const int half = kGroups == 8 ? 2 : first / 4;
-                const auto start = zero_start<V, U::kZero>(x, V::kTokens * t, b, half);
+                const auto start = Acts::template start<U, V, V::kTokens * T>(x, V::kTokens * t, b, half);
                 TSR_UNROLL
                 for (int r = 0; r < R; r++) part[0][t][r] = start;
             }
@@ -541,7 +491,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const TileAct& x, typename So
             }
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                const auto a = V::act_group(q + V::kTokens * t * x.q_stride, x.q_stride, g);
+                const auto a = V::act_group(Acts::template q<V>(x, V::kTokens * t, b), x.q_stride, g);
                 TSR_UNROLL
                 for (int p = 0; p < kTogether; p++) add_dots(i == 0 && !kZeroStarts<U>, w[p], a, part[p][t]);
             }
@@ -567,15 +517,15 @@ TSR_INLINE void block_sums(const Source& s, int b, const TileAct& x, typename So
             const Int zero = U::kZeroScaled ? Source::zero(s, r, b) : splat_half(U::kZero);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(x.sum16 + 2 * (t * x.d_stride + b))));
+                sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(Acts::sum16(x, t, b))));
             }
         }
     }
 }
 
 /// A unit of float scales: one block.
-template <class F, int R, int T, class Source>
-TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
+template <class F, int R, int T, class Source, class Acts>
+TSR_INLINE void add_plain(const Source& s, const Acts& x, typename Source::V::Flt (&total)[T][R]) {
     using V = typename Source::V;
     typename V::Sum sum[T][R];
     block_sums<F, R, T>(s, 0, x, sum);
@@ -584,23 +534,23 @@ TSR_INLINE void add_plain(const Source& s, const TileAct& x, typename Source::V:
         const auto d = Source::d(s, r);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const auto scale = mul(d, V::splat_float(x.d + V::kTokens * t * x.d_stride, x.d_stride));
+            const auto scale = mul(d, V::splat_float(Acts::d(x, V::kTokens * t, 0), x.d_stride));
             total[t][r] = add_product(total[t][r], to_float(sum[t][r]), scale);
         }
         if constexpr (F::kMin == MinKind::PerBlock) {
             const auto min = Source::min(s, r, 0);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                total[t][r] = add_product(total[t][r], min,
-                                          V::splat_float(x.s + V::kTokens * t * x.d_stride, x.d_stride));
+                total[t][r] =
+                    add_product(total[t][r], min, V::splat_float(Acts::s(x, V::kTokens * t, 0), x.d_stride));
             }
         }
     }
 }
 
 /// What the minima of one of the blocks of a unit with integer scales add.
-template <class F, int R, int T, class Source>
-TSR_INLINE void add_minima(const Source& s, int b, const TileAct& x, typename Source::V::Flt (&total)[T][R],
+template <class F, int R, int T, class Source, class Acts>
+TSR_INLINE void add_minima(const Source& s, int b, const Acts& x, typename Source::V::Flt (&total)[T][R],
                            typename Source::V::Flt (&low)[T][R]) {
     using V = typename Source::V;
     TSR_UNROLL
@@ -609,27 +559,26 @@ TSR_INLINE void add_minima(const Source& s, int b, const TileAct& x, typename So
             const auto min = Source::min(s, r, b);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                total[t][r] = sub_product(total[t][r], min,
-                                          V::splat_float(x.s + V::kTokens * t * x.d_stride + b, x.d_stride));
+                total[t][r] =
+                    sub_product(total[t][r], min, V::splat_float(Acts::s(x, V::kTokens * t, b), x.d_stride));
             }
         }
         if constexpr (F::kMin == MinKind::PerHalf) {
             const auto min = Source::min_halves(s, r, b);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                const auto lows = dot_halves(
-                    min, V::splat4(x.sum16 + 2 * (V::kTokens * t * x.d_stride + b), 2 * x.d_stride));
+                const auto lows =
+                    dot_halves(min, V::splat4(Acts::sum16(x, V::kTokens * t, b), 2 * x.d_stride));
                 low[t][r] = add_product(low[t][r], to_float(lows),
-                                        V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride));
+                                        V::splat_float(Acts::d(x, V::kTokens * t, b), x.d_stride));
             }
         }
     }
 }
 
 /// The products of one of them.
-template <class F, int R, int T, class Source>
-TSR_INLINE void add_block(const Source& s, int b, const TileAct& x,
-                          typename Source::V::Flt (&product)[T][R]) {
+template <class F, int R, int T, class Source, class Acts>
+TSR_INLINE void add_block(const Source& s, int b, const Acts& x, typename Source::V::Flt (&product)[T][R]) {
     using V = typename Source::V;
     typename V::Sum sum[T][R];
     block_sums<F, R, T>(s, b, x, sum);
@@ -637,15 +586,15 @@ TSR_INLINE void add_block(const Source& s, int b, const TileAct& x,
     for (int r = 0; r < R; r++) {
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const auto scale = V::splat_float(x.d + V::kTokens * t * x.d_stride + b, x.d_stride);
+            const auto scale = V::splat_float(Acts::d(x, V::kTokens * t, b), x.d_stride);
             product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
         }
     }
 }
 
 /// A unit of 8 blocks with integer scales.
-template <class F, int R, int T, class Source>
-TSR_INLINE void add_super(Source& s, const TileAct& x, typename Source::V::Flt (&total)[T][R]) {
+template <class F, int R, int T, class Source, class Acts>
+TSR_INLINE void add_super(Source& s, const Acts& x, typename Source::V::Flt (&total)[T][R]) {
     using V = typename Source::V;
     typename V::Flt product[T][R], low[T][R];
     TSR_UNROLL
@@ -696,9 +645,9 @@ TSR_INLINE void store_sums(float* y, [[maybe_unused]] int64_t y_stride, typename
 
 /// y[t][r * apart ...] (+)= the product over n_units, apart being the rows from one vector's to the next's.
 /// resume: y holds the sum of the units before.
-template <class F, int R, int T, class Source>
-[[gnu::noinline]] void tile(typename Source::Start start, int64_t n_units, TileAct x, float* y,
-                            int64_t y_stride, bool resume, int64_t apart = kGroupRows * Source::V::kGroups) {
+template <class F, int R, int T, class Source, class Acts>
+[[gnu::noinline]] void tile(typename Source::Start start, int64_t n_units, Acts x, float* y, int64_t y_stride,
+                            bool resume, int64_t apart = kGroupRows * Source::V::kGroups) {
     using V = typename Source::V;
     Source s;
     Source::start(s, start);
@@ -714,8 +663,10 @@ template <class F, int R, int T, class Source>
                 resume ? load_sums<V>(y + V::kTokens * t * y_stride + apart * r, y_stride) : V::no_float();
         }
     }
+    [[maybe_unused]] alignas(32) int16_t words[V::kTokens * T][kTokenStarts];
     for (int64_t i = 0; i < n_units; i++) {
         Source::open_unit(s);
+        Acts::template open_unit<typename Source::U>(x, i, n_units, words);
         if constexpr (F::kSuper) {
             add_super<F, R, T>(s, x, total);
         } else {
@@ -723,11 +674,7 @@ template <class F, int R, int T, class Source>
             add_plain<F, R, T>(s, x, total);
         }
         Source::close_unit(s);
-        x.q += V::kActBytes * F::kUnitK;
-        x.d += F::kBlocks;
-        x.s += F::kBlocks;
-        x.sum16 += 2 * F::kBlocks;
-        x.sum8 += 4 * F::kBlocks;
+        Acts::template close_unit<F, V>(x);
     }
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
@@ -738,22 +685,23 @@ template <class F, int R, int T, class Source>
     }
 }
 
-/// run<n>(token) of the tile of n tokens, 1 <= n <= Most.
-template <int Most, class Run>
+/// run<n>(token) of the tile of n tokens, Least <= n <= Most.
+template <int Most, int Least, class Run>
 TSR_INLINE void run_tile(int64_t n, int64_t token, const Run& run) {
-    if constexpr (Most > 1) {
-        if (n < Most) return run_tile<Most - 1>(n, token, run);
+    if constexpr (Most > Least) {
+        if (n < Most) return run_tile<Most - 1, Least>(n, token, run);
     }
     run.template operator()<Most>(token);
 }
 
-/// All tokens in tiles of at most Most, as equal as possible: 9 = 5 + 4 keeps more sums going than 8 + 1.
-template <int Most, class Run>
+/// All tokens in tiles of at most Most, as equal as possible: 9 = 5 + 4 keeps more sums going than 8 + 1. Of
+/// n_tok >= Least tokens no tile has fewer, Least being at most Most / 2.
+template <int Most, int Least = 1, class Run>
 TSR_INLINE void each_tile(int64_t n_tok, const Run& run) {
     int64_t token = 0;
     for (int64_t n_tiles = (n_tok + Most - 1) / Most; n_tiles > 0; n_tiles--) {
         const int64_t n = (n_tok - token + n_tiles - 1) / n_tiles;
-        run_tile<Most>(n, token, run);
+        run_tile<Most, Least>(n, token, run);
         token += n;
     }
 }
@@ -763,48 +711,74 @@ struct StreamRows {
     int64_t first, n;
 };
 
-/// R vectors of V's times the T tokens from `token` on, straight from packed units: the streams' rows that
-/// lie as `row` does within those of the first stream.
-template <class F, class V, int R, int T>
-TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
-                            int64_t y_stride) {
-    using U = Unpack<F>;
-    static_assert(V::kGroups == 1 || R == 1);
-    constexpr int kStreams = R * V::kGroups;
-    const int64_t n_units = a.n_k / F::kUnitK;
-    PackedUnits units = packed_units<F>(a, row, kStreams, 0);
-    if (a.fetch != Fetch::NextOnly) {
-        units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
-        units.group_bytes *= rows.n / kGroupRows;
-        units.next_groups = (kStreams - 1) * units.group_bytes;
-        // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began
-        // with.
-        if (rows.first + kStreams * rows.n >= a.n_rows) {
-            units.next_groups = a.next ? static_cast<const uint8_t*>(a.next) - units.end : -units.group_bytes;
-        }
+/// The units of R streams' rows that lie as `row` does within those of the first stream.
+template <class F>
+TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int n_streams) {
+    PackedUnits units = packed_units<F>(a, row, n_streams, 0);
+    if (a.fetch == Fetch::NextOnly) return units;
+    units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
+    units.group_bytes *= rows.n / kGroupRows;
+    units.next_groups = (n_streams - 1) * units.group_bytes;
+    // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began with.
+    if (rows.first + n_streams * rows.n >= a.n_rows) {
+        units.next_groups = a.next ? static_cast<const uint8_t*>(a.next) - units.end : -units.group_bytes;
     }
-    const TileAct x = tile_act(a.x, token, 0);
-    if constexpr (V::kGroups == 1) {
-        tile<F, R, T, Stream<U, R>>(units, n_units, x, y, y_stride, false, rows.n);
-    } else {
-        tile<F, R, T, WideStream<U, V>>(units, n_units, x, y, y_stride, false);
-    }
+    return units;
 }
 
-/// The rows from `row` on, R vectors at a time while that many are complete, times all tokens: the weights
+/// R groups times the T tokens from `token` on, straight from packed units.
+template <class F, int R, int T>
+TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
+                            int64_t y_stride) {
+    tile<F, R, T, Stream<Unpack<F>, R>>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
+                                        tile_act(a.x, token, 0), y, y_stride, false, rows.n);
+}
+
+/// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights
 /// come from memory once, however many tiles they take. Returns the first row that is left.
-template <class F, int R, class V = OwnVectors>
+template <class F, int R>
 int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
-    constexpr int kRows = kGroupRows * V::kGroups;  // of a vector
-    int64_t n = kGroupRows;                         // of a stream
-    if (V::kGroups == 1 && (R == 1 || a.fetch == Fetch::FarStreams))
-        n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
-    for (; n > 0 && row + R * V::kGroups * n <= a.n_rows; row += R * V::kGroups * n) {
-        for (int64_t at = row; at < row + n; at += kRows) {
+    int64_t n = kGroupRows;  // of a stream
+    if (R == 1 || a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
+    for (; n > 0 && row + R * n <= a.n_rows; row += R * n) {
+        for (int64_t at = row; at < row + n; at += kGroupRows) {
             each_tile<kTileSums / R>(a.n_tok, [&]<int T>(int64_t token) {
-                stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride);
+                stream_tile<F, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride);
             });
         }
+    }
+    return row;
+}
+
+/// So many tokens are gathered for streams of wider vectors, as long as the scratch has room for them. Fewer
+/// wait for memory, which gives more in one stream of one group.
+constexpr int kFewestGathered = 3;
+template <class F, class V>
+TSR_INLINE bool gathers(const PackedMatmulArgs& a) {
+    const int64_t bytes = a.n_tok * (a.n_k / kActBlock) * kGatheredBytes<Unpack<F>>;
+    return V::kGroups > 1 && a.n_tok >= kFewestGathered && bytes <= static_cast<int64_t>(kPackedScratchBytes);
+}
+
+/// stream_groups of one of V's vectors, the tokens gathered once for all rows.
+template <class F, class V>
+int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
+    using U = Unpack<F>;
+    static_assert(U::kZero == 0 || kStartsOfBlock<U> != 0, "gathered sums take a zero point at their start");
+    constexpr int kRows = kGroupRows * V::kGroups;
+    constexpr int kLeast = kFewestGathered < kTileSums / 2 ? kFewestGathered : kTileSums / 2;
+    const int64_t n_blocks = a.n_k / kActBlock, token_bytes = n_blocks * kGatheredBytes<U>;
+    uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
+    if (row + kRows > a.n_rows) return row;
+    each_tile<kTileSums, kLeast>(a.n_tok, [&]<int T>(int64_t token) {
+        gather_act<U>(tile_act(a.x, token, 0), T, n_blocks, gathered + token * token_bytes);
+    });
+    for (; row + kRows <= a.n_rows; row += kRows) {
+        const PackedUnits units = stream_units<F>(a, {row, kGroupRows}, row, V::kGroups);
+        each_tile<kTileSums, kLeast>(a.n_tok, [&]<int T>(int64_t token) {
+            tile<F, 1, T, WideStream<U, V>>(units, a.n_k / F::kUnitK,
+                                            GatheredAct<U, T>{gathered + token * token_bytes},
+                                            a.y + token * a.y_stride + row, a.y_stride, false);
+        });
     }
     return row;
 }
@@ -819,17 +793,18 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     if (four && a.n_tok <= kTileSums / 4) {
         row = stream_groups<F, 4>(a, row);
     } else if (kGroups == 4 || a.n_tok > 2) {
-        if (2 * a.n_tok <= kTileSums) {
+        const bool pairs = 2 * a.n_tok <= kTileSums;
+        if (gathers<F, V>(a) && !(pairs && a.fetch == Fetch::FarStreams)) {
+            if constexpr (V::kGroups > 1) row = wide_rows<F, V>(a, row);
+        } else if (pairs) {
             row = stream_groups<F, 2>(a, row);
-        } else if constexpr (V::kGroups > 1) {
-            row = stream_groups<F, 1, V>(a, row);
         }
     }
     row = stream_groups<F, 1>(a, row);
     if (row == a.n_rows) return;
     each_tile<kTileSums>(a.n_tok, [&]<int T>(int64_t token) {
         float last[T * kGroupRows];
-        stream_tile<F, OwnVectors, 1, T>(a, {row, kGroupRows}, row, token, last, kGroupRows);
+        stream_tile<F, 1, T>(a, {row, kGroupRows}, row, token, last, kGroupRows);
         for (int t = 0; t < T; t++) {
             float* y = a.y + (token + t) * a.y_stride;
             for (int64_t r = row; r < a.n_rows; r++) y[r] = last[t * kGroupRows + r - row];
@@ -864,8 +839,8 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     }
     if (a.n_tok % V::kTokens != 0) {
         const int64_t token = a.n_tok - 1;
-        stream_tile<F, OwnVectors, P::kGroups, 1>(a, {row, kGroupRows}, row, token,
-                                                  a.y + token * a.y_stride + row, a.y_stride);
+        stream_tile<F, P::kGroups, 1>(a, {row, kGroupRows}, row, token, a.y + token * a.y_stride + row,
+                                      a.y_stride);
     }
 }
 
@@ -887,7 +862,9 @@ TSR_INLINE PackedMatmulArgs of_tokens(PackedMatmulArgs a, int64_t token, int64_t
 /// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
 template <class F, class V = OwnVectors>
 void packed_matmul(const PackedMatmulArgs& a) {
-    if (a.n_tok <= kStreamPlan<F>.tokens) return stream_rows<F, V>(a, 0);
+    if (a.n_tok <= kStreamPlan<F>.tokens && (a.n_tok <= kTileSums || gathers<F, V>(a))) {
+        return stream_rows<F, V>(a, 0);
+    }
     constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = V::kTile * V::kTokens;
     const int64_t n_rows = a.n_rows / kRows * kRows;
     const int64_t fit = kActPassBytes / a.n_k, fewest = kFewestTokens * V::kGroups;

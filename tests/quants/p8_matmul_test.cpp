@@ -118,10 +118,11 @@ TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
     }
 }
 
-/// Rows longer than a panel go on where they stopped, in the short panels of few tokens and in the long ones.
+/// Rows longer than a panel go on where they stopped, in the short panels of few tokens and in the long ones;
+/// of so long ones 27 tokens are more than are gathered for a stream.
 TEST(P8Matmul, LongRowsAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
-        const int64_t n_k = 2 * 4096 + 512, n_rows = 16, n_tok = 34;
+        const int64_t n_k = 4 * 4096 + 512, n_rows = 16, n_tok = 34;
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 21), n_k);
         const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 22);

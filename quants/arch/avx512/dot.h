@@ -8,7 +8,7 @@ namespace {
 /// Sums of one tile.
 constexpr int kTileSums = 8;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
-constexpr int kStreamTokens = 24;
+constexpr int kStreamTokens = 32;
 
 /// sum + unsigned bytes of w times signed bytes of a, a word a row.
 TSR_INLINE Int dot_words(Int sum, Int w, Int a) { return _mm256_dpbusd_epi32(sum, w, a); }

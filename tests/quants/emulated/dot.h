@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kTileSums = 8;
 /// As on AVX-512, so that streams of several tiles are tested, too.
-constexpr int kStreamTokens = 24;
+constexpr int kStreamTokens = 32;
 
 // Calls: tiles of hundreds of these products, each a dozen instructions, take minutes to compile in one
 // piece.

@@ -1,0 +1,221 @@
+// What the tiles of p8_tile.inl read of their tokens: as the tokens' arrays lie, or gathered into one stream;
+// and what sums start from where the zero point goes first. Over the verbs and Unpack of the unit that
+// includes this.
+namespace tessera::kernels {
+namespace {
+
+/// Groups of a type that have one scale.
+template <class U>
+constexpr int kScaleGroups = U::kScales == 2 && U::kPlanes == 1 ? 4 : 8;
+/// Groups whose products one sum takes: operands as they are, and less the zero point, which sums of
+/// halfwords may start from (they wrap; what counts is that the whole sum fits).
+template <class U>
+constexpr int kDepthAsIs =
+    part_groups(U::kPlanes == 2 ? 15 : largest_operand<typename U::Format>(U::Format::kZero - U::kZero));
+template <class U>
+constexpr int kDepthCentred = U::kPlanes == 2
+                                  ? 0
+                                  : part_groups(largest_operand<typename U::Format>(U::Format::kZero));
+/// Whether sums of halfwords start from what the zero point takes off: where products of all groups of a
+/// scale then have room, and have none otherwise.
+template <class U>
+constexpr bool zero_in_lanes() {
+    constexpr int kWanted = kScaleGroups<U>, kAsIs = kDepthAsIs<U>, kCentred = kDepthCentred<U>;
+    return kLaneSums && U::kZero != 0 && kAsIs < kWanted && kCentred >= kWanted;
+}
+template <class U>
+constexpr bool kZeroStarts = U::kZero != 0 && (kZeroFirst || zero_in_lanes<U>());
+/// Whether what the zero point takes off differs between rows and is known only once a block's sum is.
+template <class U>
+constexpr bool kZeroStored = U::kZeroScaled && !kZeroStarts<U>;
+
+/// What sums start from is of a token, for all rows: so a tile of some tokens writes it down for 8 blocks, or
+/// those who gather them for all. For one or two tokens that costs more than it saves.
+template <class U>
+constexpr int kStartsOfBlock = !kZeroStarts<U> || kLaneSums ? 0
+                               : kScaleGroups<U> == 8       ? 1
+                                                            : 2;
+template <class U, int Tokens>
+constexpr bool kStartsMade = kStartsOfBlock<U> != 0 && Tokens > 2;
+/// As halfwords, since that is what is read four bytes of: of a token the words of 8 blocks, then those of
+/// the second halves.
+constexpr int kStartBlocks = 8, kTokenStarts = 2 * 2 * kStartBlocks;
+
+/// -Zero as the factor of the sum of a block's first half, of its second half, or of both.
+template <class U>
+alignas(4) constexpr int16_t kLessZero[3][2] = {{-U::kZero, 0}, {0, -U::kZero}, {-U::kZero, -U::kZero}};
+
+/// The starts of n_blocks <= 8 blocks with the sums sum16.
+template <class U, class V = OwnVectors>
+TSR_INLINE void write_starts(const int16_t* sum16, int64_t n_blocks, int16_t* start) {
+    alignas(32) int16_t last[2 * kStartBlocks] = {};
+    if (n_blocks < kStartBlocks) {
+        __builtin_memcpy(last, sum16, static_cast<size_t>(n_blocks) * 2 * sizeof *sum16);
+        sum16 = last;
+    }
+    const auto pairs = V::load(sum16);
+    TSR_UNROLL
+    for (int i = 0; i < kStartsOfBlock<U>; i++) {
+        const int half = kStartsOfBlock<U> == 1 ? 2 : i;
+        store(start + 2 * kStartBlocks * i, first_halves(pairs, V::splat4(kLessZero<U>[half], 0)));
+    }
+}
+
+/// A tile's tokens as they lie: the first one's arrays from a unit's k on; the rest by stride.
+struct TileAct {
+    const int8_t* q_;
+    const float *d_, *s_;
+    const int16_t *sum16_, *sum8_;
+    int64_t q_stride, d_stride;
+    const int16_t* start_;  // kStartsMade: of the unit's blocks, kTokenStarts a token
+
+    /// Of token t and block b of the unit; a block of activations has V::kActBytes times 32 bytes.
+    template <class V>
+    TSR_INLINE const int8_t* q(const TileAct& x, int64_t t, int b) {
+        return x.q_ + t * x.q_stride + kActBlock * V::kActBytes * b;
+    }
+    TSR_INLINE const float* d(const TileAct& x, int64_t t, int b) { return x.d_ + t * x.d_stride + b; }
+    TSR_INLINE const float* s(const TileAct& x, int64_t t, int b) { return x.s_ + t * x.d_stride + b; }
+    TSR_INLINE const int16_t* sum16(const TileAct& x, int64_t t, int b) {
+        return x.sum16_ + 2 * (t * x.d_stride + b);
+    }
+    TSR_INLINE const int16_t* sum8(const TileAct& x, int64_t t, int b) {
+        return x.sum8_ + 4 * (t * x.d_stride + b);
+    }
+
+    /// Makes the starts of unit i of n_units, which come to be in `words`.
+    template <class U, int Tokens>
+    TSR_INLINE void open_unit(TileAct& x, int64_t i, int64_t n_units,
+                              int16_t (&words)[Tokens][kTokenStarts]) {
+        if constexpr (kStartsMade<U, Tokens>) {
+            constexpr int kBlocks = U::Format::kBlocks, kUnits = kStartBlocks / kBlocks;
+            const int64_t left = n_units - i;
+            if (kUnits == 1 || i % kUnits == 0) {
+                TSR_UNROLL
+                for (int t = 0; t < Tokens; t++)
+                    write_starts<U>(sum16(x, t, 0), (left < kUnits ? left : kUnits) * kBlocks, words[t]);
+            }
+            x.start_ = words[0] + 2 * (i % kUnits);
+        }
+    }
+    template <class F, class V>
+    TSR_INLINE void close_unit(TileAct& x) {
+        x.q_ += V::kActBytes * F::kUnitK;
+        x.d_ += F::kBlocks;
+        x.s_ += F::kBlocks;
+        x.sum16_ += 2 * F::kBlocks;
+        x.sum8_ += 4 * F::kBlocks;
+    }
+    /// What sums of block b begin with where the zero point goes first: -Zero times the activations' sums of
+    /// both halves of the block (2), or of one of them (0, 1).
+    template <class U, class V, int Tokens>
+    TSR_INLINE auto start(const TileAct& x, int64_t t, int b, int half) {
+        if constexpr (kLaneSums) {
+            const int16_t* sums = sum8(x, t, b);
+            const auto lanes =
+                half == 2 ? add16(V::splat4(sums, 0), V::splat4(sums + 2, 0)) : V::splat4(sums + 2 * half, 0);
+            return mul16(lanes, splat_half(-U::kZero));
+        } else if constexpr (kStartsMade<U, Tokens>) {
+            return V::splat4(x.start_ + kTokenStarts * t + (half == 1 ? 2 * kStartBlocks : 0) + 2 * b,
+                             kTokenStarts);
+        } else {
+            return first_halves(V::splat4(kLessZero<U>[half], 0), V::splat4(sum16(x, t, b), 2 * x.d_stride));
+        }
+    }
+};
+
+TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
+    const int64_t at = token * x.d_stride + k / kActBlock;
+    return {x.q + token * x.q_stride + k,
+            x.d + at,
+            x.s + at,
+            x.sum16 + 2 * at,
+            x.sum8 + 4 * at,
+            x.q_stride,
+            x.d_stride,
+            nullptr};
+}
+
+/// The tokens of a tile in one stream, block by block: every place in it is a constant, where eight tokens as
+/// they lie take more pointers than there are registers.
+///     block: q [T][32] int8, d [T] float, s [T] float or sum16 [T][2] if the type has minima, starts
+///     [kStarts][T]
+template <class Unpacker, int T>
+struct GatheredAct {
+    using U = Unpacker;
+    using F = typename U::Format;
+    static constexpr int kStarts = kStartsOfBlock<U>;
+    static constexpr int kDAt = kActBlock * T, kMinAt = kDAt + 4 * T;
+    static constexpr int kStartAt = kMinAt + (F::kMin != MinKind::None ? 4 * T : 0);
+    static constexpr int kBlockBytes = kStartAt + kStarts * 4 * T;
+    static constexpr int64_t q_stride = kActBlock, d_stride = 1;
+    const uint8_t* unit;
+
+    template <class At>
+    TSR_INLINE const At* at(const GatheredAct& x, int b, int place) {
+        return reinterpret_cast<const At*>(x.unit + kBlockBytes * b + place);
+    }
+    template <class>
+    TSR_INLINE const int8_t* q(const GatheredAct& x, int64_t t, int b) {
+        return at<int8_t>(x, b, kActBlock * static_cast<int>(t));
+    }
+    TSR_INLINE const float* d(const GatheredAct& x, int64_t t, int b) {
+        return at<float>(x, b, kDAt + 4 * static_cast<int>(t));
+    }
+    TSR_INLINE const float* s(const GatheredAct& x, int64_t t, int b) {
+        return at<float>(x, b, kMinAt + 4 * static_cast<int>(t));
+    }
+    TSR_INLINE const int16_t* sum16(const GatheredAct& x, int64_t t, int b) {
+        return at<int16_t>(x, b, kMinAt + 4 * static_cast<int>(t));
+    }
+    template <class, int Tokens>
+    TSR_INLINE void open_unit(GatheredAct&, int64_t, int64_t, int16_t (&)[Tokens][kTokenStarts]) {}
+    template <class, class>
+    TSR_INLINE void close_unit(GatheredAct& x) {
+        x.unit += kBlockBytes * F::kBlocks;
+    }
+    template <class, class V, int>
+    TSR_INLINE auto start(const GatheredAct& x, int64_t t, int b, int half) {
+        return V::splat4(at<int16_t>(x, b, kStartAt + 4 * T * (half == 1) + 4 * static_cast<int>(t)), 0);
+    }
+};
+
+/// Bytes that a token has in it for one block.
+template <class U>
+constexpr int kGatheredBytes = GatheredAct<U, 1>::kBlockBytes;
+
+/// Writes the tokens' n_blocks to out as GatheredAct<U, n_tok> has them.
+template <class U>
+[[gnu::noinline]] void gather_act(TileAct x, int64_t n_tok, int64_t n_blocks, uint8_t* out) {
+    using One = GatheredAct<U, 1>;
+    alignas(32) int16_t start[kTokenStarts];
+    for (int64_t t = 0; t < n_tok; t++) {
+        const int8_t* q = TileAct::q<OwnVectors>(x, t, 0);
+        const float *d = TileAct::d(x, t, 0), *s = TileAct::s(x, t, 0);
+        const int16_t* sum16 = TileAct::sum16(x, t, 0);
+        for (int64_t b = 0; b < n_blocks; b++) {
+            uint8_t* block = out + kGatheredBytes<U> * n_tok * b;
+            store(block + kActBlock * t, load(q + kActBlock * b));
+            uint8_t* to = block + One::kDAt * n_tok + 4 * t;
+            __builtin_memcpy(to, d + b, 4);
+            to += 4 * n_tok;
+            if constexpr (U::Format::kMin != MinKind::None) {
+                if constexpr (U::Format::kMin == MinKind::PerBlock) {
+                    __builtin_memcpy(to, s + b, 4);
+                } else {
+                    __builtin_memcpy(to, sum16 + 2 * b, 4);
+                }
+                to += 4 * n_tok;
+            }
+            if constexpr (One::kStarts != 0) {
+                const int64_t i = b % kStartBlocks, left = n_blocks - b;
+                if (i == 0) write_starts<U>(sum16 + 2 * b, left < kStartBlocks ? left : kStartBlocks, start);
+                for (int h = 0; h < One::kStarts; h++, to += 4 * n_tok)
+                    __builtin_memcpy(to, start + 2 * kStartBlocks * h + 2 * i, 4);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace tessera::kernels
