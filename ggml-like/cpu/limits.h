@@ -17,8 +17,6 @@ constexpr int64_t kUnitRows = 64;
 /// in a row as leave enough to the others (ThreadPool::run_ranges), and multiplies up to kStreamRows at once,
 /// for all of which it lays out the tokens once.
 constexpr int64_t kStreamTok = 64, kStreamRows = 256;
-/// Up to so many tokens share out a router's rows; more are shared out themselves.
-constexpr int64_t kRouterTok = 8;
 
 /// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 64 KiB.
 constexpr int64_t kQueryRows = 64;
@@ -79,7 +77,7 @@ void run_units(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
 /// Floats of one tile of results: many tokens by kUnitRows, or few by kStreamRows; a head is never cut.
 inline int64_t tile_floats(int64_t max_rows, int64_t head_dim) {
     return std::max(std::min(max_rows, kTokBlock) * std::max(kUnitRows, head_dim),
-                    std::min(max_rows, kStreamTok) * std::max(kStreamRows, head_dim));
+                    std::min(max_rows, kStreamTok) * kStreamRows);
 }
 
 inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }

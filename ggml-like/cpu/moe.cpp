@@ -98,8 +98,8 @@ void CpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, 
         route_token(vec_, args.kind, row, n_expert, routes.n_used, routes.expert + t * routes.n_used,
                     routes.weight + t * routes.n_used);
     };
-    constexpr int64_t kRows = 16, kTokens = 16;
-    if (n_tok <= cpu::kRouterTok) {
+    constexpr int64_t kRows = 16, kTokens = 16, kFewTokens = 8;
+    if (n_tok <= kFewTokens) {
         pool_.run_ranges(n_blocks(n_expert, kRows), [&](int64_t first, int64_t end, int worker) {
             const int64_t row0 = first * kRows, n_rows = std::min(end * kRows, n_expert) - row0;
             multiply(args.w, row0, n_rows, x, 0, n_tok, router_logits_ + row0, n_expert, worker);

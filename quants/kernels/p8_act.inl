@@ -45,42 +45,42 @@ constexpr int kStartBlocks = 8, kTokenStarts = 2 * 2 * kStartBlocks;
 template <class U>
 alignas(4) constexpr int16_t kLessZero[3][2] = {{-U::kZero, 0}, {0, -U::kZero}, {-U::kZero, -U::kZero}};
 
-/// The starts of n_blocks <= 8 blocks with the sums sum16.
-template <class U, class V = OwnVectors>
+/// The starts of n_blocks <= 8 blocks with the sums sum16. (Pairs: a table without first_halves never asks.)
+template <class U, class Pairs = Int>
 TSR_INLINE void write_starts(const int16_t* sum16, int64_t n_blocks, int16_t* start) {
     alignas(32) int16_t last[2 * kStartBlocks] = {};
     if (n_blocks < kStartBlocks) {
         __builtin_memcpy(last, sum16, static_cast<size_t>(n_blocks) * 2 * sizeof *sum16);
         sum16 = last;
     }
-    const auto pairs = V::load(sum16);
+    const Pairs pairs = load(sum16);
     TSR_UNROLL
     for (int i = 0; i < kStartsOfBlock<U>; i++) {
         const int half = kStartsOfBlock<U> == 1 ? 2 : i;
-        store(start + 2 * kStartBlocks * i, first_halves(pairs, V::splat4(kLessZero<U>[half], 0)));
+        store(start + 2 * kStartBlocks * i, first_halves(pairs, Pairs{splat4(kLessZero<U>[half])}));
     }
 }
 
 /// A tile's tokens as they lie: the first one's arrays from a unit's k on; the rest by stride.
 struct TileAct {
-    const int8_t* q_;
-    const float *d_, *s_;
-    const int16_t *sum16_, *sum8_;
+    const int8_t* q;
+    const float *d, *s;
+    const int16_t *sum16, *sum8;
     int64_t q_stride, d_stride;
-    const int16_t* start_;  // kStartsMade: of the unit's blocks, kTokenStarts a token
+    const int16_t* start;  // kStartsMade: of the unit's blocks, kTokenStarts a token
 
     /// Of token t and block b of the unit; a block of activations has V::kActBytes times 32 bytes.
     template <class V>
-    TSR_INLINE const int8_t* q(const TileAct& x, int64_t t, int b) {
-        return x.q_ + t * x.q_stride + kActBlock * V::kActBytes * b;
+    TSR_INLINE const int8_t* q_at(const TileAct& x, int64_t t, int b) {
+        return x.q + t * x.q_stride + kActBlock * V::kActBytes * b;
     }
-    TSR_INLINE const float* d(const TileAct& x, int64_t t, int b) { return x.d_ + t * x.d_stride + b; }
-    TSR_INLINE const float* s(const TileAct& x, int64_t t, int b) { return x.s_ + t * x.d_stride + b; }
-    TSR_INLINE const int16_t* sum16(const TileAct& x, int64_t t, int b) {
-        return x.sum16_ + 2 * (t * x.d_stride + b);
+    TSR_INLINE const float* d_at(const TileAct& x, int64_t t, int b) { return x.d + t * x.d_stride + b; }
+    TSR_INLINE const float* s_at(const TileAct& x, int64_t t, int b) { return x.s + t * x.d_stride + b; }
+    TSR_INLINE const int16_t* sum16_at(const TileAct& x, int64_t t, int b) {
+        return x.sum16 + 2 * (t * x.d_stride + b);
     }
-    TSR_INLINE const int16_t* sum8(const TileAct& x, int64_t t, int b) {
-        return x.sum8_ + 4 * (t * x.d_stride + b);
+    TSR_INLINE const int16_t* sum8_at(const TileAct& x, int64_t t, int b) {
+        return x.sum8 + 4 * (t * x.d_stride + b);
     }
 
     /// Makes the starts of unit i of n_units, which come to be in `words`.
@@ -93,33 +93,34 @@ struct TileAct {
             if (kUnits == 1 || i % kUnits == 0) {
                 TSR_UNROLL
                 for (int t = 0; t < Tokens; t++)
-                    write_starts<U>(sum16(x, t, 0), (left < kUnits ? left : kUnits) * kBlocks, words[t]);
+                    write_starts<U>(sum16_at(x, t, 0), (left < kUnits ? left : kUnits) * kBlocks, words[t]);
             }
-            x.start_ = words[0] + 2 * (i % kUnits);
+            x.start = words[0] + 2 * (i % kUnits);
         }
     }
     template <class F, class V>
     TSR_INLINE void close_unit(TileAct& x) {
-        x.q_ += V::kActBytes * F::kUnitK;
-        x.d_ += F::kBlocks;
-        x.s_ += F::kBlocks;
-        x.sum16_ += 2 * F::kBlocks;
-        x.sum8_ += 4 * F::kBlocks;
+        x.q += V::kActBytes * F::kUnitK;
+        x.d += F::kBlocks;
+        x.s += F::kBlocks;
+        x.sum16 += 2 * F::kBlocks;
+        x.sum8 += 4 * F::kBlocks;
     }
     /// What sums of block b begin with where the zero point goes first: -Zero times the activations' sums of
     /// both halves of the block (2), or of one of them (0, 1).
     template <class U, class V, int Tokens>
-    TSR_INLINE auto start(const TileAct& x, int64_t t, int b, int half) {
+    TSR_INLINE auto start_at(const TileAct& x, int64_t t, int b, int half) {
         if constexpr (kLaneSums) {
-            const int16_t* sums = sum8(x, t, b);
+            const int16_t* sums = sum8_at(x, t, b);
             const auto lanes =
                 half == 2 ? add16(V::splat4(sums, 0), V::splat4(sums + 2, 0)) : V::splat4(sums + 2 * half, 0);
             return mul16(lanes, splat_half(-U::kZero));
         } else if constexpr (kStartsMade<U, Tokens>) {
-            return V::splat4(x.start_ + kTokenStarts * t + (half == 1 ? 2 * kStartBlocks : 0) + 2 * b,
+            return V::splat4(x.start + kTokenStarts * t + (half == 1 ? 2 * kStartBlocks : 0) + 2 * b,
                              kTokenStarts);
         } else {
-            return first_halves(V::splat4(kLessZero<U>[half], 0), V::splat4(sum16(x, t, b), 2 * x.d_stride));
+            return first_halves(V::splat4(kLessZero<U>[half], 0),
+                                V::splat4(sum16_at(x, t, b), 2 * x.d_stride));
         }
     }
 };
@@ -156,16 +157,16 @@ struct GatheredAct {
         return reinterpret_cast<const At*>(x.unit + kBlockBytes * b + place);
     }
     template <class>
-    TSR_INLINE const int8_t* q(const GatheredAct& x, int64_t t, int b) {
+    TSR_INLINE const int8_t* q_at(const GatheredAct& x, int64_t t, int b) {
         return at<int8_t>(x, b, kActBlock * static_cast<int>(t));
     }
-    TSR_INLINE const float* d(const GatheredAct& x, int64_t t, int b) {
+    TSR_INLINE const float* d_at(const GatheredAct& x, int64_t t, int b) {
         return at<float>(x, b, kDAt + 4 * static_cast<int>(t));
     }
-    TSR_INLINE const float* s(const GatheredAct& x, int64_t t, int b) {
+    TSR_INLINE const float* s_at(const GatheredAct& x, int64_t t, int b) {
         return at<float>(x, b, kMinAt + 4 * static_cast<int>(t));
     }
-    TSR_INLINE const int16_t* sum16(const GatheredAct& x, int64_t t, int b) {
+    TSR_INLINE const int16_t* sum16_at(const GatheredAct& x, int64_t t, int b) {
         return at<int16_t>(x, b, kMinAt + 4 * static_cast<int>(t));
     }
     template <class, int Tokens>
@@ -175,7 +176,7 @@ struct GatheredAct {
         x.unit += kBlockBytes * F::kBlocks;
     }
     template <class, class V, int>
-    TSR_INLINE auto start(const GatheredAct& x, int64_t t, int b, int half) {
+    TSR_INLINE auto start_at(const GatheredAct& x, int64_t t, int b, int half) {
         return V::splat4(at<int16_t>(x, b, kStartAt + 4 * T * (half == 1) + 4 * static_cast<int>(t)), 0);
     }
 };
@@ -190,9 +191,9 @@ template <class U>
     using One = GatheredAct<U, 1>;
     alignas(32) int16_t start[kTokenStarts];
     for (int64_t t = 0; t < n_tok; t++) {
-        const int8_t* q = TileAct::q<OwnVectors>(x, t, 0);
-        const float *d = TileAct::d(x, t, 0), *s = TileAct::s(x, t, 0);
-        const int16_t* sum16 = TileAct::sum16(x, t, 0);
+        const int8_t* q = x.q + t * x.q_stride;
+        const float *d = TileAct::d_at(x, t, 0), *s = TileAct::s_at(x, t, 0);
+        const int16_t* sum16 = TileAct::sum16_at(x, t, 0);
         for (int64_t b = 0; b < n_blocks; b++) {
             uint8_t* block = out + kGatheredBytes<U> * n_tok * b;
             store(block + kActBlock * t, load(q + kActBlock * b));

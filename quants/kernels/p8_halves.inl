@@ -44,7 +44,7 @@ TSR_INLINE void half_sums(const Source& s, int b, const TileAct& x, Flt (&sum)[T
         for (int r = 0; r < R; r++) w[r] = Source::operand(s, r, i / 2, i % 2);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const Int a = splat4(TileAct::q<HalfVectors>(x, t, b) + 4 * i);
+            const Int a = splat4(TileAct::q_at<HalfVectors>(x, t, b) + 4 * i);
             Int product[R];  // all of them before the sums, as add_dots has them
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
@@ -99,7 +99,7 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
         const PackedUnits units = panel_units<F>(a, row, 2, first);
         each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
             TileAct x = tile_act(a.x, token + t, first * F::kUnitK);
-            x.q_ = wide + t * 2 * kHalfK;
+            x.q = wide + t * 2 * kHalfK;
             x.q_stride = 2 * kHalfK;
             float* y = a.y + (token + t) * a.y_stride + row;
             if (t == 0) {

@@ -4,6 +4,8 @@
 // Panel from units unpacked once (many tokens). Over the verbs and Unpack of the unit that includes this.
 #include <type_traits>
 
+#include "quants/kernels/p8_act.inl"
+
 namespace tessera::kernels {
 namespace {
 
@@ -33,23 +35,14 @@ struct OwnVectors {
     TSR_INLINE Int scale(Int scale) { return scale; }
 };
 
-}  // namespace
-}  // namespace tessera::kernels
-
-#include "quants/kernels/p8_act.inl"
-
-namespace tessera::kernels {
-namespace {
-
 /// How packed units of a type are multiplied with few tokens; a unit of an instruction set may know better.
 struct StreamPlan {
     /// Tokens up to which unpacking in registers beats unpacking into a panel.
     int tokens = kStreamTokens;
     /// Groups whose streams one and two tokens read side by side, unless all streams are far apart: 1 or 4.
     int groups = kGroupsOfFew;
-    /// Whether one stream alone is fetched in two steps, where that is how weights are fetched: not where the
-    /// processor reads further ahead without it.
-    bool fetched = true;
+    /// How a single token's weights are asked for where others are in two steps.
+    Fetch one = Fetch::TwoSteps;
 };
 /// Types of so many instructions that a single token's product does not wait for memory.
 template <class F>
@@ -125,7 +118,6 @@ struct Stream : PackedUnits {
             return;
         }
         if (s.how == Fetch::TwoSteps) {
-            if (R == 1 && !kStreamPlan<F>.fetched) return;
             const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
@@ -146,6 +138,7 @@ struct Stream : PackedUnits {
             }
             return;
         }
+        if (s.how != Fetch::OneStep) return;
         const uint8_t* once = ahead(s, p, once_bytes(R));
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
@@ -475,7 +468,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Sourc
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 const int half = kGroups == 8 ? 2 : first / 4;
-                const auto start = Acts::template start<U, V, V::kTokens * T>(x, V::kTokens * t, b, half);
+                const auto start = Acts::template start_at<U, V, V::kTokens * T>(x, V::kTokens * t, b, half);
                 TSR_UNROLL
                 for (int r = 0; r < R; r++) part[0][t][r] = start;
             }
@@ -491,7 +484,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Sourc
             }
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                const auto a = V::act_group(Acts::template q<V>(x, V::kTokens * t, b), x.q_stride, g);
+                const auto a = V::act_group(Acts::template q_at<V>(x, V::kTokens * t, b), x.q_stride, g);
                 TSR_UNROLL
                 for (int p = 0; p < kTogether; p++) add_dots(i == 0 && !kZeroStarts<U>, w[p], a, part[p][t]);
             }
@@ -517,7 +510,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Sourc
             const Int zero = U::kZeroScaled ? Source::zero(s, r, b) : splat_half(U::kZero);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(Acts::sum16(x, t, b))));
+                sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(Acts::sum16_at(x, t, b))));
             }
         }
     }
@@ -534,15 +527,15 @@ TSR_INLINE void add_plain(const Source& s, const Acts& x, typename Source::V::Fl
         const auto d = Source::d(s, r);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const auto scale = mul(d, V::splat_float(Acts::d(x, V::kTokens * t, 0), x.d_stride));
+            const auto scale = mul(d, V::splat_float(Acts::d_at(x, V::kTokens * t, 0), x.d_stride));
             total[t][r] = add_product(total[t][r], to_float(sum[t][r]), scale);
         }
         if constexpr (F::kMin == MinKind::PerBlock) {
             const auto min = Source::min(s, r, 0);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                total[t][r] =
-                    add_product(total[t][r], min, V::splat_float(Acts::s(x, V::kTokens * t, 0), x.d_stride));
+                total[t][r] = add_product(total[t][r], min,
+                                          V::splat_float(Acts::s_at(x, V::kTokens * t, 0), x.d_stride));
             }
         }
     }
@@ -559,8 +552,8 @@ TSR_INLINE void add_minima(const Source& s, int b, const Acts& x, typename Sourc
             const auto min = Source::min(s, r, b);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                total[t][r] =
-                    sub_product(total[t][r], min, V::splat_float(Acts::s(x, V::kTokens * t, b), x.d_stride));
+                total[t][r] = sub_product(total[t][r], min,
+                                          V::splat_float(Acts::s_at(x, V::kTokens * t, b), x.d_stride));
             }
         }
         if constexpr (F::kMin == MinKind::PerHalf) {
@@ -568,9 +561,9 @@ TSR_INLINE void add_minima(const Source& s, int b, const Acts& x, typename Sourc
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 const auto lows =
-                    dot_halves(min, V::splat4(Acts::sum16(x, V::kTokens * t, b), 2 * x.d_stride));
+                    dot_halves(min, V::splat4(Acts::sum16_at(x, V::kTokens * t, b), 2 * x.d_stride));
                 low[t][r] = add_product(low[t][r], to_float(lows),
-                                        V::splat_float(Acts::d(x, V::kTokens * t, b), x.d_stride));
+                                        V::splat_float(Acts::d_at(x, V::kTokens * t, b), x.d_stride));
             }
         }
     }
@@ -586,7 +579,7 @@ TSR_INLINE void add_block(const Source& s, int b, const Acts& x, typename Source
     for (int r = 0; r < R; r++) {
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const auto scale = V::splat_float(Acts::d(x, V::kTokens * t, b), x.d_stride);
+            const auto scale = V::splat_float(Acts::d_at(x, V::kTokens * t, b), x.d_stride);
             product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
         }
     }
@@ -698,6 +691,7 @@ TSR_INLINE void run_tile(int64_t n, int64_t token, const Run& run) {
 /// n_tok >= Least tokens no tile has fewer, Least being at most Most / 2.
 template <int Most, int Least = 1, class Run>
 TSR_INLINE void each_tile(int64_t n_tok, const Run& run) {
+    static_assert(Least == 1 || 2 * Least <= Most);
     int64_t token = 0;
     for (int64_t n_tiles = (n_tok + Most - 1) / Most; n_tiles > 0; n_tiles--) {
         const int64_t n = (n_tok - token + n_tiles - 1) / n_tiles;
@@ -711,10 +705,11 @@ struct StreamRows {
     int64_t first, n;
 };
 
-/// The units of R streams' rows that lie as `row` does within those of the first stream.
+/// The units of n_streams streams' rows that lie as `row` does within those of the first stream.
 template <class F>
 TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int n_streams) {
     PackedUnits units = packed_units<F>(a, row, n_streams, 0);
+    if (a.n_tok == 1 && a.fetch == Fetch::TwoSteps) units.how = kStreamPlan<F>.one;
     if (a.fetch == Fetch::NextOnly) return units;
     units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
     units.group_bytes *= rows.n / kGroupRows;
@@ -751,12 +746,14 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
 }
 
 /// So many tokens are gathered for streams of wider vectors, as long as the scratch has room for them. Fewer
-/// wait for memory, which gives more in one stream of one group.
+/// wait for memory, which gives more in one stream of one group; up to four, where it wants streams far
+/// apart.
 constexpr int kFewestGathered = 3;
 template <class F, class V>
 TSR_INLINE bool gathers(const PackedMatmulArgs& a) {
     const int64_t bytes = a.n_tok * (a.n_k / kActBlock) * kGatheredBytes<Unpack<F>>;
-    return V::kGroups > 1 && a.n_tok >= kFewestGathered && bytes <= static_cast<int64_t>(kPackedScratchBytes);
+    const int fewest = a.fetch == Fetch::FarStreams ? kTileSums / 2 + 1 : kFewestGathered;
+    return V::kGroups > 1 && a.n_tok >= fewest && bytes <= static_cast<int64_t>(kPackedScratchBytes);
 }
 
 /// stream_groups of one of V's vectors, the tokens gathered once for all rows.
@@ -765,16 +762,15 @@ int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
     using U = Unpack<F>;
     static_assert(U::kZero == 0 || kStartsOfBlock<U> != 0, "gathered sums take a zero point at their start");
     constexpr int kRows = kGroupRows * V::kGroups;
-    constexpr int kLeast = kFewestGathered < kTileSums / 2 ? kFewestGathered : kTileSums / 2;
     const int64_t n_blocks = a.n_k / kActBlock, token_bytes = n_blocks * kGatheredBytes<U>;
     uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
     if (row + kRows > a.n_rows) return row;
-    each_tile<kTileSums, kLeast>(a.n_tok, [&]<int T>(int64_t token) {
+    each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
         gather_act<U>(tile_act(a.x, token, 0), T, n_blocks, gathered + token * token_bytes);
     });
     for (; row + kRows <= a.n_rows; row += kRows) {
         const PackedUnits units = stream_units<F>(a, {row, kGroupRows}, row, V::kGroups);
-        each_tile<kTileSums, kLeast>(a.n_tok, [&]<int T>(int64_t token) {
+        each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
             tile<F, 1, T, WideStream<U, V>>(units, a.n_k / F::kUnitK,
                                             GatheredAct<U, T>{gathered + token * token_bytes},
                                             a.y + token * a.y_stride + row, a.y_stride, false);
@@ -793,10 +789,9 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     if (four && a.n_tok <= kTileSums / 4) {
         row = stream_groups<F, 4>(a, row);
     } else if (kGroups == 4 || a.n_tok > 2) {
-        const bool pairs = 2 * a.n_tok <= kTileSums;
-        if (gathers<F, V>(a) && !(pairs && a.fetch == Fetch::FarStreams)) {
+        if (gathers<F, V>(a)) {
             if constexpr (V::kGroups > 1) row = wide_rows<F, V>(a, row);
-        } else if (pairs) {
+        } else if (2 * a.n_tok <= kTileSums) {
             row = stream_groups<F, 2>(a, row);
         }
     }

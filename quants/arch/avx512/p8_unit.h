@@ -12,9 +12,9 @@
 namespace tessera::kernels {
 namespace {
 
-/// Of so few instructions that the processor reads far enough ahead (Zen 4).
+/// So few instructions that a Zen 4 reads further ahead by itself.
 template <>
-constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = kStreamTokens, .fetched = false};
+constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = kStreamTokens, .one = Fetch::Nothing};
 
 }  // namespace
 }  // namespace tessera::kernels
