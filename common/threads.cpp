@@ -1,4 +1,4 @@
-// The pool's protocol. A worker takes units by lowering `remaining`, and may read the job only while it
+// The pool's protocol. A worker takes units from `remaining` or a share, and may read the job only while it
 // holds one: the run cannot end, and the job cannot change, before that unit is reported in `pending`. A
 // worker that comes late therefore finds nothing to take, or joins whatever run is then current; it can never
 // mix two runs. A run needs nobody but its caller, so workers that the system leaves asleep cost no waiting.
@@ -23,9 +23,9 @@ namespace {
 constexpr size_t kCacheLine = 128;
 constexpr std::chrono::microseconds kSpinTime(50);  // the gap between two phases of a forward pass is shorter
 constexpr int kYields = 16;
-// A range is this part of a thread's share in the units that are left: one that starts late or is slow still
-// finds some, and the others do not wait for it long.
-constexpr int64_t kRangesPerShare = 2;
+// A range is this part of what is left of a share: one that starts late or is slow still finds some, and the
+// others do not wait for it long.
+constexpr uint32_t kRangesPerShare = 2;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -56,6 +56,42 @@ bool spin_until(Ready&& ready, bool spin) {
 
 }  // namespace
 
+/// Units of a run that are taken in ranges: each thread begins with a share of its own, so that it goes
+/// through memory in one direction while others are far away, and then helps the others from their ends. Both
+/// bounds are one word, since how many to take must belong to the run that they are taken from.
+class alignas(kCacheLine) UnitShare {
+  public:
+    struct Range {
+        uint32_t first, end;
+        int64_t size() const { return int64_t{end} - first; }
+    };
+
+    void put(Range range) { word_.store(word_of(range), std::memory_order_release); }
+    /// What is taken from the front or the back; empty when nothing is left.
+    Range take(bool front) {
+        uint64_t word = word_.load(std::memory_order_relaxed);
+        for (;;) {
+            const Range left = range_of(word);
+            if (left.first >= left.end) return {0, 0};
+            const uint32_t n = std::max(1U, (left.end - left.first) / kRangesPerShare);
+            const Range taken = front ? Range{left.first, left.first + n} : Range{left.end - n, left.end};
+            const Range rest = front ? Range{taken.end, left.end} : Range{left.first, taken.first};
+            if (word_.compare_exchange_weak(word, word_of(rest), std::memory_order_acquire,
+                                            std::memory_order_relaxed))
+                return taken;
+        }
+    }
+    /// Takes all; returns how many.
+    int64_t drop() { return range_of(word_.exchange(0, std::memory_order_relaxed)).size(); }
+
+  private:
+    static uint64_t word_of(Range r) { return uint64_t{r.first} << 32 | r.end; }
+    static Range range_of(uint64_t word) {
+        return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)};
+    }
+    std::atomic<uint64_t> word_{0};
+};
+
 struct ThreadPool::State {
     // The job: written by the caller between runs, read by holders of a unit.
     RangeFn fn = nullptr;
@@ -63,9 +99,9 @@ struct ThreadPool::State {
     const std::atomic<bool>* abort = nullptr;
     int64_t n_units = 0;
 
-    // Units that nobody has taken yet, times two; plus one where they are taken in ranges. In one word, since
-    // how many to take must belong to the run that they are taken from.
+    // Units that nobody has taken yet, of a run where they are taken one by one.
     alignas(kCacheLine) std::atomic<int64_t> remaining{0};
+    std::vector<UnitShare> shares;  // a thread's each, of a run where they are taken in ranges
     alignas(kCacheLine) std::atomic<int64_t> pending{0};      // units not yet reported as done
     alignas(kCacheLine) std::atomic<uint32_t> generation{0};  // raised by every run; idle workers sleep on it
     alignas(kCacheLine) std::atomic<uint32_t> finished{
@@ -73,29 +109,52 @@ struct ThreadPool::State {
     alignas(kCacheLine) std::atomic<bool> running{false};
     std::atomic<bool> stop{false};
     bool spin = true;
-    int64_t n_ranges = 1;  // that what is left is thought to be cut into
     std::vector<std::thread> threads;
 
+    bool aborted() const { return abort && abort->load(std::memory_order_relaxed); }
+
     // Takes units until none is left; returns how many this thread has to report.
-    int64_t work(int worker) {
+    int64_t work(int worker) { return work_ranges(worker) + work_units(worker); }
+
+    int64_t work_units(int worker) {
         int64_t n_done = 0;
-        int64_t word = remaining.load(std::memory_order_relaxed);
-        while (word > 1) {
-            const int64_t left = word / 2;
-            const int64_t n = word % 2 == 0 ? 1 : std::max<int64_t>(1, left / n_ranges);
-            if (!remaining.compare_exchange_weak(word, word - 2 * n, std::memory_order_acquire,
+        int64_t left = remaining.load(std::memory_order_relaxed);
+        while (left > 0) {
+            if (!remaining.compare_exchange_weak(left, left - 1, std::memory_order_acquire,
                                                  std::memory_order_relaxed))
                 continue;
-            n_done += n;
-            if (abort && abort->load(std::memory_order_relaxed)) {
-                n_done += remaining.exchange(0, std::memory_order_relaxed) / 2;
-                break;
-            }
-            const int64_t first = n_units - left;
-            fn(context, first, first + n, worker);
-            word = remaining.load(std::memory_order_relaxed);
+            n_done++;
+            if (aborted()) return n_done + remaining.exchange(0, std::memory_order_relaxed);
+            const int64_t unit = n_units - left;
+            fn(context, unit, unit + 1, worker);
+            left = remaining.load(std::memory_order_relaxed);
         }
         return n_done;
+    }
+
+    int64_t work_ranges(int worker) {
+        int64_t n_done = 0;
+        const size_t own = static_cast<size_t>(worker), n_shares = shares.size();
+        for (size_t i = 0; i < n_shares; i++) {
+            UnitShare& share = shares[(own + i) % n_shares];
+            for (;;) {
+                const UnitShare::Range range = share.take(i == 0);
+                if (range.size() == 0) break;
+                n_done += range.size();
+                if (aborted()) {
+                    for (UnitShare& rest : shares) n_done += rest.drop();
+                    return n_done;
+                }
+                fn(context, range.first, range.end, worker);
+            }
+        }
+        return n_done;
+    }
+
+    void share_out(int64_t n_units_now, int n_threads) {
+        TSR_CHECK(n_units_now <= UINT32_MAX);
+        const auto bound = [&](int64_t i) { return static_cast<uint32_t>(n_units_now * i / n_threads); };
+        for (int i = 0; i < n_threads; i++) shares[static_cast<size_t>(i)].put({bound(i), bound(i + 1)});
     }
 
     // True for the thread that reports the run's last unit.
@@ -140,7 +199,7 @@ ThreadPool::ThreadPool(int n_threads)
     const CpuTopology& topology = cpu_topology();
     // With more workers than processors a spinning thread keeps the one it waits for from running.
     state_->spin = n_threads_ <= topology.n_logical && (topology.quota == 0 || n_threads_ <= topology.quota);
-    state_->n_ranges = kRangesPerShare * n_threads_;
+    state_->shares = std::vector<UnitShare>(static_cast<size_t>(n_threads_));
     state_->threads.reserve(static_cast<size_t>(n_threads_ - 1));
     for (int worker = 1; worker < n_threads_; worker++) {
         try {
@@ -170,7 +229,11 @@ void ThreadPool::run_job(int64_t n_units, bool ranges, RangeFn fn, void* context
         state.abort = abort_;
         state.n_units = n_units;
         state.pending.store(n_units, std::memory_order_relaxed);
-        state.remaining.store(2 * n_units + (ranges ? 1 : 0), std::memory_order_release);
+        if (ranges) {
+            state.share_out(n_units, n_threads_);
+        } else {
+            state.remaining.store(n_units, std::memory_order_release);
+        }
         state.wake_workers();
         if (!state.report(state.work(0))) state.wait_until_done();
     }

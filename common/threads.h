@@ -30,8 +30,9 @@ class ThreadPool {
         run_erased(n_units, false, [&fn](int64_t unit, int64_t, int worker) { fn(unit, worker); });
     }
 
-    /// The same with neighbouring units together: fn(first, end, worker). The ranges become shorter, down to
-    /// one unit, so that they are few and yet all threads end at the same time.
+    /// The same with neighbouring units together: fn(first, end, worker), fewer than 2^32. A thread takes
+    /// ranges one behind the other from a share of its own, then from the ends of others' shares. The ranges
+    /// become shorter, down to one unit, so that they are few and yet all threads end at the same time.
     template <class Fn>
     void run_ranges(int64_t n_units, Fn&& fn) {
         run_erased(n_units, true, fn);

@@ -78,7 +78,7 @@ TEST(ThreadPool, LateWorkersNeverMixRuns) {
     }
 }
 
-TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
+TEST(ThreadPool, RangesTakeEveryUnitOnceAndLeaveEnough) {
     for (const int n_threads : {1, 2, 3, 9}) {
         ThreadPool pool(n_threads);
         for (const int64_t n_units : {0, 1, 2, 7, 64, 1000}) {
@@ -96,14 +96,40 @@ TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
             size_t n_ranges = 0;
             for (const auto& list : lengths) {
                 n_ranges += list.size();
-                EXPECT_TRUE(std::is_sorted(list.rbegin(), list.rend()));
-                // Whoever is stopped after taking a range leaves at least half of a fair share to each other.
+                // Whoever is stopped after taking a range leaves at least half of a fair share to the others.
+                const int64_t share = (n_units + n_threads - 1) / n_threads;
                 for (const int64_t n : list)
-                    EXPECT_LE(n, n_threads == 1 ? n_units : std::max<int64_t>(1, n_units / (2 * n_threads)));
+                    EXPECT_LE(n, n_threads == 1 ? n_units : std::max<int64_t>(1, share / 2));
             }
             EXPECT_LE(n_ranges, static_cast<size_t>(n_threads) * 14);
         }
     }
+}
+
+TEST(ThreadPool, AThreadGoesThroughItsOwnShareAndThenHelpsFromTheEnds) {
+    constexpr int64_t kUnits = 64, kShare = kUnits / 2;
+    ThreadPool pool(2);
+    std::vector<int64_t> firsts[2];
+    for (auto& list : firsts) list.reserve(kUnits);
+    std::atomic<int64_t> n_done{0};
+    std::atomic<bool> caller_began{false};
+    // The caller keeps its first range until all else is done, so the other thread has to take the rest.
+    pool.run_ranges(kUnits, [&](int64_t first, int64_t end, int worker) {
+        firsts[worker].push_back(first);
+        if (worker == 0) caller_began = true;
+        while (!caller_began) std::this_thread::yield();
+        if (worker == 0)
+            while (n_done < kUnits - (end - first)) std::this_thread::yield();
+        n_done += end - first;
+    });
+    ASSERT_EQ(firsts[0], std::vector<int64_t>{0});
+    const std::vector<int64_t>& other = firsts[1];
+    const auto first_of_other =
+        std::find_if(other.begin(), other.end(), [](int64_t at) { return at < kShare; });
+    EXPECT_EQ(other.front(), kShare);
+    EXPECT_TRUE(std::is_sorted(other.begin(), first_of_other));
+    EXPECT_TRUE(std::is_sorted(other.rbegin(), std::make_reverse_iterator(first_of_other)));
+    EXPECT_EQ(other.back(), kShare / 2);
 }
 
 TEST(ThreadPool, LateWorkersNeverMixRangesAndUnits) {
