@@ -41,7 +41,8 @@ struct StreamPlan {
     int tokens = kStreamTokens;
     /// Groups whose streams one and two tokens read side by side, unless all streams are far apart: 1 or 4.
     int groups = kGroupsOfFew;
-    /// How a single token's weights are asked for where others are in two steps.
+    /// How a single token's weights are asked for where others are in two steps, and the processor does not
+    /// read ahead (reads_ahead).
     Fetch one = Fetch::TwoSteps;
 };
 /// Types of so many instructions that a single token's product does not wait for memory.
@@ -87,8 +88,8 @@ struct PackedUnits {
     Fetch how;
 };
 
-/// R groups' packed units, unpacked by U (p8_unpack.inl).
-template <class Unpacker, int R>
+/// R groups' packed units, unpacked by U (p8_unpack.inl). Fetches: as they say, or not at all.
+template <class Unpacker, int R, bool Fetches = true>
 struct Stream : PackedUnits {
     using U = Unpacker;
     using F = typename U::Format;
@@ -109,6 +110,7 @@ struct Stream : PackedUnits {
     }
     /// Fetches as many bytes ahead as the n at p of each group.
     TSR_INLINE void fetch(const Stream& s, const uint8_t* p, int n) {
+        if constexpr (!Fetches) return;
         if (s.how == Fetch::NextOnly) {
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
@@ -424,12 +426,21 @@ template <class P>
     }
 }
 
+/// Whether a product reads its activation from memory by itself, which saves an instruction where no other
+/// product needs it in a register.
+template <class Act>
+constexpr bool kActInMemory = requires(const Act& a) {
+    in_register(a);
+};
+
 /// Adds the products of R operands and one activation to their sums, or starts these. Where instructions of
 /// their own add, those of two sums come behind both products: in turn with products they more often take the
 /// place of one (3 % of Q4_K on Zen 4). The products of more operands take registers that decoding has not.
 template <int R, class Part, class Operand, class Act>
 TSR_INLINE void add_dots(bool starts, const Operand (&w)[R], const Act& a, Part (&sum)[R]) {
-    if constexpr (kLaneSums && R <= 2) {
+    if constexpr (R > 1 && kActInMemory<Act>) {
+        add_dots<R>(starts, w, in_register(a), sum);
+    } else if constexpr (kLaneSums && R <= 2) {
         Part product[R];
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
@@ -714,19 +725,35 @@ TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, 
     units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
     units.group_bytes *= rows.n / kGroupRows;
     units.next_groups = (n_streams - 1) * units.group_bytes;
-    // What is fetched in vain costs bandwidth: with nothing known to come it is what this pass began with.
-    if (rows.first + n_streams * rows.n >= a.n_rows) {
-        units.next_groups = a.next ? static_cast<const uint8_t*>(a.next) - units.end : -units.group_bytes;
+    // With nothing known to come it is what lies behind, which a thread often goes on with.
+    if (a.next && rows.first + n_streams * rows.n >= a.n_rows) {
+        units.next_groups = static_cast<const uint8_t*>(a.next) - units.end;
     }
     return units;
+}
+
+/// Whether the processor reads a single token's weights ahead better by itself: where its product is quick
+/// (kReadsAhead) and a group leaves the activations in the inner cache, so that weights are all that it waits
+/// for. With long rows that costs a quarter of the read.
+template <class F>
+TSR_INLINE bool reads_ahead(const PackedMatmulArgs& a) {
+    constexpr int64_t kPassBytes = 24 << 10;
+    const int64_t group_bytes = a.n_k / F::kUnitK * F::kUnitBytes, act_bytes = a.n_k + a.n_k / kActBlock * 8;
+    return a.n_tok == 1 && a.fetch == Fetch::TwoSteps && group_bytes + act_bytes <= kPassBytes;
 }
 
 /// R groups times the T tokens from `token` on, straight from packed units.
 template <class F, int R, int T>
 TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
                             int64_t y_stride) {
-    tile<F, R, T, Stream<Unpack<F>, R>>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
-                                        tile_act(a.x, token, 0), y, y_stride, false, rows.n);
+    const auto run = [&]<bool Fetches>() {
+        tile<F, R, T, Stream<Unpack<F>, R, Fetches>>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
+                                                     tile_act(a.x, token, 0), y, y_stride, false, rows.n);
+    };
+    if constexpr (R == 1 && T == 1 && kReadsAhead) {
+        if (reads_ahead<F>(a)) return run.template operator()<false>();
+    }
+    run.template operator()<true>();
 }
 
 /// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights

@@ -12,6 +12,8 @@ using Sum = Int;
 constexpr int kTileSums = 8;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = 5;
+/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
+constexpr bool kReadsAhead = false;
 /// Weights of a byte go as two operands of 4 bits.
 constexpr int kBytePlanes = 2;
 constexpr bool kSignedOperands = false;

@@ -12,7 +12,7 @@
 namespace tessera::kernels {
 namespace {
 
-/// So few instructions that a Zen 4 reads further ahead by itself.
+/// So few instructions that a Zen 4 reads further ahead by itself, with long rows too.
 template <>
 constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = kStreamTokens, .one = Fetch::Nothing};
 

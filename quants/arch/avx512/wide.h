@@ -23,7 +23,24 @@ TSR_INLINE WideFlt splat_wide_float(float v) { return _mm512_set1_ps(v); }
 TSR_INLINE WideFlt as_float(WideInt a) { return _mm512_castsi512_ps(a); }
 TSR_INLINE WideInt as_bits(WideFlt a) { return _mm512_castps_si512(a); }
 
+/// As Act.
+struct WideAct {
+    const int8_t* at;
+};
+TSR_INLINE WideAct wide_act_group(const int8_t* q, int g) { return {q + 4 * g}; }
+TSR_INLINE WideInt in_register(WideAct a) {
+    int32_t v;
+    __builtin_memcpy(&v, a.at, sizeof v);
+    return splat_wide(v);
+}
+
 TSR_INLINE WideInt dot_words(WideInt sum, WideInt w, WideInt a) { return _mm512_dpbusd_epi32(sum, w, a); }
+TSR_INLINE WideInt dot_words(WideInt sum, WideInt w, WideAct a) {
+    asm("vpdpbusd %2%{1to16%}, %1, %0"
+        : "+v"(sum)
+        : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a.at)));
+    return sum;
+}
 TSR_INLINE WideInt dot_halves(WideInt sum, WideInt a, WideInt b) { return _mm512_dpwssd_epi32(sum, a, b); }
 TSR_INLINE WideInt dot_halves(WideInt a, WideInt b) { return _mm512_madd_epi16(a, b); }
 TSR_INLINE WideFlt to_float(WideInt a) { return _mm512_cvtepi32_ps(a); }

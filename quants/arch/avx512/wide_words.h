@@ -11,8 +11,14 @@ struct WideScale {
 };
 
 TSR_INLINE WideInt wide_bias() { return as_bits(splat_wide_float(kBias)); }
-TSR_INLINE WideInt first_dot(WideInt w, WideInt a) { return dot_words(wide_bias(), w, a); }
-TSR_INLINE WideInt next_dot(WideInt sum, WideInt w, WideInt a) { return dot_words(sum, w, a); }
+template <class AnyAct>
+TSR_INLINE WideInt first_dot(WideInt w, const AnyAct& a) {
+    return dot_words(wide_bias(), w, a);
+}
+template <class AnyAct>
+TSR_INLINE WideInt next_dot(WideInt sum, WideInt w, const AnyAct& a) {
+    return dot_words(sum, w, a);
+}
 TSR_INLINE WideInt first_halves(WideInt a, WideInt b) { return dot_halves(wide_bias(), a, b); }
 TSR_INLINE WideFlt to_float(WideFlt sum) { return sum; }
 TSR_INLINE WideFlt scaled(WideInt sum, const WideScale& scale) {
@@ -26,7 +32,7 @@ TSR_INLINE WideFlt add_scaled(WideFlt sum, WideInt part, const WideScale& scale)
 struct WideVectors {
     using Int = WideInt;
     using Flt = WideFlt;
-    using Act = WideInt;
+    using Act = WideAct;
     using Part = WideInt;
     using Sum = WideFlt;
     static constexpr int kGroups = 2;
@@ -44,7 +50,7 @@ struct WideVectors {
     }
     TSR_INLINE Flt splat_float(const float* p, int64_t) { return splat_wide_float(*p); }
     TSR_INLINE Flt no_float() { return splat_wide_float(0.0f); }
-    TSR_INLINE Act act_group(const int8_t* q, int64_t, int g) { return splat4(q + 4 * g, 0); }
+    TSR_INLINE Act act_group(const int8_t* q, int64_t, int g) { return wide_act_group(q, g); }
     TSR_INLINE Int splat_scale(int v) { return as_bits(splat_wide_float(static_cast<float>(v))); }
     TSR_INLINE WideScale scale(Int scale) {
         return {as_float(scale), mul(as_float(scale), splat_wide_float(-kBias))};

@@ -9,7 +9,12 @@ namespace {
 constexpr int kTileSums = 8;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = kTileSums;
+/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
+constexpr bool kReadsAhead = false;
 
+using Act = Int;
+/// Group g of a block's activations q.
+TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
 /// sum + unsigned bytes of w times signed bytes of a, a word a row.
 TSR_INLINE Int dot_words(Int sum, Int w, Int a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
 /// sum + signed halfwords of a times those of b.

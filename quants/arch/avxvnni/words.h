@@ -7,7 +7,6 @@
 namespace tessera::kernels {
 namespace {
 
-using Act = Int;
 using Part = Int;  // 1 word a row
 using Sum = Flt;
 constexpr int kBytePlanes = 1;
@@ -17,15 +16,19 @@ constexpr bool kZeroFirst = true;
 constexpr bool kLaneSums = false;
 /// Groups whose products may be added: a word has room for all of a block.
 constexpr int part_groups(int) { return 8; }
-/// Group g of a block's activations q.
-TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
 /// Words start at the bits of this float, whose last place is 1: read as a float they are then kBias + sum
 /// while |sum| < 2^22, and a subtraction does what a conversion would, on a port that products do not need.
 constexpr float kBias = 0x1.8p23f;
 static_assert(32 * 255 * 127 < 1 << 22);
 TSR_INLINE Part bias() { return _mm256_castps_si256(_mm256_set1_ps(kBias)); }
-TSR_INLINE Part first_dot(Int w, Act a) { return dot_words(bias(), w, a); }
-TSR_INLINE Part next_dot(Part sum, Int w, Act a) { return dot_words(sum, w, a); }
+template <class AnyAct>
+TSR_INLINE Part first_dot(Int w, const AnyAct& a) {
+    return dot_words(bias(), w, a);
+}
+template <class AnyAct>
+TSR_INLINE Part next_dot(Part sum, Int w, const AnyAct& a) {
+    return dot_words(sum, w, a);
+}
 /// The same for signed halfwords.
 TSR_INLINE Part first_halves(Int a, Int b) { return dot_halves(bias(), a, b); }
 TSR_INLINE Flt unbiased(Part sum) { return _mm256_sub_ps(_mm256_castsi256_ps(sum), _mm256_set1_ps(kBias)); }

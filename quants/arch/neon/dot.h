@@ -16,6 +16,8 @@ using Sum = Int;
 constexpr int kTileSums = 4;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = kTileSums;
+/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
+constexpr bool kReadsAhead = false;
 constexpr int kBytePlanes = 1;
 constexpr bool kSignedOperands = true;
 constexpr bool kZeroFirst = false;  // it would cost a halfword's room

@@ -9,6 +9,12 @@ namespace {
 constexpr int kTileSums = 8;
 /// As on AVX-512, so that streams of several tiles are tested, too.
 constexpr int kStreamTokens = 32;
+/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
+constexpr bool kReadsAhead = true;
+
+using Act = Int;
+/// Group g of a block's activations q.
+TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
 
 // Calls: tiles of hundreds of these products, each a dozen instructions, take minutes to compile in one
 // piece.
@@ -38,6 +44,8 @@ struct WideFlt {
     Flt lo, hi;
 };
 
+using WideAct = WideInt;
+
 TSR_INLINE void pin(WideInt& v) { asm volatile("" : "+x"(v.lo), "+x"(v.hi)); }
 TSR_INLINE WideInt load_wide(const void* p) { return {load(p), load(static_cast<const uint8_t*>(p) + 32)}; }
 TSR_INLINE WideFlt load_wide_float(const float* p) { return {load_float(p), load_float(p + 8)}; }
@@ -48,6 +56,7 @@ TSR_INLINE void store_float(float* p, WideFlt v) {
     store_float(p + 8, v.hi);
 }
 TSR_INLINE WideInt splat_wide(int32_t v) { return {_mm256_set1_epi32(v), _mm256_set1_epi32(v)}; }
+TSR_INLINE WideAct wide_act_group(const int8_t* q, int g) { return {splat4(q + 4 * g), splat4(q + 4 * g)}; }
 TSR_INLINE WideFlt splat_wide_float(float v) { return {_mm256_set1_ps(v), _mm256_set1_ps(v)}; }
 TSR_INLINE WideFlt as_float(WideInt a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
 TSR_INLINE WideInt as_bits(WideFlt a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
