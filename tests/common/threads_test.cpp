@@ -78,20 +78,25 @@ TEST(ThreadPool, LateWorkersNeverMixRuns) {
     }
 }
 
-TEST(ThreadPool, RangesTakeEveryUnitOnceAndLeaveEnough) {
+TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
     for (const int n_threads : {1, 2, 3, 9}) {
         ThreadPool pool(n_threads);
         for (const int64_t n_units : {0, 1, 2, 7, 64, 1000}) {
             std::vector<int> counts(static_cast<size_t>(n_units));
-            std::vector<std::vector<int64_t>> lengths(static_cast<size_t>(n_threads));
-            for (auto& list : lengths) list.reserve(static_cast<size_t>(n_units));
+            // Of each thread all ranges, and those of its own share.
+            std::vector<std::vector<int64_t>> lengths(static_cast<size_t>(n_threads)), own = lengths;
+            for (auto* lists : {&lengths, &own})
+                for (auto& list : *lists) list.reserve(static_cast<size_t>(n_units));
             std::atomic<bool> wrong{false};
             pool.run_ranges(n_units, [&](int64_t first, int64_t end, int worker) {
                 if (first < 0 || first >= end || end > n_units) wrong = true;
                 for (int64_t unit = first; unit < end; unit++) counts[static_cast<size_t>(unit)]++;
                 lengths[static_cast<size_t>(worker)].push_back(end - first);
+                if (first >= n_units * worker / n_threads && end <= n_units * (worker + 1) / n_threads)
+                    own[static_cast<size_t>(worker)].push_back(end - first);
             });
             EXPECT_FALSE(wrong);
+            for (const auto& list : own) EXPECT_TRUE(std::is_sorted(list.rbegin(), list.rend()));
             EXPECT_EQ(std::count(counts.begin(), counts.end(), 1), n_units);
             size_t n_ranges = 0;
             for (const auto& list : lengths) {
