@@ -67,13 +67,13 @@ class alignas(kCacheLine) UnitShare {
     };
 
     void put(Range range) { word_.store(word_of(range), std::memory_order_release); }
-    /// What is taken from the front or the back; empty when nothing is left.
-    Range take(bool front) {
+    /// At most so many units from the front or the back; empty when nothing is left.
+    Range take(bool front, uint32_t most) {
         uint64_t word = word_.load(std::memory_order_relaxed);
         for (;;) {
             const Range left = range_of(word);
             if (left.first >= left.end) return {0, 0};
-            const uint32_t n = std::max(1U, (left.end - left.first) / kRangesPerShare);
+            const uint32_t n = std::clamp((left.end - left.first) / kRangesPerShare, 1U, most);
             const Range taken = front ? Range{left.first, left.first + n} : Range{left.end - n, left.end};
             const Range rest = front ? Range{taken.end, left.end} : Range{left.first, taken.first};
             if (word_.compare_exchange_weak(word, word_of(rest), std::memory_order_acquire,
@@ -93,28 +93,31 @@ class alignas(kCacheLine) UnitShare {
 };
 
 struct ThreadPool::State {
+    bool spin = true;
+    std::vector<std::thread> threads;
+
     // The job: written by the caller between runs, read by holders of a unit.
-    RangeFn fn = nullptr;
+    alignas(kCacheLine) RangeFn fn = nullptr;
     void* context = nullptr;
     const std::atomic<bool>* abort = nullptr;
     int64_t n_units = 0;
+    // Taken from a share at once. Late workers may use another run's: it sets speed, never which units run.
+    std::atomic<uint32_t> most_at_once{1};
 
-    // Units that nobody has taken yet, of a run where they are taken one by one.
+    // Units that nobody has taken yet, of a run where they are taken in order.
     alignas(kCacheLine) std::atomic<int64_t> remaining{0};
-    std::vector<UnitShare> shares;  // a thread's each, of a run where they are taken in ranges
+    std::vector<UnitShare> shares;                            // a thread's each, of other runs
     alignas(kCacheLine) std::atomic<int64_t> pending{0};      // units not yet reported as done
     alignas(kCacheLine) std::atomic<uint32_t> generation{0};  // raised by every run; idle workers sleep on it
+    std::atomic<bool> stop{false};
     alignas(kCacheLine) std::atomic<uint32_t> finished{
         0};  // raised after pending fell to 0; the caller sleeps on it
-    alignas(kCacheLine) std::atomic<bool> running{false};
-    std::atomic<bool> stop{false};
-    bool spin = true;
-    std::vector<std::thread> threads;
+    alignas(kCacheLine) std::atomic<bool> running{false};  // of the caller alone
 
     bool aborted() const { return abort && abort->load(std::memory_order_relaxed); }
 
     // Takes units until none is left; returns how many this thread has to report.
-    int64_t work(int worker) { return work_ranges(worker) + work_units(worker); }
+    int64_t work(int worker) { return work_shares(worker) + work_units(worker); }
 
     int64_t work_units(int worker) {
         int64_t n_done = 0;
@@ -132,13 +135,14 @@ struct ThreadPool::State {
         return n_done;
     }
 
-    int64_t work_ranges(int worker) {
+    int64_t work_shares(int worker) {
         int64_t n_done = 0;
         const size_t own = static_cast<size_t>(worker), n_shares = shares.size();
+        const uint32_t most = most_at_once.load(std::memory_order_relaxed);
         for (size_t i = 0; i < n_shares; i++) {
             UnitShare& share = shares[(own + i) % n_shares];
             for (;;) {
-                const UnitShare::Range range = share.take(i == 0);
+                const UnitShare::Range range = share.take(i == 0, most);
                 if (range.size() == 0) break;
                 n_done += range.size();
                 if (aborted()) {
@@ -216,12 +220,12 @@ ThreadPool::~ThreadPool() {
     for (std::thread& thread : state_->threads) thread.join();
 }
 
-void ThreadPool::run_job(int64_t n_units, bool ranges, RangeFn fn, void* context) {
+void ThreadPool::run_job(int64_t n_units, Handout handout, RangeFn fn, void* context) {
     State& state = *state_;
     TSR_CHECK(n_units >= 0);
     TSR_CHECK(!state.running.exchange(true, std::memory_order_relaxed));  // nested, or called by two threads
     if (n_threads_ == 1 || n_units <= 1) {
-        const int64_t n = ranges ? n_units : 1;
+        const int64_t n = handout == Handout::Ranges ? n_units : 1;
         for (int64_t unit = 0; unit < n_units && !aborted(); unit += n) fn(context, unit, unit + n, 0);
     } else {
         state.fn = fn;
@@ -229,10 +233,11 @@ void ThreadPool::run_job(int64_t n_units, bool ranges, RangeFn fn, void* context
         state.abort = abort_;
         state.n_units = n_units;
         state.pending.store(n_units, std::memory_order_relaxed);
-        if (ranges) {
-            state.share_out(n_units, n_threads_);
-        } else {
+        if (handout == Handout::InOrder) {
             state.remaining.store(n_units, std::memory_order_release);
+        } else {
+            state.most_at_once.store(handout == Handout::Shares ? 1 : UINT32_MAX, std::memory_order_relaxed);
+            state.share_out(n_units, n_threads_);
         }
         state.wake_workers();
         if (!state.report(state.work(0))) state.wait_until_done();

@@ -27,15 +27,24 @@ class ThreadPool {
     /// Allocates nothing. When the abort flag is set, units not yet started are skipped.
     template <class Fn>
     void run(int64_t n_units, Fn&& fn) {
-        run_erased(n_units, false, [&fn](int64_t unit, int64_t, int worker) { fn(unit, worker); });
+        run_erased(n_units, Handout::InOrder, [&fn](int64_t unit, int64_t, int worker) { fn(unit, worker); });
     }
 
-    /// The same with neighbouring units together: fn(first, end, worker), fewer than 2^32. A thread takes
-    /// ranges one behind the other from a share of its own, then from the ends of others' shares. The ranges
-    /// become shorter, down to one unit, so that they are few and yet all threads end at the same time.
+    /// The same, fewer than 2^32, in no order: a thread takes units one behind the other from a share of its
+    /// own, then from the ends of others' shares. Neighbours that write side by side, or read what their
+    /// thread wrote before, then cost no way between caches, which is long where these are far apart.
+    template <class Fn>
+    void run_shares(int64_t n_units, Fn&& fn) {
+        run_erased(n_units, Handout::Shares, [&fn](int64_t first, int64_t end, int worker) {
+            for (int64_t unit = first; unit < end; ++unit) fn(unit, worker);
+        });
+    }
+
+    /// run_shares with neighbouring units together: fn(first, end, worker). The ranges become shorter, down
+    /// to one unit, so that they are few and yet all threads end at the same time.
     template <class Fn>
     void run_ranges(int64_t n_units, Fn&& fn) {
-        run_erased(n_units, true, fn);
+        run_erased(n_units, Handout::Ranges, fn);
     }
 
     /// A flag that run() polls between units; nullptr for none. The flag outlives its use here.
@@ -43,18 +52,19 @@ class ThreadPool {
     bool aborted() const { return abort_ && abort_->load(std::memory_order_relaxed); }
 
   private:
+    enum class Handout : uint8_t { InOrder, Shares, Ranges };
     using RangeFn = void (*)(void* context, int64_t first, int64_t end, int worker);
     template <class Fn>
-    void run_erased(int64_t n_units, bool ranges, Fn&& fn) {
+    void run_erased(int64_t n_units, Handout handout, Fn&& fn) {
         using F = std::remove_reference_t<Fn>;
         run_job(
-            n_units, ranges,
+            n_units, handout,
             [](void* context, int64_t first, int64_t end, int worker) {
                 (*static_cast<F*>(context))(first, end, worker);
             },
             const_cast<void*>(static_cast<const void*>(&fn)));
     }
-    void run_job(int64_t n_units, bool ranges, RangeFn fn, void* context);
+    void run_job(int64_t n_units, Handout handout, RangeFn fn, void* context);
 
     struct State;
     std::unique_ptr<State> state_;

@@ -311,6 +311,8 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
     const int64_t base = chunk * kKvChunk;
     const int64_t begin = std::max(base, unit.first_key(unit.first_pos()) / kKvTile * kKvTile);
     const int64_t end = std::min(base + kKvChunk, unit.last_pos() + 1);
+    const int64_t n =
+        cpu::n_blocks(end - base, kKvTile) * kKvTile;  // scores of a row, those of missing keys 0
     if (is_float(unit.args->kv.k_type))
         score_float(unit, begin, end, worker);
     else
@@ -321,10 +323,10 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
         const int64_t hi = std::min<int64_t>(kKvChunk, pos + 1 - base);
         float* scores = a.scores + r * kKvChunk;
         if (lo < hi) {
-            vec_.softmax_chunk(scores, lo, hi, kKvChunk, unit.args->scale, unit.args->softcap, &chunk_max[r],
+            vec_.softmax_chunk(scores, lo, hi, n, unit.args->scale, unit.args->softcap, &chunk_max[r],
                                &chunk_sum[r]);
         } else {
-            std::fill(scores, scores + kKvChunk, 0.0f);
+            std::fill(scores, scores + n, 0.0f);
             chunk_sum[r] = 0;
         }
     }
@@ -417,7 +419,7 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
         const int64_t n_run = std::clamp<int64_t>(n_units * n_chunks / n_wanted, 1, cpu::kSplitRun);
         const int64_t n_runs = (n_chunks + n_run - 1) / n_run;
         std::atomic<int32_t> n_done[cpu::kSplitMaxTok * cpu::kMaxHeads] = {};
-        pool_.run(n_units * n_runs, [&](int64_t i, int worker) {
+        pool_.run_shares(n_units * n_runs, [&](int64_t i, int worker) {
             AttendUnit unit = unit_at(i / n_runs);
             const int64_t begin = round + i % n_runs * n_run;
             const int64_t end = std::min(begin + n_run, round + n_chunks);
@@ -452,7 +454,7 @@ void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Se
         attend_split(q, args, segments, y);
     } else {
         const int64_t n_kv = args.kv.n_head_kv;
-        pool_.run(n_blocks * n_kv, [&](int64_t i, int worker) {
+        cpu::run_short(pool_, n_blocks * n_kv, n_tok, [&](int64_t i, int worker) {
             // Later tokens see more keys: the longest units go first.
             int64_t at = n_blocks - 1 - i / n_kv;
             const Segment* segment = segments.data();
@@ -460,6 +462,7 @@ void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Se
             const int64_t tok0 = at * block;
             AttendUnit unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0)};
             unit.fetch_end = unit.last_pos() + 1;
+            unit.fetch_first_keys(unit.first_chunk());
             attend_whole(unit, y, worker);
         });
     }

@@ -40,7 +40,7 @@ constexpr int64_t kAloneElements = 8192;
 /// more than it saves the caller's own loop.
 template <class Pool, class Fn>
 void run_rows(Pool& pool, int64_t n, int64_t elements, Fn&& fn) {
-    if (n * elements > kAloneElements) return pool.run(n, fn);
+    if (n * elements > kAloneElements) return pool.run_shares(n, fn);
     for (int64_t row = 0; row < n; ++row) fn(row, 0);
 }
 
@@ -72,6 +72,14 @@ template <class Pool, class Fn>
 void run_units(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
     if (n_tok <= kStreamTok) return pool.run_ranges(n_units, fn);
     pool.run(n_units, [&fn](int64_t unit, int worker) { fn(unit, unit + 1, worker); });
+}
+
+/// fn(unit, worker) for units of little work with few tokens, where the way between threads' caches counts;
+/// else in rising order, the longest first.
+template <class Pool, class Fn>
+void run_short(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
+    if (n_tok <= kStreamTok) return pool.run_shares(n_units, fn);
+    pool.run(n_units, fn);
 }
 
 /// Floats of one tile of results: many tokens by kUnitRows, or few by kStreamRows; a head is never cut.

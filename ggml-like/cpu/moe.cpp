@@ -147,7 +147,7 @@ void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, 
                 vec_.add(rows.row(i) + row0, bias.data + e * down.n_out + row0, n_rows);
         }
     });
-    pool_.run(n_tok, [&](int64_t t, int) {
+    pool_.run_shares(n_tok, [&](int64_t t, int) {
         for (int64_t j = 0; j < routes.n_used; ++j) {
             const int64_t i = t * routes.n_used + j;
             vec_.add_scaled(out.row(t), rows.row(routes.slot[i]), scale * routes.weight[i], out.dim);

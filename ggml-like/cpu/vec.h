@@ -88,6 +88,10 @@ struct VecTable {
     /// n bytes to 2 n codes: the low nibble less 8, then the high one.
     void (*nibble_pairs_to_int8)(const uint8_t* nibbles, int8_t* codes, int64_t n);
     void (*weigh_block)(const WeighArgs& args);
+
+    /// Asks for n bytes that are written soon: where other processors have read them, stores would wait for
+    /// one line after the other.
+    void (*will_write)(void* p, int64_t n);
 };
 
 extern const VecTable kVecScalar;

@@ -137,7 +137,35 @@ TEST(ThreadPool, AThreadGoesThroughItsOwnShareAndThenHelpsFromTheEnds) {
     EXPECT_EQ(other.back(), kShare / 2);
 }
 
-TEST(ThreadPool, LateWorkersNeverMixRangesAndUnits) {
+TEST(ThreadPool, SharesAreTakenUnitByUnitAndHelpedFromTheEnds) {
+    for (const int64_t n_units : {2, 3, 64}) {
+        ThreadPool pool(2);
+        std::vector<int64_t> units[2];
+        for (auto& list : units) list.reserve(static_cast<size_t>(n_units));
+        std::atomic<int64_t> n_done{0};
+        std::atomic<bool> caller_began{false};
+        // As above: the caller keeps its first unit.
+        pool.run_shares(n_units, [&](int64_t unit, int worker) {
+            units[worker].push_back(unit);
+            if (worker == 0) caller_began = true;
+            while (!caller_began) std::this_thread::yield();
+            if (worker == 0)
+                while (n_done < n_units - 1) std::this_thread::yield();
+            n_done++;
+        });
+        EXPECT_EQ(units[0], std::vector<int64_t>{0});
+        std::vector<int64_t> expected;
+        for (int64_t unit = n_units / 2; unit < n_units; unit++) expected.push_back(unit);
+        for (int64_t unit = n_units / 2 - 1; unit > 0; unit--) expected.push_back(unit);
+        EXPECT_EQ(units[1], expected);
+    }
+    ThreadPool alone(1);
+    std::vector<int64_t> units;
+    alone.run_shares(5, [&](int64_t unit, int) { units.push_back(unit); });
+    EXPECT_EQ(units, (std::vector<int64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(ThreadPool, LateWorkersNeverMixWaysOfTakingUnits) {
     ThreadPool pool(4);
     for (int run = 0; run < 5000; run++) {
         const int64_t n_units = 1 + run % 40;
@@ -148,6 +176,8 @@ TEST(ThreadPool, LateWorkersNeverMixRangesAndUnits) {
         };
         if (run % 3 == 0) {
             pool.run(n_units, [&](int64_t unit, int) { mark(unit); });
+        } else if (run % 3 == 1) {
+            pool.run_shares(n_units, [&](int64_t unit, int) { mark(unit); });
         } else {
             pool.run_ranges(n_units, [&](int64_t first, int64_t end, int) {
                 while (first < end) mark(first++);
@@ -252,6 +282,7 @@ TEST(ThreadPool, AbortSkipsUnitsNotYetStarted) {
         pool.run(50, [&](int64_t, int) { n_started++; });
         pool.run(1, [&](int64_t, int) { n_started++; });
         pool.run_ranges(50, [&](int64_t, int64_t, int) { n_started++; });
+        pool.run_shares(50, [&](int64_t, int) { n_started++; });
         EXPECT_EQ(n_started, 0);
         abort = false;
         pool.run(50, [&](int64_t, int) { n_started++; });
