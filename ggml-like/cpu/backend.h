@@ -56,6 +56,7 @@ class CpuBackend final : public Backend {
         float* kernel = nullptr;  // kernels::kScratchFloats or kPackedScratchBytes, whichever is larger
         float* tile = nullptr;    // [2, kTokBlock, kUnitRowsMax] results before their epilogue
         float* attention = nullptr;
+        bool up_first = false;  // gated rows go on in the matrix where those before them ended
     };
 
     CpuBackend(ThreadPool& pool, const kernels::KernelTable& kernels, const cpu::VecTable& vec,

@@ -14,9 +14,14 @@ constexpr int64_t kTokBlock = 256;
 /// Rows of a unit of many tokens.
 constexpr int64_t kUnitRows = 64;
 /// With few tokens units are stretches of memory to be streamed, and each start costs: a thread takes as many
-/// in a row as leave enough to the others (ThreadPool::run_ranges), and multiplies up to kStreamRows at once,
-/// for all of which it lays out the tokens once.
-constexpr int64_t kStreamTok = 64, kStreamRows = 256;
+/// in a row as leave enough to the others (ThreadPool::run_ranges), and multiplies up to stream_rows() at
+/// once, for all of which it lays out the tokens once. Between gate and up it goes to and fro, and what the
+/// processor has read ahead there is lost: the fewer tokens, the more rows.
+constexpr int64_t kStreamTok = 64, kStreamRows = 256, kMostStreamRows = 1024;
+inline int64_t stream_rows(int64_t n_tok) {
+    return std::clamp(kStreamTok * kStreamRows / std::max<int64_t>(n_tok, 1) / kUnitRows * kUnitRows,
+                      kStreamRows, kMostStreamRows);
+}
 
 /// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 64 KiB.
 constexpr int64_t kQueryRows = 64;
@@ -82,10 +87,11 @@ void run_short(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
     pool.run(n_units, fn);
 }
 
-/// Floats of one tile of results: many tokens by kUnitRows, or few by kStreamRows; a head is never cut.
+/// Floats of one tile of results: many tokens by kUnitRows, or few by stream_rows(); a head is never cut.
 inline int64_t tile_floats(int64_t max_rows, int64_t head_dim) {
-    return std::max(std::min(max_rows, kTokBlock) * std::max(kUnitRows, head_dim),
-                    std::min(max_rows, kStreamTok) * kStreamRows);
+    const int64_t streamed =
+        std::min(std::min(max_rows, kStreamTok) * kMostStreamRows, kStreamTok * kStreamRows);
+    return std::max(std::min(max_rows, kTokBlock) * std::max(kUnitRows, head_dim), streamed);
 }
 
 inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }

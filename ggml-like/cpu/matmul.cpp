@@ -55,7 +55,7 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
 }
 
 void CpuBackend::linear_rows(const LinearOut& out, cpu::Range rows, const Act& x, int64_t n_tok, int worker) {
-    cpu::each_stretch(rows, cpu::kStreamRows, [&](int64_t row0, int64_t n_rows, int64_t next) {
+    cpu::each_stretch(rows, cpu::stream_rows(n_tok), [&](int64_t row0, int64_t n_rows, int64_t next) {
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
             float* tile = out.y->row(tok0) + row0;
@@ -138,7 +138,7 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
                 store_qkv(args, part, head0 + h, tile + h * head_dim, n_rows, tok0, n, segments, q);
         }
     };
-    const int64_t stretch = std::max<int64_t>(1, cpu::kStreamRows / head_dim);
+    const int64_t stretch = std::max<int64_t>(1, cpu::stream_rows(n_tok) / head_dim);
     cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
         for (int part = 0; part < 3; ++part) {
             const cpu::Range heads{std::max<int64_t>(first, 0) * unit_heads,
@@ -164,9 +164,15 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
                             Act& y, int worker) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
+    bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
     const auto run_tokens = [&](int64_t row0, int64_t n_rows, int64_t next, int64_t t0, int64_t n) {
-        multiply(args.gate, row0, n_rows, x, t0, n, gate_tile, n_rows, worker, args.up.row(row0));
-        multiply(args.up, row0, n_rows, x, t0, n, up_tile, n_rows, worker, rows_at(args.gate, next));
+        const auto product = [&](bool up, const std::byte* then) {
+            multiply(up ? args.up : args.gate, row0, n_rows, x, t0, n, up ? up_tile : gate_tile, n_rows,
+                     worker, then);
+        };
+        product(up_first, (up_first ? args.gate : args.up).row(row0));
+        up_first = !up_first;
+        product(up_first, rows_at(up_first ? args.up : args.gate, next));
         float token_gates[cpu::kTokBlock];
         if (args.token_gate) token_gate(args.token_gate, x, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
@@ -191,7 +197,7 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
             if (y.wants_int8) quantize_part(y, t0 + t, row0, n_rows, out);
         }
     };
-    cpu::each_stretch(rows, cpu::kStreamRows, [&](int64_t row0, int64_t n_rows, int64_t next) {
+    cpu::each_stretch(rows, cpu::stream_rows(n_tok), [&](int64_t row0, int64_t n_rows, int64_t next) {
         for (int64_t t = tok0; t < tok0 + n_tok; t += cpu::kTokBlock)
             run_tokens(row0, n_rows, next, t, std::min(cpu::kTokBlock, tok0 + n_tok - t));
     });

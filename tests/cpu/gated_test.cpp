@@ -70,5 +70,40 @@ TEST(Gated, FloatsThatNobodyReadsStayInTheTile) {
     }
 }
 
+// Few tokens take more rows at once, and each stretch begins in the matrix where the one before it ended: the
+// tiles are as large as the backend was told, the bits are those of a token alone.
+TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
+    constexpr int64_t kIn = 256, kOut = 2 * cpu::kMostStreamRows + 96, kTok = 65;
+    const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
+    const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_K, kOut, kIn, 7);
+    const GatedArgs args{
+        .gate = gate.weight, .up = up.weight, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu};
+    OwnAct raw(kIn, kTok, true, false);
+    std::mt19937 rng(8);
+    for (int64_t i = 0; i < kIn * kTok; i++) raw.f32[i] = std::normal_distribution<float>(0.0f, 0.1f)(rng);
+    OwnAct expected(kOut, kTok, true, false);
+    for (const int64_t n_tok : {1, 2, 15, 16, 17, 33, 64, 65}) {
+        for (const int n_threads : {1, 2}) {
+            ThreadPool pool(n_threads);
+            auto backend = CpuBackend::create(pool, table, {.max_tok = n_tok, .max_rows = n_tok});
+            ASSERT_TRUE(backend) << backend.error().message;
+            OwnAct x(kIn, n_tok, true, true), y(kOut, n_tok, true, true);
+            for (int64_t t = n_tok == 1 && n_threads == 1 ? 0 : kTok; t < kTok; t++) {
+                OwnAct one(kIn, 1, true, false), row(kOut, 1, true, true);
+                std::copy_n(raw.row(t), kIn, one.f32);
+                (*backend)->copy(one, 1, x);
+                (*backend)->gated(x, 1, args, row);
+                std::copy_n(row.f32, kOut, expected.row(t));
+            }
+            (*backend)->copy(raw, n_tok, x);
+            for (int round = 0; round < 2; round++) {
+                std::fill_n(y.f32, kOut * n_tok, 0.0f);
+                (*backend)->gated(x, n_tok, args, y);
+                EXPECT_TRUE(same(y.f32, expected.f32, n_tok * kOut)) << n_tok << " threads " << n_threads;
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace tessera
