@@ -360,6 +360,8 @@ void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const 
 void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    for (int64_t r = 0; y.wants_int8 && r < n_rows; ++r)
+        will_quantize_part(y, unit.act_row(r), unit.act_col(r), head_dim);
     gather_queries(unit, worker);
     std::fill(a.run_sum, a.run_sum + n_rows, 0.0f);
     for (int64_t chunk = unit.first_chunk(); chunk <= unit.last_chunk(); ++chunk) {

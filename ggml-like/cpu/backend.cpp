@@ -102,7 +102,10 @@ void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segm
 
 void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
-        if (y.wants_int8) will_quantize_row(y, t);
+        // Of a row alone its image, in the time that its sum takes; else what the next one needs.
+        const int64_t soon = std::min(t + 1, n_tok - 1);
+        if (soon > t) vec_.will_read(x.row(soon), x.dim * static_cast<int64_t>(sizeof(float)));
+        if (y.wants_int8) will_quantize_part(y, soon, 0, y.dim);
         vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
         if (y.wants_int8) quantize_part(y, t, 0, y.dim, y.row(t));
     });
@@ -127,13 +130,13 @@ void CpuBackend::quantize_part(Act& y, int64_t t, int64_t col, int64_t n, const 
     kernels_.quantize_act(x, n, {y.q + at, y.d + at / 32, y.s + at / 32, y.sum16 + at / 16, y.sum8 + at / 8});
 }
 
-void CpuBackend::will_quantize_row(Act& y, int64_t t) {
-    const int64_t at = t * y.dim;
-    vec_.will_write(y.q + at, y.dim);
-    vec_.will_write(y.d + at / 32, y.dim / 8);
-    vec_.will_write(y.s + at / 32, y.dim / 8);
-    vec_.will_write(y.sum16 + at / 16, y.dim / 8);
-    vec_.will_write(y.sum8 + at / 8, y.dim / 4);
+void CpuBackend::will_quantize_part(Act& y, int64_t t, int64_t col, int64_t n) {
+    const int64_t at = t * y.dim + col;
+    vec_.will_write(y.q + at, n);
+    vec_.will_write(y.d + at / 32, n / 8);
+    vec_.will_write(y.s + at / 32, n / 8);
+    vec_.will_write(y.sum16 + at / 16, n / 8);
+    vec_.will_write(y.sum8 + at / 8, n / 4);
 }
 
 namespace {

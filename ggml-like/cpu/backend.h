@@ -109,8 +109,8 @@ class CpuBackend final : public Backend {
     void finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, Act& y);
     /// Fills the int8 image of part of a row from its floats x; col and n are multiples of 32.
     void quantize_part(Act& y, int64_t t, int64_t col, int64_t n, const float* x);
-    /// The row's int8 image, which every thread has read, is fetched to be written.
-    void will_quantize_row(Act& y, int64_t t);
+    /// That part's image, which every thread has read, is fetched to be written.
+    void will_quantize_part(Act& y, int64_t t, int64_t col, int64_t n);
 
     ThreadPool& pool_;
     const kernels::KernelTable& kernels_;

@@ -166,6 +166,8 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
     bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
     const auto run_tokens = [&](int64_t row0, int64_t n_rows, int64_t next, int64_t t0, int64_t n) {
+        for (int64_t t = t0; y.wants_int8 && n_tok <= cpu::kStreamTok && t < t0 + n; ++t)
+            will_quantize_part(y, t, row0, n_rows);
         const auto product = [&](bool up, const std::byte* then) {
             multiply(up ? args.up : args.gate, row0, n_rows, x, t0, n, up ? up_tile : gate_tile, n_rows,
                      worker, then);
