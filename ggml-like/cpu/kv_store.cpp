@@ -130,7 +130,7 @@ void CpuBackend::store_values(const KvLayer& kv, const Segment& segment, int64_t
 
 void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
                            int64_t tok0, int64_t n_tok, std::span<const Segment> segments, Act& q) {
-    const int64_t head_dim = args.kv.head_dim;
+    const int64_t head_dim = args.kv.head_dim, head_bytes = head_dim * int64_t{sizeof(float)};
     const Vector& norm = part == 0 ? args.q_norm : args.k_norm;
     for (const Segment& segment : segments) {
         const int64_t first = std::max(segment.row0, tok0);
@@ -152,9 +152,12 @@ void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* t
         if (part == 2) store_values(args.kv, segment, head, pos, n, rows, tile_stride);
         // Rows that were normed whole are in q already.
         const bool in_place = rows == q.row(first) + head * head_dim;
-        for (int64_t t = first; part == 0 && !in_place && t < last; ++t)
+        for (int64_t t = first; part == 0 && !in_place && t < last; ++t) {
+            if (t + cpu::kRowsAhead < last)
+                vec_.will_write(q.row(t + cpu::kRowsAhead) + head * head_dim, head_bytes);
             std::memcpy(q.row(t) + head * head_dim, rows + (t - first) * tile_stride,
-                        static_cast<size_t>(head_dim) * sizeof(float));
+                        static_cast<size_t>(head_bytes));
+        }
     }
 }
 

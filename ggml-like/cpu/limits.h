@@ -38,6 +38,10 @@ constexpr int64_t kSplitRound = 64;
 /// Chunks of one unit of split attention at most, and units for each thread while there are enough chunks.
 constexpr int64_t kSplitRun = 8, kSplitUnits = 4;
 
+/// Parts of this many tokens' rows are asked for before they are written: rows lie too far apart for the
+/// processor to see the next one coming.
+constexpr int64_t kRowsAhead = 8;
+
 /// Rows of less work than this many elements of a norm (about 2 us) are not worth another thread.
 constexpr int64_t kAloneElements = 8192;
 

@@ -67,6 +67,9 @@ void CpuBackend::linear_rows(const LinearOut& out, cpu::Range rows, const Act& x
             multiply(out.w, row0, n_rows, x, tok0, n, tile, stride, worker, rows_at(out.w, next));
             for (int64_t t = 0; t < n; ++t) {
                 float* row = tile + t * stride;
+                if (out.add && t + cpu::kRowsAhead < n)
+                    vec_.will_write(out.y->row(tok0 + t + cpu::kRowsAhead) + row0,
+                                    n_rows * int64_t{sizeof(float)});
                 if (out.bias) vec_.add(row, out.bias.data + row0, n_rows);
                 if (out.add) {
                     vec_.add_scaled(out.y->row(tok0 + t) + row0, row, out.scale, n_rows);
@@ -178,6 +181,8 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
         float token_gates[cpu::kTokBlock];
         if (args.token_gate) token_gate(args.token_gate, x, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
+            if (y.wants_int8 && n_tok > cpu::kStreamTok && t + cpu::kRowsAhead < n)
+                will_quantize_part(y, t0 + t + cpu::kRowsAhead, row0, n_rows);
             float* gate = gate_tile + t * n_rows;
             float* up = up_tile + t * n_rows;
             // Rows of y are far apart, and a tile is near: floats that nobody reads need not leave it.
