@@ -56,7 +56,7 @@ bool spin_until(Ready&& ready, bool spin) {
 
 }  // namespace
 
-/// Units of a run that are taken in ranges: each thread begins with a share of its own, so that it goes
+/// Units of a run that are not taken in order: each thread begins with a share of its own, so that it goes
 /// through memory in one direction while others are far away, and then helps the others from their ends. Both
 /// bounds are one word, since how many to take must belong to the run that they are taken from.
 class alignas(kCacheLine) UnitShare {

@@ -311,8 +311,7 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
     const int64_t base = chunk * kKvChunk;
     const int64_t begin = std::max(base, unit.first_key(unit.first_pos()) / kKvTile * kKvTile);
     const int64_t end = std::min(base + kKvChunk, unit.last_pos() + 1);
-    const int64_t n =
-        cpu::n_blocks(end - base, kKvTile) * kKvTile;  // scores of a row, those of missing keys 0
+    const int64_t n = cpu::n_blocks(end - base, kKvTile) * kKvTile;  // of a row's scores
     if (is_float(unit.args->kv.k_type))
         score_float(unit, begin, end, worker);
     else
