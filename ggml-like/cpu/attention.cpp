@@ -9,21 +9,16 @@
 #include <cstring>
 
 #include "ggml-like/cpu/backend.h"
+#include "ggml-like/cpu/fetch.h"
 #include "ggml-like/cpu/limits.h"
 
 namespace tessera {
 
+using cpu::fetch;
+
 namespace {
 
 constexpr int64_t kChunkPages = kKvChunk / kKvPage;
-
-/// Asks for part i of n_parts of memory that is read next: a page is too short for the processor to see it
-/// coming, and too long to be asked for at once: the cache can wait for two dozen lines.
-void fetch(const std::byte* p, size_t n, int64_t i = 0, int64_t n_parts = 1) {
-    const size_t end = n * static_cast<size_t>(i + 1) / static_cast<size_t>(n_parts);
-    for (size_t at = n * static_cast<size_t>(i) / static_cast<size_t>(n_parts); at < end; at += 64)
-        __builtin_prefetch(p + at, 0, 2);
-}
 
 bool any_not_finite(const uint16_t* halves, int64_t n) {
     int found = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ggml-like/cpu/fetch.h"
 #include "ggml-like/cpu/limits.h"
 #include "ggml-like/cpu/sincos.h"
 
@@ -104,7 +105,7 @@ void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, A
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         // Of a row alone its image, in the time that its sum takes; else what the next one needs.
         const int64_t soon = std::min(t + 1, n_tok - 1);
-        if (soon > t) vec_.will_read(x.row(soon), x.dim * int64_t{sizeof(float)});
+        if (soon > t) cpu::fetch(x.row(soon), static_cast<size_t>(x.dim) * sizeof(float));
         if (y.wants_int8) will_quantize_part(y, soon, 0, y.dim);
         vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
         if (y.wants_int8) quantize_part(y, t, 0, y.dim, y.row(t));

@@ -169,6 +169,7 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
     bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
     const auto run_tokens = [&](int64_t row0, int64_t n_rows, int64_t next, int64_t t0, int64_t n) {
+        // Few tokens' image at once, while the products take their time; of many, some ahead of each.
         for (int64_t t = t0; y.wants_int8 && n_tok <= cpu::kStreamTok && t < t0 + n; ++t)
             will_quantize_part(y, t, row0, n_rows);
         const auto product = [&](bool up, const std::byte* then) {

@@ -90,9 +90,9 @@ struct VecTable {
     void (*weigh_block)(const WeighArgs& args);
 
     /// Asks for n bytes that are written soon: where other processors have read them, stores would wait for
-    /// one line after the other. And for bytes that are read soon.
+    /// one line after the other. (What is read soon: ggml-like/cpu/fetch.h. This is an instruction of its
+    /// own.)
     void (*will_write)(void* p, int64_t n);
-    void (*will_read)(const void* p, int64_t n);
 };
 
 extern const VecTable kVecScalar;

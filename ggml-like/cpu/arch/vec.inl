@@ -369,17 +369,13 @@ struct Vec {
         for (int64_t at = 0; at < n; at += kLine) __builtin_prefetch(static_cast<char*>(p) + at, 1);
     }
 
-    static void will_read(const void* p, int64_t n) {
-        for (int64_t at = 0; at < n; at += kLine) __builtin_prefetch(static_cast<const char*>(p) + at, 0, 2);
-    }
-
     static constexpr VecTable table(const char* name) {
         return {name,          rms_norm,        add_scaled,        scale,
                 add,           silu_mul,        gelu_mul,          clamped_silu_mul,
                 softcap,       rope_norm,       rope_neox,         softmax_chunk,
                 softmax_merge, exp_all,         f32_to_f16,        f16_to_f32,
                 hadamard,      largest_product, products_to_int16, nibble_pairs_to_int8,
-                weigh_block,   will_write,      will_read};
+                weigh_block,   will_write};
     }
 };
 
