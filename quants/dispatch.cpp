@@ -57,8 +57,7 @@ Result<const IsaInfo*> choose_isa_from_environment() {
 }
 
 Fetch choose_fetch() {
-    if (cpu_features().intel) return Fetch::FarStreams;
-    return cpu_features().zen5 ? Fetch::OneStep : Fetch::TwoSteps;
+    return cpu_features().intel || cpu_features().zen5 ? Fetch::FarStreams : Fetch::TwoSteps;
 }
 
 }  // namespace tessera::kernels

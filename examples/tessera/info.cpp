@@ -47,10 +47,9 @@ struct FetchNames {
 };
 FetchNames fetch_names() {
     switch (kernels::choose_fetch()) {
-        case kernels::Fetch::OneStep:
-            return {"one_step", "weights in one step, past the outer cache (best on Zen 5)"};
         case kernels::Fetch::FarStreams:
-            return {"far_streams", "weights from four places at a time, in one step (best on Intel's)"};
+            return {"far_streams",
+                    "weights from four places at a time, in one step (best on Zen 5 and Intel's)"};
         default:
             return {"two_steps", "weights in two steps, to the outer cache and from there on"};
     }

@@ -49,7 +49,6 @@ using UnpackFn = void (*)(const void* group, int n_rows, int64_t n_k, void* w, s
 /// How the weights of a product are asked for before they are read. It sets speed, never results.
 enum class Fetch : uint8_t {
     TwoSteps,  // to the outer cache, and from there to the inner one, which can wait for fewer lines
-    OneStep,   // of few tokens: to the inner cache, and past the outer one; of more as TwoSteps
     /// Of few tokens: to the inner cache, and groups side by side are those of up to four stretches far
     /// apart; of more as TwoSteps.
     FarStreams,

@@ -73,8 +73,6 @@ constexpr int64_t kActPassBytes = int64_t{1} << 20, kFewestTokens = 128;
 /// bandwidth. One stream alone has as many lines under way as four.
 constexpr int far_bytes(int n_streams) { return n_streams == 1 ? 16384 : 4096; }
 constexpr int near_bytes(int n_streams) { return far_bytes(n_streams) / 4; }
-/// How far in one step: less than the inner cache keeps beside what a step of a tile reads.
-constexpr int once_bytes(int n_streams) { return n_streams == 1 ? 8192 : 4096; }
 /// How far each of the streams that lie far apart is: a processor that fetches the rest of a page by itself
 /// is only hindered by more.
 constexpr int kFarStreamsBytes = 2048;
@@ -102,6 +100,8 @@ struct Stream : PackedUnits {
     TSR_INLINE void start(Stream& s, const PackedUnits& units) { static_cast<PackedUnits&>(s) = units; }
     /// Whether a unit's minima go before its products (add_minima).
     static constexpr bool kMinimaFirst = false;
+    /// Whether a vector's groups may lie anywhere.
+    static constexpr bool kGroupsApart = false;
     /// What lies n_ahead bytes behind p; past a group's end that is the start of the group that its stream
     /// reads next.
     TSR_INLINE const uint8_t* ahead(const Stream& s, const uint8_t* p, int n_ahead) {
@@ -131,21 +131,12 @@ struct Stream : PackedUnits {
             }
             return;
         }
-        if (s.how == Fetch::FarStreams) {
-            const uint8_t* near = ahead(s, p, kFarStreamsBytes);
-            TSR_UNROLL
-            for (int r = 0; r < R; r++) {
-                TSR_UNROLL
-                for (int at = 0; at < n; at += 64) prefetch(near + r * s.group_bytes + at);
-            }
-            return;
-        }
-        if (s.how != Fetch::OneStep) return;
-        const uint8_t* once = ahead(s, p, once_bytes(R));
+        if (s.how != Fetch::FarStreams) return;
+        const uint8_t* near = ahead(s, p, kFarStreamsBytes);
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
-            for (int at = 0; at < n; at += 64) prefetch_once(once + r * s.group_bytes + at);
+            for (int at = 0; at < n; at += 64) prefetch(near + r * s.group_bytes + at);
         }
     }
     TSR_INLINE void open_unit(Stream& s) {
@@ -187,45 +178,64 @@ struct Stream : PackedUnits {
     TSR_INLINE Flt dmin(const Stream& s, int r) { return load_f16(s.unit + r * s.group_bytes + F::kMinAt); }
 };
 
-/// The packed units of two neighbouring groups as one vector of V's.
-template <class Unpacker, class Vectors>
+/// The packed units of R pairs of groups, each pair one vector of V's.
+template <class Unpacker, class Vectors, int R = 1>
 struct WideStream {
     using U = Unpacker;
     using F = typename U::Format;
     using V = Vectors;
-    using Narrow = Stream<U, 2>;
+    using Narrow = Stream<U, 2 * R>;
     using Int = typename V::Int;
     using Flt = typename V::Flt;
     using Start = PackedUnits;
     Narrow groups;
 
-    static constexpr bool kMinimaFirst = false;
+    static constexpr bool kMinimaFirst = false, kGroupsApart = true;
     TSR_INLINE void start(WideStream& s, const PackedUnits& units) { Narrow::start(s.groups, units); }
     TSR_INLINE void open_unit(WideStream& s) { Narrow::open_unit(s.groups); }
     TSR_INLINE void open_block(WideStream& s, int b) { Narrow::open_block(s.groups, b); }
     TSR_INLINE void close_block(WideStream& s) { Narrow::close_block(s.groups); }
     TSR_INLINE void close_unit(WideStream& s) { Narrow::close_unit(s.groups); }
 
-    TSR_INLINE Int operand(const WideStream& s, int, int g, int plane) {
-        return V::join(Narrow::operand(s.groups, 0, g, plane), Narrow::operand(s.groups, 1, g, plane));
+    using At = typename V::At;
+    /// The pair r of what the first group has at p.
+    TSR_INLINE At pair(const WideStream& s, const uint8_t* p, int r) {
+        return {p + 2 * r * s.groups.group_bytes, s.groups.group_bytes};
     }
-    TSR_INLINE Int scale(const WideStream& s, int, int b, int i) {
-        return V::join(Narrow::scale(s.groups, 0, b, i), Narrow::scale(s.groups, 1, b, i));
+    TSR_INLINE Int operand(const WideStream& s, int r, int g, int plane) {
+        if constexpr (U::kOpensBlocks) {
+            return V::join(Narrow::operand(s.groups, 2 * r, g, plane),
+                           Narrow::operand(s.groups, 2 * r + 1, g, plane));
+        } else {
+            return U::operand(pair(s, s.groups.block, r), g, plane);
+        }
     }
-    TSR_INLINE Int zero(const WideStream& s, int, int b) {
-        return V::join(Narrow::zero(s.groups, 0, b), Narrow::zero(s.groups, 1, b));
+    TSR_INLINE Int scale(const WideStream& s, int r, int b, int i) {
+        if constexpr (requires(typename U::Head head) { U::scale(At{}, head, b, i); }) {
+            return U::scale(pair(s, s.groups.unit, r), s.groups.head[2 * r], b, i);
+        } else {
+            return V::join(Narrow::scale(s.groups, 2 * r, b, i), Narrow::scale(s.groups, 2 * r + 1, b, i));
+        }
     }
-    TSR_INLINE Int min_halves(const WideStream& s, int, int b) {
-        return V::join(Narrow::min_halves(s.groups, 0, b), Narrow::min_halves(s.groups, 1, b));
+    TSR_INLINE Int zero(const WideStream& s, int r, int b) {
+        return V::join(Narrow::zero(s.groups, 2 * r, b), Narrow::zero(s.groups, 2 * r + 1, b));
     }
-    TSR_INLINE Flt min(const WideStream& s, int, int b) {
-        return V::join(Narrow::min(s.groups, 0, b), Narrow::min(s.groups, 1, b));
+    TSR_INLINE Int min_halves(const WideStream& s, int r, int b) {
+        if constexpr (requires(typename U::Head head) { U::min_halves(At{}, head, b); }) {
+            return U::min_halves(pair(s, s.groups.unit, r), s.groups.head[2 * r], b);
+        } else {
+            return V::join(Narrow::min_halves(s.groups, 2 * r, b),
+                           Narrow::min_halves(s.groups, 2 * r + 1, b));
+        }
     }
-    TSR_INLINE Flt d(const WideStream& s, int) {
-        return V::join(Narrow::d(s.groups, 0), Narrow::d(s.groups, 1));
+    TSR_INLINE Flt min(const WideStream& s, int r, int b) {
+        return V::join(Narrow::min(s.groups, 2 * r, b), Narrow::min(s.groups, 2 * r + 1, b));
     }
-    TSR_INLINE Flt dmin(const WideStream& s, int) {
-        return V::join(Narrow::dmin(s.groups, 0), Narrow::dmin(s.groups, 1));
+    TSR_INLINE Flt d(const WideStream& s, int r) {
+        return V::join(Narrow::d(s.groups, 2 * r), Narrow::d(s.groups, 2 * r + 1));
+    }
+    TSR_INLINE Flt dmin(const WideStream& s, int r) {
+        return V::join(Narrow::dmin(s.groups, 2 * r), Narrow::dmin(s.groups, 2 * r + 1));
     }
 };
 
@@ -251,7 +261,7 @@ struct Panel {
     const uint8_t *unit, *block;
 
     TSR_INLINE void start(Panel& p, const uint8_t* panel) { p.unit = panel; }
-    static constexpr bool kMinimaFirst = true;
+    static constexpr bool kMinimaFirst = true, kGroupsApart = false;
 
     TSR_INLINE void open_unit(Panel& p) { p.block = p.unit; }
     TSR_INLINE void open_block(Panel&, int) {}
@@ -638,21 +648,25 @@ TSR_INLINE typename V::Flt load_sums(const float* y, [[maybe_unused]] int64_t y_
         return V::load_float(y);
     }
 }
-template <class V>
-TSR_INLINE void store_sums(float* y, [[maybe_unused]] int64_t y_stride, typename V::Flt sums) {
-    if constexpr (V::kTokens == 2) {
-        V::store_two(y, y + y_stride, sums);
+template <class Source>
+TSR_INLINE void store_sums(float* y, [[maybe_unused]] int64_t y_stride, [[maybe_unused]] int64_t apart,
+                           typename Source::V::Flt sums) {
+    if constexpr (Source::kGroupsApart) {
+        Source::V::store_groups(y, y + apart, sums);
+    } else if constexpr (Source::V::kTokens == 2) {
+        Source::V::store_two(y, y + y_stride, sums);
     } else {
         store_float(y, sums);
     }
 }
 
-/// y[t][r * apart ...] (+)= the product over n_units, apart being the rows from one vector's to the next's.
-/// resume: y holds the sum of the units before.
+/// y[t][r * apart ...] (+)= the product over n_units, apart being the rows from one vector's to the next's,
+/// or from one group's to the next's where they lie anywhere. resume: y holds the sum of the units before.
 template <class F, int R, int T, class Source, class Acts>
 [[gnu::noinline]] void tile(typename Source::Start start, int64_t n_units, Acts x, float* y, int64_t y_stride,
                             bool resume, int64_t apart = kGroupRows * Source::V::kGroups) {
     using V = typename Source::V;
+    if constexpr (Source::kGroupsApart) static_assert(V::kGroups == 2);
     Source s;
     Source::start(s, start);
     typename V::Flt total[T][R];
@@ -684,7 +698,8 @@ template <class F, int R, int T, class Source, class Acts>
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            store_sums<V>(y + V::kTokens * t * y_stride + apart * r, y_stride, total[t][r]);
+            const int64_t first = Source::kGroupsApart ? V::kGroups * r : r;
+            store_sums<Source>(y + V::kTokens * t * y_stride + apart * first, y_stride, apart, total[t][r]);
         }
     }
 }
@@ -742,30 +757,34 @@ TSR_INLINE bool reads_ahead(const PackedMatmulArgs& a) {
     return a.n_tok == 1 && a.fetch == Fetch::TwoSteps && group_bytes + act_bytes <= kPassBytes;
 }
 
-/// R groups times the T tokens from `token` on, straight from packed units.
-template <class F, int R, int T>
+/// R groups, two of them a vector of a V that has two, times the T tokens from `token` on, straight from
+/// packed units.
+template <class F, class V, int R, int T>
 TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
                             int64_t y_stride) {
-    const auto run = [&]<bool Fetches>() {
-        tile<F, R, T, Stream<Unpack<F>, R, Fetches>>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
-                                                     tile_act(a.x, token, 0), y, y_stride, false, rows.n);
+    const auto run = [&]<class Source>() {
+        tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
+                                           tile_act(a.x, token, 0), y, y_stride, false, rows.n);
     };
-    if constexpr (R == 1 && T == 1 && kReadsAhead) {
-        if (reads_ahead<F>(a)) return run.template operator()<false>();
+    if constexpr (V::kGroups > 1) {
+        run.template operator()<WideStream<Unpack<F>, V, R / V::kGroups>>();
+    } else if (R == 1 && T == 1 && kReadsAhead && reads_ahead<F>(a)) {
+        run.template operator()<Stream<Unpack<F>, R, R != 1 || T != 1 || !kReadsAhead>>();
+    } else {
+        run.template operator()<Stream<Unpack<F>, R>>();
     }
-    run.template operator()<true>();
 }
 
 /// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights
 /// come from memory once, however many tiles they take. Returns the first row that is left.
-template <class F, int R>
+template <class F, int R, class V = OwnVectors>
 int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
     int64_t n = kGroupRows;  // of a stream
     if (R == 1 || a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
     for (; n > 0 && row + R * n <= a.n_rows; row += R * n) {
         for (int64_t at = row; at < row + n; at += kGroupRows) {
             each_tile<kTileSums / R>(a.n_tok, [&]<int T>(int64_t token) {
-                stream_tile<F, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride);
+                stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride);
             });
         }
     }
@@ -773,14 +792,12 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
 }
 
 /// So many tokens are gathered for streams of wider vectors, as long as the scratch has room for them. Fewer
-/// wait for memory, which gives more in one stream of one group; up to four, where it wants streams far
-/// apart.
+/// wait for memory, which gives more in one stream of one group, or in four far apart.
 constexpr int kFewestGathered = 3;
 template <class F, class V>
 TSR_INLINE bool gathers(const PackedMatmulArgs& a) {
     const int64_t bytes = a.n_tok * (a.n_k / kActBlock) * kGatheredBytes<Unpack<F>>;
-    const int fewest = a.fetch == Fetch::FarStreams ? kTileSums / 2 + 1 : kFewestGathered;
-    return V::kGroups > 1 && a.n_tok >= fewest && bytes <= static_cast<int64_t>(kPackedScratchBytes);
+    return V::kGroups > 1 && a.n_tok >= kFewestGathered && bytes <= static_cast<int64_t>(kPackedScratchBytes);
 }
 
 /// stream_groups of one of V's vectors, the tokens gathered once for all rows.
@@ -795,13 +812,17 @@ int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
     each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
         gather_act<U>(tile_act(a.x, token, 0), T, n_blocks, gathered + token * token_bytes);
     });
-    for (; row + kRows <= a.n_rows; row += kRows) {
-        const PackedUnits units = stream_units<F>(a, {row, kGroupRows}, row, V::kGroups);
-        each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
-            tile<F, 1, T, WideStream<U, V>>(units, a.n_k / F::kUnitK,
-                                            GatheredAct<U, T>{gathered + token * token_bytes},
-                                            a.y + token * a.y_stride + row, a.y_stride, false);
-        });
+    int64_t n = kGroupRows;  // of each group's stream
+    if (a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / kRows * kGroupRows;
+    for (; n > 0 && row + V::kGroups * n <= a.n_rows; row += V::kGroups * n) {
+        for (int64_t at = row; at < row + n; at += kGroupRows) {
+            const PackedUnits units = stream_units<F>(a, {row, n}, at, V::kGroups);
+            each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
+                tile<F, 1, T, WideStream<U, V>>(units, a.n_k / F::kUnitK,
+                                                GatheredAct<U, T>{gathered + token * token_bytes},
+                                                a.y + token * a.y_stride + at, a.y_stride, false, n);
+            });
+        }
     }
     return row;
 }
@@ -813,8 +834,10 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     // of groups memory gives most in depends on the processor.
     constexpr int kGroups = kStreamPlan<F>.groups;
     const bool four = kGroups == 4 || a.fetch == Fetch::FarStreams;
+    // Side by side they come as wider vectors do, but where operands are made by the block.
+    using Four = std::conditional_t<Unpack<F>::kOpensBlocks, OwnVectors, V>;
     if (four && a.n_tok <= kTileSums / 4) {
-        row = stream_groups<F, 4>(a, row);
+        row = stream_groups<F, 4, Four>(a, row);
     } else if (kGroups == 4 || a.n_tok > 2) {
         if (gathers<F, V>(a)) {
             if constexpr (V::kGroups > 1) row = wide_rows<F, V>(a, row);
@@ -826,7 +849,7 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     if (row == a.n_rows) return;
     each_tile<kTileSums>(a.n_tok, [&]<int T>(int64_t token) {
         float last[T * kGroupRows];
-        stream_tile<F, 1, T>(a, {row, kGroupRows}, row, token, last, kGroupRows);
+        stream_tile<F, OwnVectors, 1, T>(a, {row, kGroupRows}, row, token, last, kGroupRows);
         for (int t = 0; t < T; t++) {
             float* y = a.y + (token + t) * a.y_stride;
             for (int64_t r = row; r < a.n_rows; r++) y[r] = last[t * kGroupRows + r - row];
@@ -861,8 +884,8 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     }
     if (a.n_tok % V::kTokens != 0) {
         const int64_t token = a.n_tok - 1;
-        stream_tile<F, P::kGroups, 1>(a, {row, kGroupRows}, row, token, a.y + token * a.y_stride + row,
-                                      a.y_stride);
+        stream_tile<F, OwnVectors, P::kGroups, 1>(a, {row, kGroupRows}, row, token,
+                                                  a.y + token * a.y_stride + row, a.y_stride);
     }
 }
 

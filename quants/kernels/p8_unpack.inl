@@ -9,28 +9,34 @@
 //   kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
 //   weight    (types with a table, or of 8 bits) the weights themselves, as signed bytes
 //   kOpensBlocks  operands are made of the head, which open_block prepares for one block
-// A Head is what is decoded once a unit; b is a block of 32 weights, g a group of 4 within it.
+// An At is where one group's bytes lie, or, in a unit that has wider vectors, two groups' (TwoGroups): what
+// is loaded from there is an Int or a vector of both. A Head is what is decoded once a unit; b is a block of
+// 32 weights, g a group of 4 within it.
 namespace tessera::kernels {
 namespace {
 
-template <int Bits>
-TSR_INLINE Int code_vector(const uint8_t* block, int g) {
+template <int Bits, class At>
+TSR_INLINE auto code_vector(At block, int g) {
     if constexpr (Bits == 8) return load(block + 32 * g);
     constexpr int kPairAt = Bits & 4, kBitAt = Bits & 6;
-    Int code = none();
+    decltype(load(block)) code{};
     if constexpr ((Bits & 4) != 0) {
         code = field_at<4>(load(block + 32 * (g / 2)), 4 * (g % 2), 0);
-        block += 128;
+        block = block + 128;
     }
     if constexpr ((Bits & 2) != 0) {
-        const Int pairs = load(block + 32 * (g / 4));
+        const auto pairs = load(block + 32 * (g / 4));
         code = kPairAt != 0 ? with_field<2>(code, pairs, 2 * (g % 4), kPairAt)
                             : field_at<2>(pairs, 2 * (g % 4), 0);
-        block += 64;
+        block = block + 64;
     }
     if constexpr ((Bits & 1) != 0) code = with_field<1>(code, load(block), bit_of_group(g), kBitAt);
     return code;
 }
+
+TSR_INLINE Int bytes_like(Int, int v) { return splat_byte(v); }
+/// The entries of a table of 16 that the bytes of `code` name.
+TSR_INLINE Int look_up_code(const uint8_t* table, Int code) { return look_up(twice(table), code); }
 
 struct NoHead {};
 
@@ -43,7 +49,10 @@ struct UnpackPlain {
     static constexpr bool kZeroScaled = false, kOpensBlocks = false;
     TSR_INLINE int group(int i) { return i; }
     TSR_INLINE void open(const uint8_t*, Head&) {}
-    TSR_INLINE Int operand(const uint8_t* block, int g, int) { return code_vector<F::kBits>(block, g); }
+    template <class At>
+    TSR_INLINE auto operand(At block, int g, int) {
+        return code_vector<F::kBits>(block, g);
+    }
     TSR_INLINE Int scale(const uint8_t*, const Head&, int, int) { return none(); }
     TSR_INLINE Int zero(const uint8_t*, const Head&, int) { return none(); }
     TSR_INLINE Int min_halves(const uint8_t*, const Head&, int) { return none(); }
@@ -72,11 +81,15 @@ struct Unpack<Q8_0> : UnpackPlain<Q8_0> {
     TSR_INLINE Int weight(const uint8_t* block, int g) {
         return sub8(load(block + 32 * g), splat_byte(Q8_0::kZero));
     }
-    TSR_INLINE Int operand(const uint8_t* block, int g, int plane) {
-        if constexpr (kDirect) return weight(block, g);
-        const Int code = load(block + 32 * g);
-        if constexpr (kPlanes == 1) return code;
-        return field_at<4>(code, 4 * plane, 0);
+    template <class At>
+    TSR_INLINE auto operand(At block, int g, int plane) {
+        if constexpr (kDirect) {
+            return weight(block, g);
+        } else {
+            const auto code = load(block + 32 * g);
+            if constexpr (kPlanes == 1) return code;
+            return field_at<4>(code, 4 * plane, 0);
+        }
     }
 };
 
@@ -94,28 +107,33 @@ struct OperandTable {
 
 TSR_INLINE Int iq4_weight(const uint8_t* block, int g) {
     static constexpr OperandTable<IQ4_NL> kWeight(1, 0, IQ4_NL::kZero);
-    return look_up(twice(kWeight.entry), code_vector<4>(block, g));
+    return look_up_code(kWeight.entry, code_vector<4>(block, g));
 }
 
-TSR_INLINE Int iq4_operand(const uint8_t* block, int g, int plane) {
+template <class At>
+TSR_INLINE auto iq4_operand(At block, int g, int plane) {
     static constexpr OperandTable<IQ4_NL> kPlane[2] = {OperandTable<IQ4_NL>(kBytePlanes, 0),
                                                        OperandTable<IQ4_NL>(kBytePlanes, 1)};
-    return look_up(twice(kPlane[plane].entry), code_vector<4>(block, g));
+    return look_up_code(kPlane[plane].entry, code_vector<4>(block, g));
 }
 
 template <>
 struct Unpack<IQ4_NL> : UnpackPlain<IQ4_NL> {
     static constexpr int kPlanes = kBytePlanes, kZero = kDirect ? 0 : IQ4_NL::kZero;
     TSR_INLINE Int weight(const uint8_t* block, int g) { return iq4_weight(block, g); }
-    TSR_INLINE Int operand(const uint8_t* block, int g, int plane) { return iq4_operand(block, g, plane); }
+    template <class At>
+    TSR_INLINE auto operand(At block, int g, int plane) {
+        return iq4_operand(block, g, plane);
+    }
 };
 
 template <>
 struct Unpack<MXFP4> : UnpackPlain<MXFP4> {
     static constexpr int kZero = kDirect ? 0 : MXFP4::kZero;
-    TSR_INLINE Int operand(const uint8_t* block, int g, int) {
+    template <class At>
+    TSR_INLINE auto operand(At block, int g, int) {
         static constexpr OperandTable<MXFP4> kOperand(1, 0);
-        return look_up(twice(kOperand.entry), code_vector<4>(block, g));
+        return look_up_code(kOperand.entry, code_vector<4>(block, g));
     }
     TSR_INLINE Flt d(const uint8_t* unit) { return load_e8m0_half(unit); }
 };
@@ -165,10 +183,12 @@ template <>
 struct Unpack<Q6_K> : UnpackPlain<Q6_K> {
     static constexpr int kScales = 2;
     static constexpr bool kZeroScaled = true;
-    TSR_INLINE Int halves(const uint8_t* unit, int b) {
+    template <class At>
+    TSR_INLINE auto halves(At unit, int b) {
         return load_i8_halves(unit + Q6_K::kScalesAt + 16 * b);
     }
-    TSR_INLINE Int scale(const uint8_t* unit, const Head&, int b, int i) {
+    template <class At>
+    TSR_INLINE auto scale(At unit, const Head&, int b, int i) {
         return half_scale(halves(unit, b), i);
     }
     TSR_INLINE Int zero(const uint8_t* unit, const Head&, int b) { return left16(halves(unit, b), 5); }
@@ -183,11 +203,13 @@ struct Unpack<Q3_K> : UnpackPlain<Q3_K> {
     static constexpr bool kZeroScaled = true;
     /// Groups g and g + 2 are joined side by side in the halves of a byte.
     TSR_INLINE int group(int i) { return (i & 4) | (i & 1) << 1 | (i & 2) >> 1; }
-    TSR_INLINE Int operand(const uint8_t* block, int g, int) {
-        const Int pairs = load(block + 32 * (g / 4)), bits = load(block + 64);
+    template <class At>
+    TSR_INLINE auto operand(At block, int g, int) {
+        const auto pairs = load(block + 32 * (g / 4)), bits = load(block + 64);
         const int at = bit_of_group(g & 5);
-        const Int two = both(g % 2 != 0 ? right16(pairs, 2) : pairs, splat_byte(0x33));
-        const Int third = both(at < 2 ? left16(bits, 2 - at) : right16(bits, at - 2), splat_byte(0x44));
+        const auto two = both(g % 2 != 0 ? right16(pairs, 2) : pairs, bytes_like(pairs, 0x33));
+        const auto third =
+            both(at < 2 ? left16(bits, 2 - at) : right16(bits, at - 2), bytes_like(bits, 0x44));
         return field_at<4>(either(two, third), 4 * (g / 2 % 2), 0);
     }
     TSR_INLINE void open(const uint8_t* unit, Head& head) {
@@ -208,13 +230,19 @@ struct Unpack<Q3_K> : UnpackPlain<Q3_K> {
 template <>
 struct Unpack<Q2_K> : UnpackPlain<Q2_K> {
     static constexpr int kScales = 2;
-    TSR_INLINE Int halves(const uint8_t* unit, int b) {
+    template <class At>
+    TSR_INLINE auto halves(At unit, int b) {
         return load_u8_halves(unit + Q2_K::kScalesAt + 16 * b);
     }
-    TSR_INLINE Int scale(const uint8_t* unit, const Head&, int b, int i) {
-        return half_scale(both(halves(unit, b), splat_half(15)), i);
+    template <class At>
+    TSR_INLINE auto scale(At unit, const Head&, int b, int i) {
+        const auto bytes = halves(unit, b);
+        return half_scale(both(bytes, bytes_like(bytes, 15)), i);
     }
-    TSR_INLINE Int min_halves(const uint8_t* unit, const Head&, int b) { return right16(halves(unit, b), 4); }
+    template <class At>
+    TSR_INLINE auto min_halves(At unit, const Head&, int b) {
+        return right16(halves(unit, b), 4);
+    }
 };
 
 template <>
@@ -228,7 +256,10 @@ struct Unpack<IQ4_XS> : UnpackPlain<IQ4_XS> {
         join_six_bits_16(unit + IQ4_XS::kLowAt, unit + IQ4_XS::kHighAt, head.scale, 32);
     }
     TSR_INLINE Int weight(const uint8_t* block, int g) { return iq4_weight(block, g); }
-    TSR_INLINE Int operand(const uint8_t* block, int g, int plane) { return iq4_operand(block, g, plane); }
+    template <class At>
+    TSR_INLINE auto operand(At block, int g, int plane) {
+        return iq4_operand(block, g, plane);
+    }
     TSR_INLINE Int scale(const uint8_t*, const Head& head, int b, int i) {
         const Int scale = load_i8_scale(head.scale + 8 * b);
         return i == 0 ? scale : left16(scale, 4 * i);

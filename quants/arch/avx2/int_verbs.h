@@ -21,6 +21,14 @@ constexpr int kGroupsOfFew = 1;
 TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }
 
 TSR_INLINE Int load(const void* p) { return _mm256_loadu_si256(static_cast<const Int*>(p)); }
+/// The same place in two groups, `apart` bytes from each other.
+struct TwoGroups {
+    const uint8_t* first;
+    int64_t apart;
+};
+TSR_INLINE TwoGroups operator+(const TwoGroups& groups, int64_t n) {
+    return {groups.first + n, groups.apart};
+}
 TSR_INLINE void store(void* p, Int v) { _mm256_storeu_si256(static_cast<Int*>(p), v); }
 TSR_INLINE Flt load_float(const float* p) { return _mm256_loadu_ps(p); }
 TSR_INLINE void store_float(float* p, Flt v) { _mm256_storeu_ps(p, v); }
@@ -40,8 +48,6 @@ TSR_INLINE Int twice(const void* p) {
 TSR_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 /// As far as the second level.
 TSR_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
-/// Past the outer cache.
-TSR_INLINE void prefetch_once(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_NTA); }
 
 TSR_INLINE Int both(Int a, Int b) { return _mm256_and_si256(a, b); }
 TSR_INLINE Int either(Int a, Int b) { return _mm256_or_si256(a, b); }

@@ -17,11 +17,46 @@ TSR_INLINE WideFlt join_wide(Flt a, Flt b) {
     return _mm512_castpd_ps(
         _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(a)), _mm256_castps_pd(b), 1));
 }
+TSR_INLINE WideInt load(const TwoGroups& p) { return join_wide(load(p.first), load(p.first + p.apart)); }
 TSR_INLINE void store_float(float* p, WideFlt v) { _mm512_storeu_ps(p, v); }
+/// The sums of a first group and of a second one.
+TSR_INLINE void store_groups(float* first, float* second, WideFlt v) {
+    store_float(first, _mm512_castps512_ps256(v));
+    store_float(second, _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+}
 TSR_INLINE WideInt splat_wide(int32_t v) { return _mm512_set1_epi32(v); }
 TSR_INLINE WideFlt splat_wide_float(float v) { return _mm512_set1_ps(v); }
 TSR_INLINE WideFlt as_float(WideInt a) { return _mm512_castsi512_ps(a); }
 TSR_INLINE WideInt as_bits(WideFlt a) { return _mm512_castps_si512(a); }
+
+// What operands are made with (p8_unpack.inl), as the verbs on one group's vector.
+
+/// Halfwords, which the compiler shifts by what it knows to be a constant.
+using WideHalves = uint16_t __attribute__((vector_size(64)));
+TSR_INLINE WideInt bytes_like(WideInt, int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
+TSR_INLINE WideInt both(WideInt a, WideInt b) { return _mm512_and_si512(a, b); }
+TSR_INLINE WideInt either(WideInt a, WideInt b) { return _mm512_or_si512(a, b); }
+TSR_INLINE WideInt right16(WideInt a, int n) {
+    return reinterpret_cast<WideInt>(reinterpret_cast<WideHalves>(a) >> n);
+}
+TSR_INLINE WideInt left16(WideInt a, int n) {
+    return reinterpret_cast<WideInt>(reinterpret_cast<WideHalves>(a) << n);
+}
+TSR_INLINE WideInt look_up_code(const uint8_t* table, WideInt code) {
+    const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), code);
+}
+TSR_INLINE __m256i load_halves_of_both(const TwoGroups& p) {
+    const auto* first = reinterpret_cast<const __m128i*>(p.first);
+    const auto* second = reinterpret_cast<const __m128i*>(p.first + p.apart);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(first)), _mm_loadu_si128(second),
+                                   1);
+}
+TSR_INLINE WideInt load_u8_halves(const TwoGroups& p) { return _mm512_cvtepu8_epi16(load_halves_of_both(p)); }
+TSR_INLINE WideInt load_i8_halves(const TwoGroups& p) { return _mm512_cvtepi8_epi16(load_halves_of_both(p)); }
+TSR_INLINE WideInt half_scale(WideInt a, int odd) {
+    return as_bits(_mm512_cvtepi32_ps(_mm512_srai_epi32(odd ? a : _mm512_slli_epi32(a, 16), 16)));
+}
 
 /// As Act.
 struct WideAct {

@@ -10,6 +10,16 @@ struct WideScale {
     WideFlt by, less;
 };
 
+template <int Bits>
+TSR_INLINE WideInt field_at(WideInt v, int from, int to) {
+    const WideInt moved = from > to ? right16(v, from - to) : from < to ? left16(v, to - from) : v;
+    return both(moved, bytes_like(moved, ((1 << Bits) - 1) << to));
+}
+template <int Bits>
+TSR_INLINE WideInt with_field(WideInt code, WideInt v, int from, int to) {
+    return either(code, field_at<Bits>(v, from, to));
+}
+
 TSR_INLINE WideInt wide_bias() { return as_bits(splat_wide_float(kBias)); }
 template <class AnyAct>
 TSR_INLINE WideInt first_dot(WideInt w, const AnyAct& a) {
@@ -43,6 +53,10 @@ struct WideVectors {
     TSR_INLINE Flt load_float(const float* p) { return load_wide_float(p); }
     TSR_INLINE Int join(kernels::Int a, kernels::Int b) { return join_wide(a, b); }
     TSR_INLINE Flt join(kernels::Flt a, kernels::Flt b) { return join_wide(a, b); }
+    using At = TwoGroups;
+    TSR_INLINE void store_groups(float* first, float* second, Flt v) {
+        kernels::store_groups(first, second, v);
+    }
     TSR_INLINE Int splat4(const void* p, int64_t) {
         int32_t v;
         __builtin_memcpy(&v, p, sizeof v);

@@ -69,8 +69,6 @@ TSR_INLINE Int twice(const void* p) { return {load16(p), load16(p)}; }
 TSR_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 /// As far as the second level.
 TSR_INLINE void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
-/// Past the outer cache.
-TSR_INLINE void prefetch_once(const void* p) { __builtin_prefetch(p, 0, 0); }
 
 TSR_INLINE Int both(Int a, Int b) { return {vandq_u8(a.lo, b.lo), vandq_u8(a.hi, b.hi)}; }
 TSR_INLINE Int either(Int a, Int b) { return {vorrq_u8(a.lo, b.lo), vorrq_u8(a.hi, b.hi)}; }

@@ -51,6 +51,30 @@ TSR_INLINE WideInt load_wide(const void* p) { return {load(p), load(static_cast<
 TSR_INLINE WideFlt load_wide_float(const float* p) { return {load_float(p), load_float(p + 8)}; }
 TSR_INLINE WideInt join_wide(Int a, Int b) { return {a, b}; }
 TSR_INLINE WideFlt join_wide(Flt a, Flt b) { return {a, b}; }
+TSR_INLINE WideInt load(const TwoGroups& p) { return {load(p.first), load(p.first + p.apart)}; }
+TSR_INLINE void store_groups(float* first, float* second, WideFlt v) {
+    store_float(first, v.lo);
+    store_float(second, v.hi);
+}
+TSR_INLINE WideInt bytes_like(const WideInt&, int v) { return {splat_byte(v), splat_byte(v)}; }
+TSR_INLINE WideInt both(const WideInt& a, const WideInt& b) { return {both(a.lo, b.lo), both(a.hi, b.hi)}; }
+TSR_INLINE WideInt either(const WideInt& a, const WideInt& b) {
+    return {either(a.lo, b.lo), either(a.hi, b.hi)};
+}
+TSR_INLINE WideInt right16(const WideInt& a, int n) { return {right16(a.lo, n), right16(a.hi, n)}; }
+TSR_INLINE WideInt left16(const WideInt& a, int n) { return {left16(a.lo, n), left16(a.hi, n)}; }
+TSR_INLINE WideInt look_up_code(const uint8_t* table, const WideInt& code) {
+    return {look_up(twice(table), code.lo), look_up(twice(table), code.hi)};
+}
+TSR_INLINE WideInt load_u8_halves(const TwoGroups& p) {
+    return {load_u8_halves(p.first), load_u8_halves(p.first + p.apart)};
+}
+TSR_INLINE WideInt load_i8_halves(const TwoGroups& p) {
+    return {load_i8_halves(p.first), load_i8_halves(p.first + p.apart)};
+}
+TSR_INLINE WideInt half_scale(const WideInt& a, int odd) {
+    return {half_scale(a.lo, odd), half_scale(a.hi, odd)};
+}
 TSR_INLINE void store_float(float* p, WideFlt v) {
     store_float(p, v.lo);
     store_float(p + 8, v.hi);
