@@ -60,4 +60,6 @@ Fetch choose_fetch() {
     return cpu_features().intel || cpu_features().zen5 ? Fetch::FarStreams : Fetch::TwoSteps;
 }
 
+Fetch choose_attention_fetch() { return cpu_features().zen5 ? Fetch::NextNear : Fetch::NextOnly; }
+
 }  // namespace tessera::kernels

@@ -28,5 +28,7 @@ Result<const IsaInfo*> choose_isa_from_environment();
 
 /// What measurements say is best for this processor (docs/performance.md); TwoSteps where none were made.
 Fetch choose_fetch();
+/// The same for what attention reads: NextOnly or NextNear.
+Fetch choose_attention_fetch();
 
 }  // namespace tessera::kernels

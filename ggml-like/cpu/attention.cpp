@@ -167,7 +167,7 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
         args.y_stride = kKvChunk;
         args.scratch = scratch_[static_cast<size_t>(worker)].kernel;
         // The page's values are asked for as its keys are read; what they take more than keys, at once.
-        args.fetch = kernels::Fetch::NextOnly;
+        args.fetch = attention_fetch_;
         const std::byte* values = unit.values(pos);
         const size_t fetched = v_bytes < k_bytes ? 0 : k_bytes;
         if (fetched > 0) args.next = values + static_cast<size_t>(pos % kKvPage) * row_bytes;
@@ -294,7 +294,8 @@ void CpuBackend::weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t 
                           .n_rows = n_rows,
                           .out = chunk_out + element,
                           .next = next,
-                          .next_bytes = static_cast<int64_t>(next_bytes)});
+                          .next_bytes = static_cast<int64_t>(next_bytes),
+                          .next_near = attention_fetch_ == kernels::Fetch::NextNear});
     }
 }
 

@@ -26,6 +26,7 @@ struct WeighArgs {
     /// What is read after this, fetched meanwhile: so many bytes at each of next[n_parts] that is not null.
     const void* const* next = nullptr;
     int64_t next_bytes = 0;
+    bool next_near = false;  // to the inner cache
 };
 
 struct VecTable {

@@ -53,7 +53,9 @@ enum class Fetch : uint8_t {
     /// apart; of more as TwoSteps.
     FarStreams,
     Nothing,   // not at all: the processor reads ahead
-    NextOnly,  // not at all, being in a cache: with each of their bytes that of what is read next
+    NextOnly,  // not at all, being in a cache: with each of their bytes that of what is read next, to the
+               // outer
+    NextNear,  // the same, to the inner cache
 };
 
 struct PackedMatmulArgs {
@@ -66,7 +68,7 @@ struct PackedMatmulArgs {
     int64_t y_stride;
     void* scratch;  // kPackedScratchBytes, 64-byte aligned, private to the calling thread
     /// Groups of as many k that this thread multiplies with next, fetched towards the end of a product of few
-    /// tokens; null where that is not known. With NextOnly anything of the weights' size.
+    /// tokens; null where that is not known. With NextOnly and NextNear anything of the weights' size.
     const void* next = nullptr;
     Fetch fetch = Fetch::TwoSteps;
 };

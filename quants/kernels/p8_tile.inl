@@ -77,12 +77,14 @@ constexpr int near_bytes(int n_streams) { return far_bytes(n_streams) / 4; }
 /// is only hindered by more.
 constexpr int kFarStreamsBytes = 2048;
 
+TSR_INLINE bool next_only(Fetch how) { return how == Fetch::NextOnly || how == Fetch::NextNear; }
+
 /// Where packed units lie, in groups side by side or far apart.
 struct PackedUnits {
     const uint8_t* unit;  // of the first group
     int64_t group_bytes;  // from one group to the next
     const uint8_t* end;   // of the first group, or of all that its stream reads in a row
-    int64_t next_groups;  // from there to the group that its stream reads next; NextOnly: from each byte
+    int64_t next_groups;  // from there to the group that its stream reads next; next_only(): from each byte
     Fetch how;
 };
 
@@ -111,11 +113,14 @@ struct Stream : PackedUnits {
     /// Fetches as many bytes ahead as the n at p of each group.
     TSR_INLINE void fetch(const Stream& s, const uint8_t* p, int n) {
         if constexpr (!Fetches) return;
-        if (s.how == Fetch::NextOnly) {
+        if (next_only(s.how)) {
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
                 TSR_UNROLL
-                for (int at = 0; at < n; at += 64) prefetch_far(p + s.next_groups + r * s.group_bytes + at);
+                for (int at = 0; at < n; at += 64) {
+                    const uint8_t* next = p + s.next_groups + r * s.group_bytes + at;
+                    s.how == Fetch::NextNear ? prefetch(next) : prefetch_far(next);
+                }
             }
             return;
         }
@@ -296,7 +301,7 @@ TSR_INLINE PackedUnits packed_units(const PackedMatmulArgs& a, int64_t row, int 
     const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
     PackedUnits units{group + first * F::kUnitBytes, group_bytes, group + group_bytes, (n - 1) * group_bytes,
                       a.fetch};
-    if (a.fetch == Fetch::NextOnly)
+    if (next_only(a.fetch))
         units.next_groups =
             a.next ? static_cast<const uint8_t*>(a.next) - static_cast<const uint8_t*>(a.w) : 0;
     return units;
@@ -305,7 +310,7 @@ TSR_INLINE PackedUnits packed_units(const PackedMatmulArgs& a, int64_t row, int 
 template <class F>
 TSR_INLINE PackedUnits panel_units(const PackedMatmulArgs& a, int64_t row, int n, int64_t first) {
     PackedUnits units = packed_units<F>(a, row, n, first);
-    if (units.how != Fetch::NextOnly) units.how = Fetch::TwoSteps;
+    if (!next_only(units.how)) units.how = Fetch::TwoSteps;
     return units;
 }
 
@@ -736,7 +741,7 @@ template <class F>
 TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int n_streams) {
     PackedUnits units = packed_units<F>(a, row, n_streams, 0);
     if (a.n_tok == 1 && a.fetch == Fetch::TwoSteps) units.how = kStreamPlan<F>.one;
-    if (a.fetch == Fetch::NextOnly) return units;
+    if (next_only(a.fetch)) return units;
     units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
     units.group_bytes *= rows.n / kGroupRows;
     units.next_groups = (n_streams - 1) * units.group_bytes;

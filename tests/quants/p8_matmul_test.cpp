@@ -105,8 +105,8 @@ TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
         for (const KernelTable* table : vector_tables()) {
             for (const int64_t n_tok : {1, 2, 3, 4, 5, 8}) {
                 for (const void* next : {nowhere, static_cast<const void*>(packed.data()), none}) {
-                    for (const Fetch fetch :
-                         {Fetch::TwoSteps, Fetch::FarStreams, Fetch::Nothing, Fetch::NextOnly}) {
+                    for (const Fetch fetch : {Fetch::TwoSteps, Fetch::FarStreams, Fetch::Nothing,
+                                              Fetch::NextOnly, Fetch::NextNear}) {
                         const std::vector<float> got =
                             multiply(t, *table, packed, x, n_rows, n_tok, n_rows, next, fetch);
                         ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * got.size()))

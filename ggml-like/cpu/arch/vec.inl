@@ -282,8 +282,13 @@ struct Vec {
         const char* next = static_cast<const char*>(a.next[part]);
         if (!next) return;
         const int64_t end = a.next_bytes * (element + n) / kBlock;
-        for (int64_t at = a.next_bytes * element / kBlock; at < end; at += kLine)
-            __builtin_prefetch(next + at, 0, 2);
+        for (int64_t at = a.next_bytes * element / kBlock; at < end; at += kLine) {
+            if (a.next_near) {
+                __builtin_prefetch(next + at, 0, 3);
+            } else {
+                __builtin_prefetch(next + at, 0, 2);
+            }
+        }
     }
 
     /// 16 kPanels elements of kRows rows.
