@@ -52,9 +52,9 @@ enum class Fetch : uint8_t {
     /// Of few tokens: to the inner cache, and groups side by side are those of up to four stretches far
     /// apart; of more as TwoSteps.
     FarStreams,
-    Nothing,   // not at all: the processor reads ahead
-    NextOnly,  // not at all, being in a cache: with each of their bytes that of what is read next, to the
-               // outer
+    Nothing,  // not at all: the processor reads ahead
+    /// Not at all, being in a cache: with each of their bytes that of what is read next, to the outer cache.
+    NextOnly,
     NextNear,  // the same, to the inner cache
 };
 

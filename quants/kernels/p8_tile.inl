@@ -671,7 +671,7 @@ template <class F, int R, int T, class Source, class Acts>
 [[gnu::noinline]] void tile(typename Source::Start start, int64_t n_units, Acts x, float* y, int64_t y_stride,
                             bool resume, int64_t apart = kGroupRows * Source::V::kGroups) {
     using V = typename Source::V;
-    if constexpr (Source::kGroupsApart) static_assert(V::kGroups == 2);
+    static_assert(!Source::kGroupsApart || V::kGroups == 2);
     Source s;
     Source::start(s, start);
     typename V::Flt total[T][R];
@@ -773,9 +773,10 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t 
     };
     if constexpr (V::kGroups > 1) {
         run.template operator()<WideStream<Unpack<F>, V, R / V::kGroups>>();
-    } else if (R == 1 && T == 1 && kReadsAhead && reads_ahead<F>(a)) {
-        run.template operator()<Stream<Unpack<F>, R, R != 1 || T != 1 || !kReadsAhead>>();
     } else {
+        if constexpr (R == 1 && T == 1 && kReadsAhead) {
+            if (reads_ahead<F>(a)) return run.template operator()<Stream<Unpack<F>, R, false>>();
+        }
         run.template operator()<Stream<Unpack<F>, R>>();
     }
 }

@@ -17,11 +17,7 @@ using Flt = __m256;
 /// fits beside the wait for it.
 constexpr int kGroupsOfFew = 1;
 
-/// Keeps a value of an unrolled loop in a register and the loop in the order written.
-TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }
-
-TSR_INLINE Int load(const void* p) { return _mm256_loadu_si256(static_cast<const Int*>(p)); }
-/// The same place in two groups, `apart` bytes from each other.
+/// The same place in two groups, `apart` bytes from each other: where a unit's wider vectors are loaded from.
 struct TwoGroups {
     const uint8_t* first;
     int64_t apart;
@@ -29,6 +25,11 @@ struct TwoGroups {
 TSR_INLINE TwoGroups operator+(const TwoGroups& groups, int64_t n) {
     return {groups.first + n, groups.apart};
 }
+
+/// Keeps a value of an unrolled loop in a register and the loop in the order written.
+TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }
+
+TSR_INLINE Int load(const void* p) { return _mm256_loadu_si256(static_cast<const Int*>(p)); }
 TSR_INLINE void store(void* p, Int v) { _mm256_storeu_si256(static_cast<Int*>(p), v); }
 TSR_INLINE Flt load_float(const float* p) { return _mm256_loadu_ps(p); }
 TSR_INLINE void store_float(float* p, Flt v) { _mm256_storeu_ps(p, v); }

@@ -1,15 +1,11 @@
 #pragma once
-// Products of bytes in words, for vectors of two groups: as avxvnni/words.h, which has the reasons. Over the
-// verbs of the header that includes this.
+// Fields, and products of bytes in words, for vectors of two groups: as avxvnni/words.h, which has the
+// reasons. Over the verbs of the header that includes this.
 
 namespace tessera::kernels {
 namespace {
 
-/// An integer scale a row, and -kBias times it: one fma takes the bias off a sum and multiplies it.
-struct WideScale {
-    WideFlt by, less;
-};
-
+/// As for one group (avx2/int_verbs.h).
 template <int Bits>
 TSR_INLINE WideInt field_at(WideInt v, int from, int to) {
     const WideInt moved = from > to ? right16(v, from - to) : from < to ? left16(v, to - from) : v;
@@ -19,6 +15,11 @@ template <int Bits>
 TSR_INLINE WideInt with_field(WideInt code, WideInt v, int from, int to) {
     return either(code, field_at<Bits>(v, from, to));
 }
+
+/// An integer scale a row, and -kBias times it: one fma takes the bias off a sum and multiplies it.
+struct WideScale {
+    WideFlt by, less;
+};
 
 TSR_INLINE WideInt wide_bias() { return as_bits(splat_wide_float(kBias)); }
 template <class AnyAct>
@@ -40,6 +41,7 @@ TSR_INLINE WideFlt add_scaled(WideFlt sum, WideInt part, const WideScale& scale)
 
 /// The vectors of a panel's tile (OwnVectors in kernels/p8_tile.inl).
 struct WideVectors {
+    using At = TwoGroups;
     using Int = WideInt;
     using Flt = WideFlt;
     using Act = WideAct;
@@ -53,7 +55,6 @@ struct WideVectors {
     TSR_INLINE Flt load_float(const float* p) { return load_wide_float(p); }
     TSR_INLINE Int join(kernels::Int a, kernels::Int b) { return join_wide(a, b); }
     TSR_INLINE Flt join(kernels::Flt a, kernels::Flt b) { return join_wide(a, b); }
-    using At = TwoGroups;
     TSR_INLINE void store_groups(float* first, float* second, Flt v) {
         kernels::store_groups(first, second, v);
     }
