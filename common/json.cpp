@@ -3,6 +3,7 @@
 #include "common/json.h"
 
 #include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <set>
 

@@ -3,6 +3,7 @@
 #include "server/answer.h"
 
 #include <cmath>
+#include <exception>
 
 #include "server/error.h"
 #include "server/prompts.h"

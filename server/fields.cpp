@@ -3,6 +3,7 @@
 #include "server/fields.h"
 
 #include <cmath>
+#include <cstdio>
 
 #include "server/error.h"
 

@@ -14,10 +14,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
+#include <exception>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <thread>
 
 #include "server/connection.h"

@@ -3,7 +3,9 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
+#include <exception>
 #include <optional>
 
 #include "server/error.h"

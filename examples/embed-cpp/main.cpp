@@ -1,7 +1,9 @@
 // Writing with tessera from C++: two requests side by side over one model.
 //   c++ -std=c++17 main.cpp $(pkg-config --cflags --libs tessera) && ./a.out MODEL.gguf
 #include <iostream>
+#include <string>
 #include <tessera.hpp>
+#include <vector>
 
 int main(int argc, char** argv) try {
     if (argc != 2) {

@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <system_error>
 
 #include "common/strings.h"
 #include "examples/tessera/console.h"

@@ -2,6 +2,11 @@
 // that commands report through Result; what a library throws all the same ends here.
 #include "examples/tessera/options.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+
 #include <CLI/CLI.hpp>
 
 #include "common/strings.h"

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"

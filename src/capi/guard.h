@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <span>
+#include <string_view>
 
 #include "common/expected.h"
 #include "include/tessera.h"

@@ -1,5 +1,6 @@
 #pragma once
 // A Hugging Face folder, opened: its JSON files and the tensors of its safetensors files by name.
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>

@@ -2,6 +2,7 @@
 // of src/text/pretokenizers.cpp with the same list.
 #include "src/convert/hf_pretokenizer.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "common/log.h"

@@ -1,6 +1,7 @@
 #pragma once
 // Importance matrices as they are collected and stored: sums of squares of what each matrix is multiplied
 // with. The GGUF layout is llama.cpp's, so that either program reads the other's files.
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
 // Importance matrices: how much the input of each column of a matrix matters, as mean squares of activations
 // that were collected over a text.
+#include <functional>
 #include <map>
 #include <span>
 #include <string>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 
 #include "common/strings.h"
 #include "ggml-like/gguf/format.h"

@@ -3,6 +3,7 @@
 #include "src/engine/stop_strings.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tessera::engine {
 

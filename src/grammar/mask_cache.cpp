@@ -5,6 +5,7 @@
 #include "src/grammar/mask_cache.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 
 #include "common/strings.h"

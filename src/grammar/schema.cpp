@@ -4,6 +4,7 @@
 #include "src/grammar/schema.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <set>
 
 #include "common/strings.h"

@@ -4,6 +4,8 @@
 // are.
 #include "src/model/pack.h"
 
+#include <algorithm>
+
 namespace tessera {
 
 namespace {

@@ -2,6 +2,7 @@
 // Working memory of calls that may come from many threads; internal to src/text.
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace tessera::text {

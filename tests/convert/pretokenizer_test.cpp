@@ -1,6 +1,7 @@
 // Names of pre-tokenizers from the rules that published tokenizers have.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "src/convert/hf_pretokenizer.h"

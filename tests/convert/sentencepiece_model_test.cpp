@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include "common/mapped_file.h"
 #include "tests/support/shared.h"

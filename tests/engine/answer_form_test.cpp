@@ -2,6 +2,8 @@
 // the grammar lets through what the parser of answers reads back, and nothing else.
 #include "src/engine/answer_form.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "src/engine/infill.h"

@@ -1,6 +1,8 @@
 // Stop strings end a text at the same place however it is cut, and nothing of them comes out.
 #include "src/engine/stop_strings.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace tessera::engine {

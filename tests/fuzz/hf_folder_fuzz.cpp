@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 
 #include "quants/dispatch.h"
 #include "src/convert/hf_model.h"

@@ -2,6 +2,7 @@
 // once, so that nothing is computed. Input: a byte for the route; the rest is the body.
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 
 #include "server/error.h"

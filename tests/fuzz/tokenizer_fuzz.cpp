@@ -3,6 +3,7 @@
 // extra tokens, for each a byte of type, one of score, one of length and that many bytes of spelling; a byte
 // with the number of merges, for each two bytes that name tokens (or, both 255, a length and that many
 // bytes); the rest is the text.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 

@@ -2,6 +2,7 @@
 // full. The number of mutants is $TESSERA_MUTATIONS; the default suits a quick run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "common/rng.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <limits>
 
 #include "ggml-like/gguf/file.h"
 #include "ggml-like/gguf/name_index.h"

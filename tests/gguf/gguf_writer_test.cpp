@@ -1,4 +1,6 @@
 // The writer: byte-exact round trips, refused metadata, misuse, and disks that do not take the bytes.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "ggml-like/gguf/writer.h"

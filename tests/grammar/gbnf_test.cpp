@@ -2,6 +2,8 @@
 // truncation.
 #include "src/grammar/gbnf.h"
 
+#include <cstdio>
+
 #include "tests/grammar/support.h"
 
 namespace tessera::test {

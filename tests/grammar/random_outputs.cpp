@@ -2,6 +2,7 @@
 // them with equal chance. Prints a JSON line {"case": index, "text": output} each. From some length on,
 // tokens that tend to close things are preferred where they are allowed, so that every output ends. Usage:
 // random_outputs SCHEMAS.json RUNS SEED [VOCABULARY.gguf]
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdio>

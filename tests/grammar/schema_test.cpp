@@ -1,5 +1,6 @@
 // JSON schema: the reference instances and refusals, error places, limits.
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <sstream>
 

@@ -1,5 +1,7 @@
 // The forward pass against reference logits, and the promise that threads, chunking, instruction set and
 // batch do not change a bit.
+#include <cstdio>
+
 #include "tests/model/forward_run.h"
 #include "tests/model/half_gelu.h"
 #include "tests/model/rewrite.h"

@@ -1,6 +1,7 @@
 // Every test model again with its matrices as Q8_0 and Q4_0: the integer path against floats of the same
 // weights, both against the reference, and the same bits whatever computes it, packed at load or in a file.
 #include <cmath>
+#include <cstdio>
 #include <functional>
 
 #include "src/model/packed_file.h"

@@ -1,6 +1,8 @@
 // Scores, probabilities and weighted values against real numbers.
 #include "src/npu/attention.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "tests/npu/support.h"

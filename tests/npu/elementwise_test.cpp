@@ -1,6 +1,8 @@
 // Sums, products, tables, norms and rotations against real numbers: how many steps they are off.
 #include "src/npu/elementwise.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "src/npu/norm.h"

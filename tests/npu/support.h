@@ -1,5 +1,6 @@
 #pragma once
 // Random numbers for the tests of the device's integers.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>

@@ -1,4 +1,6 @@
 // The tiled Linear through VTCM equals the plain one, however it is cut and whichever kernel runs.
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "src/npu/cost.h"

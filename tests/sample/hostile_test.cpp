@@ -1,5 +1,6 @@
 // Any parameters within their ranges, any order, any logits: a token comes back, and it is one that was
 // allowed wherever one was. And the same tokens whatever else is sampled in between.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>

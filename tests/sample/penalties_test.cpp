@@ -1,5 +1,6 @@
 // Penalties and biases against a direct evaluation of their formulas, with tokens entering and leaving the
 // window.
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <limits>

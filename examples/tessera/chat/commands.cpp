@@ -5,6 +5,7 @@
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "common/strings.h"
 #include "examples/tessera/chat/repl.h"

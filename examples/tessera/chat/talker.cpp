@@ -7,7 +7,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <type_traits>
 
 #include "common/strings.h"
 #include "examples/tessera/console.h"

@@ -1,5 +1,6 @@
 #pragma once
 // The objects of the language itself: macros and loops, which run parts of the template, and namespaces.
+#include <functional>
 #include <map>
 
 #include "src/text/jinja/runtime.h"

@@ -1,5 +1,7 @@
 // Calls whose arguments are text between tags. Text has no type of its own, so the tool's schema is asked;
 // without one, what reads as JSON or a Python literal other than text is taken for that.
+#include <algorithm>
+
 #include "common/strings.h"
 #include "src/text/chat/dialogue.h"
 #include "src/text/chat/parsers/bodies.h"

@@ -1,4 +1,6 @@
 // Literals of Python, JSON and gemma in one reader: models mix them.
+#include <algorithm>
+
 #include "common/strings.h"
 #include "common/utf8.h"
 #include "src/text/chat/parsers/bodies.h"
