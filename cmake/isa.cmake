@@ -17,22 +17,14 @@ endfunction()
 set(TSR_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
     $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 
-# What this machine cannot run its own checks cannot test; compiled it is by builds without this.
-option(TSR_HOST_TABLES "Leave out the widest kernel tables where this machine lacks their instructions" OFF)
+# Their templates are the ones that the tests run over AVX2 (tests/quants/emulated), so that a build for checks that take
+# long to compile may do without the tables themselves, and is the same on every machine.
+option(TSR_WIDE_TABLES "The kernel tables beyond AVX2" ON)
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(TSR_X86 ON)
-    set(TSR_AVXVNNI ON)
-    set(TSR_AVX512 ON)
-    if(TSR_HOST_TABLES AND EXISTS /proc/cpuinfo)
-        file(STRINGS /proc/cpuinfo cpu_flags REGEX "^flags" LIMIT_COUNT 1)
-        if(NOT cpu_flags MATCHES " avx_vnni")
-            set(TSR_AVXVNNI OFF)
-        endif()
-        if(NOT cpu_flags MATCHES " avx512_vnni")
-            set(TSR_AVX512 OFF)
-        endif()
-    endif()
+    set(TSR_AVXVNNI ${TSR_WIDE_TABLES})
+    set(TSR_AVX512 ${TSR_WIDE_TABLES})
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(TSR_ARM64 ON)
 endif()

@@ -32,10 +32,9 @@ step "release build"
 build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON
 
 if ((!quick)); then
-    # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason. The release
-    # build has shown that each unit includes what it uses, and compiled the tables that this machine cannot run.
-    sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF -DTSR_PCH=ON
-        -DTSR_HOST_TABLES=ON)
+    # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason.
+    sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF
+        -DTSR_WIDE_TABLES=OFF)
     step "AddressSanitizer and UndefinedBehaviorSanitizer build of the unit tests and the server"
     build check-asan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=address,undefined \
         -DTSR_TEST_SELECT='^unit:|^server:server_(http|routes)_' -DTSR_TEST_PREFIX=asan.
