@@ -1,7 +1,8 @@
-# tsr_precompile(TARGET library|program|test): the std headers that most units include (a test's: GoogleTest's, too) are
-# read as compiled once for the kind, whose targets share all flags that such a header depends on: a tenth less time to
-# compile. That each file includes what it names scripts/lint_includes.py proves. Never for ISA units.
-option(TSR_PCH "Precompile the headers that most units include" ON)
+# tsr_precompile(TARGET library|program|test): with TSR_PCH, the std headers that most units include (a test's:
+# GoogleTest's, too) are read as compiled once for the kind, whose targets share all flags that such a header depends
+# on: a tenth less time to compile. Off by default: gcc 12 forgets that precompiled headers are the system's and warns of
+# what it inlines from them, so that only a build without can have all warnings as errors. Never for ISA units.
+option(TSR_PCH "Precompile the headers that most units include" OFF)
 
 function(tsr_precompile target kind)
     if(TSR_PCH)
@@ -13,8 +14,7 @@ if(TSR_PCH)
     set(headers <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstdint> <cstdlib> <cstring> <filesystem>
         <fstream> <functional> <limits> <map> <memory> <numeric> <optional> <random> <set> <span> <string> <string_view>
         <thread> <tl/expected.hpp> <unordered_map> <utility> <vector>)
-    # Of precompiled headers gcc 12 forgets that they are the system's, and warns of what it inlines from them: of the
-    # overlap that cmake/warnings.cmake names in other words, too. A build without them keeps these warnings.
+    # Those warnings, the overlap that cmake/warnings.cmake names in other words among them.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
         target_compile_options(tsr_flags INTERFACE -Wno-stringop-overflow -Wno-stringop-overread
             -Wno-array-bounds -Wno-maybe-uninitialized)

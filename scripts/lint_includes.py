@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a file names of the standard library and of others' libraries it includes, itself or through headers of ours.
 
-Builds precompile the headers that most units include (cmake/precompiled.cmake), so that no compiler tells. Only headers
-of this tree count on the way: what one library's header happens to include, another version's may not. Names that
+No compiler tells: what one library's header happens to include, another version's may not, so only headers of this tree
+count on the way. Names that
 several headers declare (std::size, std::begin) are not looked at, nor are parts that are included in the middle of a
 unit (.inl).
 """

@@ -33,7 +33,7 @@ build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON
 
 if ((!quick)); then
     # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason.
-    sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF
+    sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF -DTSR_PCH=ON
         -DTSR_WIDE_TABLES=OFF)
     step "AddressSanitizer and UndefinedBehaviorSanitizer build of the unit tests and the server"
     build check-asan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=address,undefined \
