@@ -8,11 +8,6 @@ if(TSR_SANITIZE)
     endif()
     if(TSR_SANITIZE MATCHES "undefined")
         target_compile_options(tsr_flags INTERFACE -fno-sanitize-recover=undefined)
-        # gcc's checks of each pointer that is used take a third of the time to compile, for what AddressSanitizer finds
-        # too. The fuzz targets, which clang compiles, have them.
-        if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND TSR_SANITIZE MATCHES "address")
-            target_compile_options(tsr_flags INTERFACE -fno-sanitize=null,vptr,object-size,pointer-overflow)
-        endif()
     endif()
 endif()
 if(TSR_BUILD_FUZZ)
