@@ -2,9 +2,8 @@
 """What a file names of the standard library and of others' libraries it includes, itself or through headers of ours.
 
 No compiler tells: what one library's header happens to include, another version's may not, so only headers of this tree
-count on the way. Names that
-several headers declare (std::size, std::begin) are not looked at, nor are parts that are included in the middle of a
-unit (.inl).
+count on the way. Names without a row below are not looked at, such as those that several headers declare (std::size,
+std::begin), nor are parts that are included in the middle of a unit (.inl).
 """
 import re
 import sys
@@ -81,7 +80,6 @@ HEADER_OF |= {"testing::": "gtest/gtest.h", "nlohmann::": "nlohmann/json.hpp", "
 # Other headers that give a header's names.
 ALSO = {header: {header[1:] + ".h"} for header in ("cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "ctime")}
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 _NAME = re.compile(r"\b(?:std::\w+|(?:testing|nlohmann|httplib|CLI|tl|benchmark)::)")
 
 
@@ -90,12 +88,12 @@ class Tree:
 
     def __init__(self, root):
         self.text = {path.as_posix(): lintlib.read(root, path) for path in lintlib.source_files(root, lintlib.CPP_SUFFIXES)}
-        self.includes = {path: _INCLUDE.findall(lintlib.strip_comments(text)) for path, text in self.text.items()}
+        self.includes = {path: list(lintlib.includes(text)) for path, text in self.text.items()}
 
     def reached(self, path):
         seen, others, waiting = {path}, set(), [path]
         while waiting:
-            for other, own in self.includes[waiting.pop()]:
+            for _, other, own in self.includes[waiting.pop()]:
                 others.add(other)
                 if own in self.includes and own not in seen:
                     seen.add(own)

@@ -80,8 +80,6 @@ SYSTEM_FOLDERS = ("sys/", "linux/", "arpa/", "netinet/", "net/")
 # Library code reports through values and the log callback; these headers print, or cost every includer dearly.
 BANNED_BELOW_6 = {"iostream": "common/log.h", "regex": "a hand-written matcher"}
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
-
 
 def row_of(path):
     """The most specific row for a file: (its own prefixes, what it may include), or None."""
@@ -122,14 +120,12 @@ def main():
         path = source.as_posix()
         if row_of(path) is None:
             findings.add(path, 1, "the folder is in no layer", "a row in scripts/lint_layers.py")
-        # Comments go, strings stay: an include's name is one.
-        for number, line in enumerate(lintlib.strip_comments(lintlib.read(root, source)).split("\n"), 1):
-            if match := _INCLUDE.match(line):
-                count += 1
-                if match.group(2):
-                    check_own(findings, root, path, number, match.group(2))
-                else:
-                    check_third_party(findings, users, path, number, match.group(1))
+        for number, other, own in lintlib.includes(lintlib.read(root, source)):
+            count += 1
+            if own:
+                check_own(findings, root, path, number, own)
+            else:
+                check_third_party(findings, users, path, number, other)
     for pattern, library, where, most, _ in THIRD_PARTY:
         places = sorted(users.get((pattern, where), ()))
         for path, number in places if len({p for p, _ in places}) > most else ():

@@ -84,6 +84,17 @@ def strip_comments(text, strings=True):
     return _TOKEN.sub(replace, text)
 
 
+_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
+
+
+def includes(text):
+    """(line number, header of others or "", header of ours or "") of every include that is no comment."""
+    # Comments go, strings stay: an include's name is one.
+    for number, line in enumerate(strip_comments(text).split("\n"), 1):
+        if match := _INCLUDE.match(line):
+            yield number, match.group(1) or "", match.group(2) or ""
+
+
 def _directives(lines):
     """(first line, one past the last line, text) of every preprocessor directive."""
     at = 0
