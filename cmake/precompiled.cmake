@@ -1,6 +1,6 @@
 # tsr_precompile(TARGET library|program|test): with TSR_PCH, the std headers that most units include (a test's:
 # GoogleTest's, too) are read as compiled once for the kind, whose targets share all flags that such a header depends
-# on: a tenth less time to compile. Off by default: gcc 12 forgets that precompiled headers are the system's and warns of
+# on. Off by default: gcc 12 forgets that precompiled headers are the system's and warns of
 # what it inlines from them, so that only a build without can have all warnings as errors. Never for ISA units.
 option(TSR_PCH "Precompile the headers that most units include" OFF)
 
