@@ -13,19 +13,18 @@ using cpu::n_blocks;
 
 namespace {
 
-/// The n_used largest logits of one token by falling value, ties to the lower expert, and their weights. Uses
-/// up the logits.
+/// The n_used largest logits of one token by falling value, ties to the lower expert, and their weights: each
+/// expert joins those before it that are chosen so far, and of most one look at the last of these is enough.
+/// Uses up the logits.
 void route_token(const cpu::VecTable& vec, RouterKind kind, float* logits, int64_t n_expert, int64_t n_used,
                  int32_t* expert, float* weight) {
-    for (int64_t j = 0; j < n_used; ++j) {
-        int64_t best = -1;
-        for (int64_t e = 0; e < n_expert; ++e) {
-            if (std::find(expert, expert + j, static_cast<int32_t>(e)) != expert + j) continue;
-            if (best < 0 || logits[e] > logits[best]) best = e;
-        }
-        expert[j] = static_cast<int32_t>(best);
-        weight[j] = logits[best] - logits[expert[0]];
+    for (int64_t e = 0; e < n_expert; ++e) {
+        int64_t j = std::min(e, n_used);
+        if (j == n_used && !(logits[e] > logits[expert[--j]])) continue;
+        for (; j > 0 && logits[e] > logits[expert[j - 1]]; --j) expert[j] = expert[j - 1];
+        expert[j] = static_cast<int32_t>(e);
     }
+    for (int64_t j = 0; j < n_used; ++j) weight[j] = logits[expert[j]] - logits[expert[0]];
     const float top = logits[expert[0]];
     vec.exp(weight, weight, n_used);
     float sum = 0;
