@@ -28,6 +28,10 @@ bool any_not_finite(const uint16_t* halves, int64_t n) {
 
 bool is_float(Type type) { return type == Type::F32 || type == Type::F16; }
 
+/// Rows up to which halves go into a product as they are, converted again for each tile of rows; for more
+/// they are converted first.
+constexpr int64_t kFewRows = 16;
+
 /// One row's result of a chunk joins those before it; a sum of 0 stands for none.
 void join_chunk(const cpu::VecTable& vec, int64_t head_dim, float max, float sum, const float* out,
                 float& run_max, float& run_sum, float* run) {
@@ -113,10 +117,12 @@ struct CpuBackend::AttendUnit {
     const std::byte* values(int64_t pos) const { return at(pos, args->kv.v_offset, args->kv.v_type); }
     /// The keys of a page that this worker goes on to, null where it does not.
     const std::byte* next_keys(int64_t pos) const { return pos < fetch_end ? keys(pos) : nullptr; }
-    /// Fetches the keys of the first chunk, which nothing comes before; behind the window there are no pages.
+    /// Fetches the keys of the first chunk, or of its first page where each page asks for the next one:
+    /// nothing comes before them. Behind the window there are no pages.
     void fetch_first_keys(int64_t chunk) const {
-        const int64_t end = std::min((chunk + 1) * kKvChunk, fetch_end);
         int64_t pos = std::max(chunk * kKvChunk, first_key(first_pos()));
+        const int64_t n_ahead = is_float(args->kv.k_type) ? 1 : kKvChunk;
+        const int64_t end = std::min({(chunk + 1) * kKvChunk, fetch_end, pos + n_ahead});
         for (; pos < end; pos = (pos / kKvPage + 1) * kKvPage) fetch(keys(pos), head_bytes(args->kv.k_type));
     }
     size_t head_bytes(Type type) const {
@@ -176,23 +182,54 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
     }
 }
 
+/// n numbers of a page of halves or floats, from number `first` on, as the weights of a product with n_rows
+/// rows; and as many of the page that is read next, where there is one, are asked for: with few rows one by
+/// one as these are read, since of what is asked for at once only the first two dozen lines come early.
+kernels::PanelsArgs CpuBackend::page_panels(Type type, const std::byte* page, int64_t first, int64_t n,
+                                            int64_t n_rows, const std::byte* next, float* floats) {
+    const size_t size = type == Type::F32 ? sizeof(float) : sizeof(uint16_t);
+    kernels::PanelsArgs args{};
+    args.n_tok = n_rows;
+    args.w = page + static_cast<size_t>(first) * size;
+    if (next) next += static_cast<size_t>(first) * size;
+    if (n_rows <= kFewRows)
+        args.next = next;
+    else if (next)
+        fetch(next, static_cast<size_t>(n) * size);
+    if (type == Type::F32) return args;
+    args.half = n_rows <= kFewRows;
+    if (args.half) return args;
+    vec_.f16_to_f32(static_cast<const uint16_t*>(args.w), floats, n);
+    args.w = floats;
+    return args;
+}
+
 /// The same from float keys: tiles of 16 positions are panels.
 void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end, int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_tile = head_dim * kKvTile;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     const int64_t base = begin / kKvChunk * kKvChunk;
-    for (int64_t pos = begin; pos < end; pos += kKvTile) {
+    for (int64_t pos = begin, next_pos; pos < end; pos = next_pos) {
+        next_pos = (pos / kKvPage + 1) * kKvPage;
         const int64_t tile = pos % kKvPage / kKvTile;
-        fetch(unit.values(pos), unit.head_bytes(kv.v_type), tile, kKvPage / kKvTile);
-        const std::byte* page = unit.keys(pos);
-        const float* keys = a.page;
-        if (kv.k_type == Type::F32)
-            keys = reinterpret_cast<const float*>(page) + tile * n_tile;
-        else
-            vec_.f16_to_f32(reinterpret_cast<const uint16_t*>(page) + tile * n_tile, a.page, n_tile);
-        kernels_.gemm_panel(keys, kKvTile, head_dim, a.queries, head_dim, n_rows, a.scores + (pos - base),
-                            kKvChunk, false);
+        const int64_t n_tiles = cpu::n_blocks(std::min(next_pos, end) - pos, kKvTile);
+        const std::byte* next = next_pos < end ? unit.keys(next_pos) : nullptr;
+        if (!is_float(kv.v_type))
+            fetch(unit.values(pos), unit.head_bytes(kv.v_type));
+        else if (!next)
+            next = unit.values(begin);
+        kernels::PanelsArgs args =
+            page_panels(kv.k_type, unit.keys(pos), tile * n_tile, n_tiles * n_tile, n_rows, next, a.page);
+        args.n_panels = n_tiles;
+        args.panel_size = n_tile;
+        args.panel_stride = kKvTile;
+        args.n_k = head_dim;
+        args.x = a.queries;
+        args.x_stride = head_dim;
+        args.y = a.scores + (pos - base);
+        args.y_stride = kKvChunk;
+        kernels_.gemm_panels(args);
     }
 }
 
@@ -203,23 +240,27 @@ void CpuBackend::weigh_float(const AttendUnit& unit, int64_t begin, int64_t end,
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     const int64_t base = begin / kKvChunk * kKvChunk;
-    for (int64_t pos = begin; pos < end;) {
-        const int64_t page_end = std::min((pos / kKvPage + 1) * kKvPage, end);
-        const int64_t n = page_end - pos, first = pos % kKvPage * head_dim;
-        const std::byte *page = unit.values(pos), *next = unit.next_keys(pos + kKvChunk);
-        const float* values = a.page;
-        if (kv.v_type == Type::F32)
-            values = reinterpret_cast<const float*>(page) + first;
-        else
-            vec_.f16_to_f32(reinterpret_cast<const uint16_t*>(page) + first, a.page, n * head_dim);
-        for (int64_t d = 0; d < head_dim; d += kernels::kPanelRows) {
-            if (next)
-                fetch(next, unit.head_bytes(kv.k_type), d / kernels::kPanelRows,
-                      head_dim / kernels::kPanelRows);
-            kernels_.gemm_panel(values + d, head_dim, n, a.scores + (pos - base), kKvChunk, n_rows,
-                                chunk_out + d, head_dim, pos != begin);
+    for (int64_t pos = begin, next_pos; pos < end; pos = next_pos) {
+        next_pos = (pos / kKvPage + 1) * kKvPage;
+        const int64_t n = std::min(next_pos, end) - pos, first = pos % kKvPage * head_dim;
+        const std::byte* next = next_pos < end ? unit.values(next_pos) : nullptr;
+        if (is_float(kv.k_type)) {
+            if (!next) next = unit.next_keys(next_pos);
+        } else if (const std::byte* keys = unit.next_keys(pos + kKvChunk)) {
+            fetch(keys, unit.head_bytes(kv.k_type));
         }
-        pos = page_end;
+        kernels::PanelsArgs args =
+            page_panels(kv.v_type, unit.values(pos), first, n * head_dim, n_rows, next, a.page);
+        args.n_panels = head_dim / kernels::kPanelRows;
+        args.panel_size = kernels::kPanelRows;
+        args.panel_stride = head_dim;
+        args.n_k = n;
+        args.x = a.scores + (pos - base);
+        args.x_stride = kKvChunk;
+        args.y = chunk_out;
+        args.y_stride = head_dim;
+        args.accumulate = pos != begin;
+        kernels_.gemm_panels(args);
     }
 }
 

@@ -99,6 +99,8 @@ class CpuBackend final : public Backend {
     void attend_chunk(const AttendUnit& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
                       float* chunk_out, int worker);
     void score_quantized(const AttendUnit& unit, int64_t begin, int64_t end, int worker);
+    kernels::PanelsArgs page_panels(Type type, const std::byte* page, int64_t first, int64_t n,
+                                    int64_t n_rows, const std::byte* next, float* floats);
     void score_float(const AttendUnit& unit, int64_t begin, int64_t end, int worker);
     void weigh_float(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
     void weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_sum,

@@ -32,7 +32,7 @@ constexpr KernelTable float_table(const char* name) {
 #define TSR_P8_FLOAT(Name, name) table.matmul_packed_f32[k##Name] = matmul_packed<Isa, k##Name>;
 #include "quants/pack/floats.inc"
 #undef TSR_P8_FLOAT
-    table.gemm_panel = gemm_panel<Isa>;
+    table.gemm_panels = gemm_panels<Isa>;
     return table;
 }
 

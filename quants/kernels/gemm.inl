@@ -1,4 +1,4 @@
-// The float tiles, for any Isa: 16 or 32 rows of W times a few tokens, k rising, one fma a step. Weights are
+// The float tiles, for any Isa: 16 to 64 rows of W times a few tokens, k rising, one fma a step. Weights are
 // k-major: panels here, packed groups in p8_floats.inl. Included by the ISA units after their isa.h;
 // everything here is local to the unit. Drivers: matmul.inl and p8_floats.inl.
 #include "quants/kernels/inline.h"
@@ -15,22 +15,38 @@ struct TileArgs {
     bool accumulate;
 };
 
-/// A tile's weights out of panels of 16 rows that lie panel_size floats apart.
-template <class Isa>
-struct Panels {
+/// A tile's weights out of panels of 16 rows that lie panel_size elements apart.
+template <class Isa, class Element>
+struct PanelsOf {
     /// k of a round of the tile's loop: with one its counting costs 4 % of the fma roofline (Granite Rapids).
     static constexpr int kStep = 4;
-    const float* panel;
+    const Element* panel;
     int64_t panel_stride;
     int64_t panel_size;
+    const uint8_t* next_bytes = nullptr;  // as many as panels hold, fetched as they are read; or null
 
-    [[gnu::always_inline]] inline void fetch(int) const {}
+    /// As many as a round reads of n_panels.
+    [[gnu::always_inline]] inline void fetch(int n_panels) {
+        if (!next_bytes) return;
+        const int n = n_panels * kStep * kPanelRows * static_cast<int>(sizeof(Element));
+        TSR_UNROLL
+        for (int at = 0; at < n; at += 64) __builtin_prefetch(next_bytes + at);
+        next_bytes += n;
+    }
     /// The weights of the 16 rows of panel p at this k.
     [[gnu::always_inline]] inline typename Isa::Wide load(int p) const {
-        return Isa::load(panel + p * panel_size);
+        if constexpr (sizeof(Element) == 2) {
+            return Isa::load_half(panel + p * panel_size);
+        } else {
+            return Isa::load(panel + p * panel_size);
+        }
     }
     [[gnu::always_inline]] inline void next() { panel += panel_stride; }
 };
+template <class Isa>
+using Panels = PanelsOf<Isa, float>;
+template <class Isa>
+using HalfPanels = PanelsOf<Isa, uint16_t>;
 
 /// acc += the products at one k, which is at x.
 template <class Isa, int kPanels, int kTok, class Source>
@@ -98,11 +114,47 @@ void gemm_tiles(const Source& w, const TileArgs& a, const float* x, int64_t n_to
     }
 }
 
+/// The panels from w on, kPanels at a time while there are as many and then fewer.
+template <class Isa, int kPanels, class Source>
+void gemm_sources(Source w, int64_t n_panels, const TileArgs& a, const float* x, int64_t n_tok, float* y) {
+    for (; n_panels >= kPanels; n_panels -= kPanels) {
+        gemm_tiles<Isa, kPanels>(w, a, x, n_tok, y);
+        w.panel += kPanels * w.panel_size;
+        if (w.next_bytes)
+            w.next_bytes += kPanels * kPanelRows * sizeof(*w.panel) * static_cast<size_t>(a.n_k);
+        y += kPanels * kPanelRows;
+    }
+    if constexpr (kPanels > 1) gemm_sources<Isa, kPanels / 2>(w, n_panels, a, x, n_tok, y);
+}
+
+/// As many panels at once as one tile has room for next to all tokens: the fewer the tokens, the more chains
+/// of sums they need from panels.
+template <class Isa, class Source>
+void gemm_panels_of(const Source& w, const PanelsArgs& a) {
+    const TileArgs tile_args{a.n_k, a.x_stride, a.y_stride, a.accumulate};
+    const auto run = [&]<int kPanels>() {
+        gemm_sources<Isa, kPanels>(w, a.n_panels, tile_args, a.x, a.n_tok, a.y);
+    };
+    static_assert(Isa::kTileTokens >= 4);
+    if (4 * a.n_tok <= Isa::kTileTokens) {
+        run.template operator()<4>();
+    } else if (2 * a.n_tok <= Isa::kTileTokens) {
+        run.template operator()<2>();
+    } else {
+        run.template operator()<1>();
+    }
+}
+
 template <class Isa>
-void gemm_panel(const float* panel, int64_t panel_stride, int64_t n_k, const float* x, int64_t x_stride,
-                int64_t n_tok, float* y, int64_t y_stride, bool accumulate) {
-    const Panels<Isa> w{panel, panel_stride, 0};
-    gemm_tiles<Isa, 1>(w, {n_k, x_stride, y_stride, accumulate}, x, n_tok, y);
+void gemm_panels(const PanelsArgs& a) {
+    const uint8_t* next = static_cast<const uint8_t*>(a.next);
+    if (a.half) {
+        const HalfPanels<Isa> w{static_cast<const uint16_t*>(a.w), a.panel_stride, a.panel_size, next};
+        gemm_panels_of<Isa>(w, a);
+    } else {
+        const Panels<Isa> w{static_cast<const float*>(a.w), a.panel_stride, a.panel_size, next};
+        gemm_panels_of<Isa>(w, a);
+    }
 }
 
 }  // namespace

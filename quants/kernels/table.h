@@ -36,10 +36,23 @@ constexpr size_t kScratchFloats = 7 * static_cast<size_t>(kPanelRows) * kPanelK;
 
 using MatmulFn = void (*)(const MatmulArgs&);
 
-/// The same product with W given as an f32 k-major panel: w[k, r] at panel[k * panel_stride + r], 16 rows.
-/// accumulate: y holds the sum so far and goes on from there (bit-equal to one longer call).
-using GemmPanelFn = void (*)(const float* panel, int64_t panel_stride, int64_t n_k, const float* x,
-                             int64_t x_stride, int64_t n_tok, float* y, int64_t y_stride, bool accumulate);
+/// The same product with W given as k-major panels of floats.
+struct PanelsArgs {
+    const void* w;  // f32, or f16 that is converted as it is read: w[16 p + r, k] is number
+    bool half;      // p * panel_size + k * panel_stride + r of it, 0 <= r < 16
+    int64_t n_panels;
+    int64_t panel_size;
+    int64_t panel_stride;
+    int64_t n_k;
+    const float* x;  // [n_tok, n_k], rows x_stride floats apart
+    int64_t x_stride;
+    int64_t n_tok;
+    float* y;  // [n_tok, 16 * n_panels], rows y_stride floats apart
+    int64_t y_stride;
+    bool accumulate;  // y holds the sum so far and goes on from there (bit-equal to one longer call)
+    const void* next = nullptr;  // asked for as the weights are read, as many bytes; null for nothing
+};
+using GemmPanelsFn = void (*)(const PanelsArgs&);
 
 /// n weights to blocks, as TypeInfo::quantize: the same bytes from every table.
 using EncodeFn = void (*)(const float* src, const float* importance, void* dst, int64_t n);
@@ -50,7 +63,7 @@ struct KernelTable {
     // The same for packed floats: w points at a group (p8.h), w_stride is a row's bytes. Null for other
     // types.
     MatmulFn matmul_packed_f32[kMaxTypeId];
-    GemmPanelFn gemm_panel;
+    GemmPanelsFn gemm_panels;
     PackedKernels packed[kMaxTypeId];  // by type id; null functions for a type without a packed path
     QuantizeActFn quantize_act;
     EncodeFn

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -12,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "common/f16.h"
 #include "quants/dispatch.h"
 #include "quants/types.h"
 #include "tests/quants/tables.h"
@@ -250,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, KernelsMatmul, testing::ValuesIn(weight_types
 TEST(KernelsTable, HasAProductForEveryWeightTypeAndForNothingElse) {
     for (const kernels::IsaInfo& isa : kernels::all_isas()) {
         EXPECT_EQ(isa.name, isa.table->name);
-        EXPECT_NE(isa.table->gemm_panel, nullptr);
+        EXPECT_NE(isa.table->gemm_panels, nullptr);
         size_t n_entries = 0;
         for (const auto entry : isa.table->matmul_f32) n_entries += entry != nullptr;
         EXPECT_EQ(n_entries, weight_types().size());
@@ -260,33 +263,54 @@ TEST(KernelsTable, HasAProductForEveryWeightTypeAndForNothingElse) {
     }
 }
 
-TEST(KernelsGemmPanel, EqualsThePlainLoopAndContinues) {
-    Rng rng(7);
-    constexpr int64_t kMaxK = 70;
-    const auto panel = random_floats(kMaxK * 20, rng), x = random_floats(kMaxTok * kMaxK, rng);
-    const auto start = random_floats(kMaxTok * 16, rng);
-    for (const kernels::KernelTable* table : test::all_tables()) {
-        for (const int64_t stride : {16, 20}) {
-            for (int n_tok = 0; n_tok <= kMaxTok; n_tok++) {
-                for (const int64_t n_k : {0, 1, 5, 16, 70}) {
-                    for (const bool accumulate : {false, true}) {
-                        auto want = start, got = start;
-                        for (int i = 0; i < n_tok * 16; i++) {
-                            float acc = accumulate ? start[static_cast<size_t>(i)] : 0.0f;
-                            for (int64_t k = 0; k < n_k; k++) {
-                                acc = std::fmaf(panel[static_cast<size_t>(k * stride + i % 16)],
-                                                x[static_cast<size_t>(i / 16 * kMaxK + k)], acc);
-                            }
-                            want[static_cast<size_t>(i)] = acc;
-                        }
-                        table->gemm_panel(panel.data(), stride, n_k, x.data(), kMaxK, n_tok, got.data(), 16,
-                                          accumulate);
-                        ASSERT_EQ(0, std::memcmp(want.data(), got.data(), want.size() * sizeof(float)))
-                            << table->name << " tok=" << n_tok << " k=" << n_k
-                            << " accumulate=" << accumulate;
-                    }
-                }
+/// One call against plain loops over the floats w that its panels hold.
+void expect_plain_loop(const kernels::KernelTable& table, kernels::PanelsArgs a, const std::vector<float>& w,
+                       const std::vector<float>& start) {
+    auto want = start, got = start;
+    for (int64_t t = 0; t < a.n_tok; t++) {
+        for (int64_t row = 0; row < 16 * a.n_panels; row++) {
+            float& y = want[static_cast<size_t>(t * a.y_stride + row)];
+            if (!a.accumulate) y = 0;
+            for (int64_t k = 0; k < a.n_k; k++) {
+                const int64_t at = row / 16 * a.panel_size + k * a.panel_stride + row % 16;
+                y = std::fmaf(w[static_cast<size_t>(at)], a.x[t * a.x_stride + k], y);
             }
+        }
+    }
+    a.y = got.data();
+    table.gemm_panels(a);
+    ASSERT_EQ(0, std::memcmp(want.data(), got.data(), want.size() * sizeof(float)))
+        << table.name << (a.half ? " f16" : " f32") << " panels=" << a.n_panels << " tok=" << a.n_tok
+        << " k=" << a.n_k << " accumulate=" << a.accumulate;
+}
+
+TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
+    Rng rng(7);
+    constexpr int64_t kMaxK = 70, kMaxPanels = 7, kStride = 20, kMany = 20;
+    constexpr int64_t kSizes[] = {kMaxK * kStride, 16};  // panels apart, or side by side in long rows
+    const auto floats = random_floats(kMaxPanels * kMaxK * 16 * kMaxPanels, rng);
+    std::vector<uint16_t> halves(floats.size());
+    std::vector<float> halves_as_floats(floats.size());
+    for (size_t i = 0; i < floats.size(); i++) {
+        halves[i] = f32_to_f16(floats[i]);
+        halves_as_floats[i] = f16_to_f32(halves[i]);
+    }
+    const auto x = random_floats(kMany * kMaxK, rng), start = random_floats(kMany * 16 * kMaxPanels, rng);
+    for (const kernels::KernelTable* table : test::all_tables()) {
+        for (int i = 0; i < 2 * 2 * 2 * 4; i++) {
+            kernels::PanelsArgs a{};
+            a.half = i % 2 != 0;
+            a.accumulate = i / 2 % 2 != 0;
+            a.panel_size = kSizes[i / 4 % 2];
+            a.panel_stride = a.panel_size == 16 ? 16 * kMaxPanels : kStride;
+            a.n_k = std::array<int64_t, 4>{0, 1, 18, kMaxK}[static_cast<size_t>(i / 8)];
+            a.w = a.half ? static_cast<const void*>(halves.data()) : floats.data();
+            a.x = x.data();
+            a.x_stride = kMaxK;
+            a.y_stride = 16 * kMaxPanels;
+            for (a.n_panels = 0; a.n_panels <= kMaxPanels; a.n_panels++)
+                for (a.n_tok = 0; a.n_tok <= kMany; a.n_tok++)
+                    expect_plain_loop(*table, a, a.half ? halves_as_floats : floats, start);
         }
     }
 }

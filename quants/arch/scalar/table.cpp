@@ -53,15 +53,23 @@ void matmul_packed(const MatmulArgs& a) {
     }
 }
 
-void gemm_panel(const float* panel, int64_t panel_stride, int64_t n_k, const float* x, int64_t x_stride,
-                int64_t n_tok, float* y, int64_t y_stride, bool accumulate) {
-    for (int64_t t = 0; t < n_tok; t++) {
-        for (int r = 0; r < kPanelRows; r++) {
-            float acc = accumulate ? y[t * y_stride + r] : 0.0f;
-            for (int64_t k = 0; k < n_k; k++) {
-                acc = __builtin_fmaf(panel[k * panel_stride + r], x[t * x_stride + k], acc);
+void gemm_panels(const PanelsArgs& a) {
+    for (int64_t row = 0; row < a.n_panels * kPanelRows; row++) {
+        const int64_t first = row / kPanelRows * a.panel_size + row % kPanelRows;
+        for (int64_t t = 0; t < a.n_tok; t++) {
+            float& y = a.y[t * a.y_stride + row];
+            float acc = a.accumulate ? y : 0.0f;
+            for (int64_t k = 0; k < a.n_k; k++) {
+                const int64_t at = first + k * a.panel_stride;
+                float w;
+                if (a.half) {
+                    dequantize_reference(kF16, static_cast<const uint16_t*>(a.w) + at, &w, 1);
+                } else {
+                    w = static_cast<const float*>(a.w)[at];
+                }
+                acc = __builtin_fmaf(w, a.x[t * a.x_stride + k], acc);
             }
-            y[t * y_stride + r] = acc;
+            y = acc;
         }
     }
 }
@@ -77,7 +85,7 @@ constexpr KernelTable make_table() {
     table.matmul_packed_f32[k##Name] = matmul_packed<k##Name, kFloatBytes<k##Name>>;
 #include "quants/pack/floats.inc"
 #undef TSR_P8_FLOAT
-    table.gemm_panel = gemm_panel;
+    table.gemm_panels = gemm_panels;
     scalar::set_packed(table);
     set_encoders(table);
     return table;
