@@ -308,6 +308,7 @@ TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
             a.x = x.data();
             a.x_stride = kMaxK;
             a.y_stride = 16 * kMaxPanels;
+            a.next = a.accumulate ? x.data() : nullptr;
             for (a.n_panels = 0; a.n_panels <= kMaxPanels; a.n_panels++)
                 for (a.n_tok = 0; a.n_tok <= kMany; a.n_tok++)
                     expect_plain_loop(*table, a, a.half ? halves_as_floats : floats, start);
