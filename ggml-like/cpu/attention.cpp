@@ -152,6 +152,27 @@ void CpuBackend::gather_queries(const AttendUnit& unit, int worker) {
     }
 }
 
+/// n numbers of a page of halves or floats, from number `first` on, as the weights of a product with n_rows
+/// rows; and as many of those that are read next, null for none, are asked for: with few rows line by line as
+/// these are read, since of what is asked for at once only the first two dozen lines come early.
+kernels::PanelsArgs CpuBackend::page_panels(Type type, const std::byte* page, int64_t first, int64_t n,
+                                            int64_t n_rows, const std::byte* next, float* floats) {
+    const size_t size = type == Type::F32 ? sizeof(float) : sizeof(uint16_t);
+    kernels::PanelsArgs args{};
+    args.n_tok = n_rows;
+    args.w = page + static_cast<size_t>(first) * size;
+    if (n_rows <= kFewRows)
+        args.next = next;
+    else if (next)
+        fetch(next, static_cast<size_t>(n) * size);
+    if (type == Type::F32) return args;
+    args.half = n_rows <= kFewRows;
+    if (args.half) return args;
+    vec_.f16_to_f32(static_cast<const uint16_t*>(args.w), floats, n);
+    args.w = floats;
+    return args;
+}
+
 /// Scores of the keys [begin, end) of one chunk by the integer product: a page's keys of one head are a
 /// packed matrix.
 void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t end, int worker) {
@@ -182,28 +203,6 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
     }
 }
 
-/// n numbers of a page of halves or floats, from number `first` on, as the weights of a product with n_rows
-/// rows; and as many of the page that is read next, where there is one, are asked for: with few rows one by
-/// one as these are read, since of what is asked for at once only the first two dozen lines come early.
-kernels::PanelsArgs CpuBackend::page_panels(Type type, const std::byte* page, int64_t first, int64_t n,
-                                            int64_t n_rows, const std::byte* next, float* floats) {
-    const size_t size = type == Type::F32 ? sizeof(float) : sizeof(uint16_t);
-    kernels::PanelsArgs args{};
-    args.n_tok = n_rows;
-    args.w = page + static_cast<size_t>(first) * size;
-    if (next) next += static_cast<size_t>(first) * size;
-    if (n_rows <= kFewRows)
-        args.next = next;
-    else if (next)
-        fetch(next, static_cast<size_t>(n) * size);
-    if (type == Type::F32) return args;
-    args.half = n_rows <= kFewRows;
-    if (args.half) return args;
-    vec_.f16_to_f32(static_cast<const uint16_t*>(args.w), floats, n);
-    args.w = floats;
-    return args;
-}
-
 /// The same from float keys: tiles of 16 positions are panels.
 void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end, int worker) {
     const KvLayer& kv = unit.args->kv;
@@ -215,10 +214,11 @@ void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end,
         const int64_t tile = pos % kKvPage / kKvTile;
         const int64_t n_tiles = cpu::n_blocks(std::min(next_pos, end) - pos, kKvTile);
         const std::byte* next = next_pos < end ? unit.keys(next_pos) : nullptr;
+        // Quantized values ask for none of their own: theirs go along with the keys.
         if (!is_float(kv.v_type))
             fetch(unit.values(pos), unit.head_bytes(kv.v_type));
         else if (!next)
-            next = unit.values(begin);
+            next = unit.values(begin) + begin % kKvPage * type_info(kv.v_type).row_bytes(head_dim);
         kernels::PanelsArgs args =
             page_panels(kv.k_type, unit.keys(pos), tile * n_tile, n_tiles * n_tile, n_rows, next, a.page);
         args.n_panels = n_tiles;
@@ -244,6 +244,7 @@ void CpuBackend::weigh_float(const AttendUnit& unit, int64_t begin, int64_t end,
         next_pos = (pos / kKvPage + 1) * kKvPage;
         const int64_t n = std::min(next_pos, end) - pos, first = pos % kKvPage * head_dim;
         const std::byte* next = next_pos < end ? unit.values(next_pos) : nullptr;
+        // Nor do quantized keys: those of the next chunk go along with the values.
         if (is_float(kv.k_type)) {
             if (!next) next = unit.next_keys(next_pos);
         } else if (const std::byte* keys = unit.next_keys(pos + kKvChunk)) {

@@ -15,19 +15,20 @@ struct TileArgs {
     bool accumulate;
 };
 
-/// A tile's weights out of panels of 16 rows that lie panel_size elements apart.
-template <class Isa, class Element>
+/// A tile's weights out of panels of 16 rows that lie panel_size elements apart. kFetches: as many bytes as
+/// the panels hold are fetched from elsewhere as they are read, where next_bytes is not null.
+template <class Isa, class Element, bool kFetches>
 struct PanelsOf {
     /// k of a round of the tile's loop: with one its counting costs 4 % of the fma roofline (Granite Rapids).
     static constexpr int kStep = 4;
     const Element* panel;
     int64_t panel_stride;
     int64_t panel_size;
-    const uint8_t* next_bytes = nullptr;  // as many as panels hold, fetched as they are read; or null
+    const uint8_t* next_bytes = nullptr;
 
     /// As many as a round reads of n_panels.
-    [[gnu::always_inline]] inline void fetch(int n_panels) {
-        if (!next_bytes) return;
+    [[gnu::always_inline]] inline void fetch([[maybe_unused]] int n_panels) {
+        if (!kFetches || !next_bytes) return;
         const int n = n_panels * kStep * kPanelRows * static_cast<int>(sizeof(Element));
         TSR_UNROLL
         for (int at = 0; at < n; at += 64) __builtin_prefetch(next_bytes + at);
@@ -44,9 +45,7 @@ struct PanelsOf {
     [[gnu::always_inline]] inline void next() { panel += panel_stride; }
 };
 template <class Isa>
-using Panels = PanelsOf<Isa, float>;
-template <class Isa>
-using HalfPanels = PanelsOf<Isa, uint16_t>;
+using Panels = PanelsOf<Isa, float, false>;
 
 /// acc += the products at one k, which is at x.
 template <class Isa, int kPanels, int kTok, class Source>
@@ -147,13 +146,14 @@ void gemm_panels_of(const Source& w, const PanelsArgs& a) {
 
 template <class Isa>
 void gemm_panels(const PanelsArgs& a) {
-    const uint8_t* next = static_cast<const uint8_t*>(a.next);
+    const auto run = [&]<class Element>(const Element* w) {
+        const uint8_t* next = static_cast<const uint8_t*>(a.next);
+        gemm_panels_of<Isa>(PanelsOf<Isa, Element, true>{w, a.panel_stride, a.panel_size, next}, a);
+    };
     if (a.half) {
-        const HalfPanels<Isa> w{static_cast<const uint16_t*>(a.w), a.panel_stride, a.panel_size, next};
-        gemm_panels_of<Isa>(w, a);
+        run(static_cast<const uint16_t*>(a.w));
     } else {
-        const Panels<Isa> w{static_cast<const float*>(a.w), a.panel_stride, a.panel_size, next};
-        gemm_panels_of<Isa>(w, a);
+        run(static_cast<const float*>(a.w));
     }
 }
 

@@ -36,13 +36,14 @@ constexpr size_t kScratchFloats = 7 * static_cast<size_t>(kPanelRows) * kPanelK;
 
 using MatmulFn = void (*)(const MatmulArgs&);
 
-/// The same product with W given as k-major panels of floats.
+/// The same product with W given as k-major panels of 16 rows, in f32, or in f16 that is converted as it is
+/// read: w[16 p + r, k] is number p * panel_size + k * panel_stride + r of them.
 struct PanelsArgs {
-    const void* w;  // f32, or f16 that is converted as it is read: w[16 p + r, k] is number
-    bool half;      // p * panel_size + k * panel_stride + r of it, 0 <= r < 16
+    const void* w;
+    bool half;  // f16
     int64_t n_panels;
-    int64_t panel_size;
-    int64_t panel_stride;
+    int64_t panel_size;    // from one panel to the next, in numbers
+    int64_t panel_stride;  // from one k to the next
     int64_t n_k;
     const float* x;  // [n_tok, n_k], rows x_stride floats apart
     int64_t x_stride;

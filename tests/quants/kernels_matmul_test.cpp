@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -263,31 +262,47 @@ TEST(KernelsTable, HasAProductForEveryWeightTypeAndForNothingElse) {
     }
 }
 
-/// One call against plain loops over the floats w that its panels hold.
-void expect_plain_loop(const kernels::KernelTable& table, kernels::PanelsArgs a, const std::vector<float>& w,
-                       const std::vector<float>& start) {
-    auto want = start, got = start;
+/// y of plain loops over the floats w that the panels of `a` hold; y: what is there before.
+std::vector<float> plain_panels(const kernels::PanelsArgs& a, const std::vector<float>& w,
+                                std::vector<float> y) {
     for (int64_t t = 0; t < a.n_tok; t++) {
         for (int64_t row = 0; row < 16 * a.n_panels; row++) {
-            float& y = want[static_cast<size_t>(t * a.y_stride + row)];
-            if (!a.accumulate) y = 0;
+            float acc = a.accumulate ? y[static_cast<size_t>(t * a.y_stride + row)] : 0.0f;
             for (int64_t k = 0; k < a.n_k; k++) {
                 const int64_t at = row / 16 * a.panel_size + k * a.panel_stride + row % 16;
-                y = std::fmaf(w[static_cast<size_t>(at)], a.x[t * a.x_stride + k], y);
+                acc = std::fmaf(w[static_cast<size_t>(at)], a.x[t * a.x_stride + k], acc);
             }
+            y[static_cast<size_t>(t * a.y_stride + row)] = acc;
         }
     }
-    a.y = got.data();
-    table.gemm_panels(a);
-    ASSERT_EQ(0, std::memcmp(want.data(), got.data(), want.size() * sizeof(float)))
-        << table.name << (a.half ? " f16" : " f32") << " panels=" << a.n_panels << " tok=" << a.n_tok
-        << " k=" << a.n_k << " accumulate=" << a.accumulate;
+    return y;
+}
+
+/// Any number of tokens and panels gives that part of `whole`, and leaves the rest of `start`.
+void expect_parts(const kernels::KernelTable& table, kernels::PanelsArgs a, const std::vector<float>& whole,
+                  const std::vector<float>& start) {
+    const kernels::PanelsArgs all = a;
+    for (a.n_panels = 0; a.n_panels <= all.n_panels; a.n_panels++) {
+        auto want = start;
+        for (a.n_tok = 0; a.n_tok <= all.n_tok; a.n_tok++) {
+            if (a.n_tok > 0)
+                std::copy_n(whole.begin() + (a.n_tok - 1) * a.y_stride, 16 * a.n_panels,
+                            want.begin() + (a.n_tok - 1) * a.y_stride);
+            auto got = start;
+            a.y = got.data();
+            table.gemm_panels(a);
+            ASSERT_EQ(0, std::memcmp(want.data(), got.data(), want.size() * sizeof(float)))
+                << table.name << (a.half ? " f16" : " f32") << " panels=" << a.n_panels << " tok=" << a.n_tok
+                << " k=" << a.n_k << " accumulate=" << a.accumulate;
+        }
+    }
 }
 
 TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
     Rng rng(7);
-    constexpr int64_t kMaxK = 70, kMaxPanels = 7, kStride = 20, kMany = 20;
-    constexpr int64_t kSizes[] = {kMaxK * kStride, 16};  // panels apart, or side by side in long rows
+    constexpr int64_t kMaxK = 70, kMaxPanels = 7;
+    // From one panel to the next and from one k to the next: panels apart, or side by side in long rows.
+    constexpr int64_t kPlaces[][2] = {{kMaxK * 16, 16}, {kMaxK * 20, 20}, {16, 16 * kMaxPanels}};
     const auto floats = random_floats(kMaxPanels * kMaxK * 16 * kMaxPanels, rng);
     std::vector<uint16_t> halves(floats.size());
     std::vector<float> halves_as_floats(floats.size());
@@ -295,25 +310,28 @@ TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
         halves[i] = f32_to_f16(floats[i]);
         halves_as_floats[i] = f16_to_f32(halves[i]);
     }
-    const auto x = random_floats(kMany * kMaxK, rng), start = random_floats(kMany * 16 * kMaxPanels, rng);
-    for (const kernels::KernelTable* table : test::all_tables()) {
-        for (int i = 0; i < 2 * 2 * 2 * 4; i++) {
-            kernels::PanelsArgs a{};
-            a.half = i % 2 != 0;
-            a.accumulate = i / 2 % 2 != 0;
-            a.panel_size = kSizes[i / 4 % 2];
-            a.panel_stride = a.panel_size == 16 ? 16 * kMaxPanels : kStride;
-            a.n_k = std::array<int64_t, 4>{0, 1, 18, kMaxK}[static_cast<size_t>(i / 8)];
-            a.w = a.half ? static_cast<const void*>(halves.data()) : floats.data();
-            a.x = x.data();
-            a.x_stride = kMaxK;
-            a.y_stride = 16 * kMaxPanels;
-            a.next = a.accumulate ? x.data() : nullptr;
-            for (a.n_panels = 0; a.n_panels <= kMaxPanels; a.n_panels++)
-                for (a.n_tok = 0; a.n_tok <= kMany; a.n_tok++)
-                    expect_plain_loop(*table, a, a.half ? halves_as_floats : floats, start);
-        }
-    }
+    const auto x = random_floats(kMaxTok * kMaxK, rng), start = random_floats(kMaxTok * 16 * kMaxPanels, rng);
+    for (const auto& [panel_size, panel_stride] : kPlaces)
+        for (const int64_t n_k : {0, 1, 5, 16, 70})
+            for (const bool half : {false, true})
+                for (const bool accumulate : {false, true}) {
+                    kernels::PanelsArgs a{};
+                    a.w = half ? static_cast<const void*>(halves.data()) : floats.data();
+                    a.half = half;
+                    a.n_panels = kMaxPanels;
+                    a.panel_size = panel_size;
+                    a.panel_stride = panel_stride;
+                    a.n_k = n_k;
+                    a.x = x.data();
+                    a.x_stride = kMaxK;
+                    a.n_tok = kMaxTok;
+                    a.y_stride = 16 * kMaxPanels;
+                    a.accumulate = accumulate;
+                    a.next = accumulate ? x.data() : nullptr;
+                    const auto whole = plain_panels(a, half ? halves_as_floats : floats, start);
+                    for (const kernels::KernelTable* table : test::all_tables())
+                        expect_parts(*table, a, whole, start);
+                }
 }
 
 }  // namespace
