@@ -284,10 +284,13 @@ CpuFeatures x86_features(const X86Leaves& leaves) {
         features.avx2 && os_avx512 && all(leaves.leaf7_ebx, bit(16) | bit(17) | bit(30) | bit(31));
     features.avx512_vnni = features.avx512 && all(leaves.leaf7_ecx, bit(11));
     // The vendor's name begins with "Genu" or with "Auth". The latter's families of this century: bits 8 to
-    // 11, which are 15, plus 20 to 27.
+    // 11, which are 15, plus 20 to 27; models: bits 4 to 7 below 16 to 19.
     const uint32_t family = (leaves.leaf1_eax >> 8 & 15) + (leaves.leaf1_eax >> 20 & 255);
+    const uint32_t models = leaves.leaf1_eax >> 16 & 15;  // sixteen of them
+    const bool amd = leaves.leaf0_ebx == 0x68747541;
     features.intel = leaves.leaf0_ebx == 0x756e6547;
-    features.zen5 = leaves.leaf0_ebx == 0x68747541 && family == 26;
+    features.zen3 = amd && family == 25 && (models == 0 || (models >= 2 && models <= 5));
+    features.zen5 = amd && family == 26;
     return features;
 }
 

@@ -15,6 +15,7 @@ struct CpuFeatures {
     bool dotprod = false;
     bool i8mm = false;
     // Who made it, whatever of the above the OS allows.
+    bool zen3 = false;  // AMD's family 25 but for Zen 4's models
     bool zen5 = false;  // AMD's family 26
     bool intel = false;
 };

@@ -57,7 +57,8 @@ Result<const IsaInfo*> choose_isa_from_environment() {
 }
 
 Fetch choose_fetch() {
-    return cpu_features().intel || cpu_features().zen5 ? Fetch::FarStreams : Fetch::TwoSteps;
+    const CpuFeatures& cpu = cpu_features();
+    return cpu.intel || cpu.zen3 || cpu.zen5 ? Fetch::FarStreams : Fetch::TwoSteps;
 }
 
 Fetch choose_attention_fetch() { return cpu_features().zen5 ? Fetch::NextNear : Fetch::NextOnly; }

@@ -49,7 +49,7 @@ FetchNames fetch_names() {
     switch (kernels::choose_fetch()) {
         case kernels::Fetch::FarStreams:
             return {"far_streams",
-                    "weights from four places at a time, in one step (best on Zen 5 and Intel's)"};
+                    "weights from four places at a time, in one step (best on Zen 3, Zen 5 and Intel's)"};
         default:
             return {"two_steps", "weights in two steps, to the outer cache and from there on"};
     }

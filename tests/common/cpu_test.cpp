@@ -71,8 +71,15 @@ TEST(CpuFeatures, VendorsAndFamiliesAreToldApart) {
     EXPECT_TRUE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00b00f21}).zen5);
     EXPECT_TRUE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00b40f40}).zen5);
     EXPECT_FALSE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00a10f11}).zen5);  // Zen 4, family 25
+    EXPECT_FALSE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00a00f11}).zen5);  // Zen 3, family 25
     EXPECT_FALSE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x00b00f21}).zen5);
     EXPECT_FALSE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x000806f8}).zen5);  // Sapphire Rapids
+    // Milan, Vermeer, Rembrandt, Cezanne; Zen 4's are Genoa, Raphael, Phoenix, Bergamo.
+    for (const uint32_t zen3 : {0x00a00f11, 0x00a20f12, 0x00a40f41, 0x00a50f00})
+        EXPECT_TRUE(x86_features({.leaf0_ebx = auth, .leaf1_eax = zen3}).zen3) << std::hex << zen3;
+    for (const uint32_t other : {0x00a10f11, 0x00a60f12, 0x00a70f41, 0x00aa0f01, 0x00b00f21, 0x00830f10})
+        EXPECT_FALSE(x86_features({.leaf0_ebx = auth, .leaf1_eax = other}).zen3) << std::hex << other;
+    EXPECT_FALSE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x00a00f11}).zen3);
     EXPECT_TRUE(x86_features({.leaf0_ebx = genu, .leaf1_eax = 0x000806f8}).intel);
     EXPECT_FALSE(x86_features({.leaf0_ebx = auth, .leaf1_eax = 0x00b00f21}).intel);
     EXPECT_FALSE(x86_features({}).intel);
