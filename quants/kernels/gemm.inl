@@ -56,7 +56,7 @@ TSR_INLINE void add_products(Source& w, const float* x, int64_t x_stride,
         const typename Isa::Wide weights = w.load(p);
         TSR_UNROLL
         for (int t = 0; t < kTok; t++) {
-            acc[p * kTok + t] = Isa::fma(weights, Isa::set1(x[t * x_stride]), acc[p * kTok + t]);
+            Isa::add_product(acc[p * kTok + t], weights, Isa::set1(x[t * x_stride]));
         }
     }
     w.next();

@@ -24,6 +24,7 @@ struct Avx512Isa : Avx2Isa {
     TSR_INLINE Wide mul(Wide a, Wide b) { return _mm512_mul_ps(a, b); }
     TSR_INLINE Wide div(Wide a, Wide b) { return _mm512_div_ps(a, b); }
     TSR_INLINE Wide fma(Wide a, Wide b, Wide c) { return _mm512_fmadd_ps(a, b, c); }
+    TSR_INLINE void add_product(Wide& sum, Wide a, Wide b) { sum = fma(a, b, sum); }
     TSR_INLINE Wide fma_alternating(Wide a, Wide b, Wide c) { return _mm512_fmaddsub_ps(a, b, c); }
     TSR_INLINE Wide neg(Wide a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
     TSR_INLINE Wide abs(Wide a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }

@@ -61,6 +61,7 @@ struct NeonIsa {
     TSR_INLINE Wide fma(Wide x, Wide y, Wide z) {
         return each([](float32x4_t a, float32x4_t b, float32x4_t c) { return vfmaq_f32(c, a, b); }, x, y, z);
     }
+    TSR_INLINE void add_product(Wide& sum, Wide x, Wide y) { sum = fma(x, y, sum); }
     TSR_INLINE Wide fma_alternating(Wide x, Wide y, Wide z) {
         const uint32x4_t even = vreinterpretq_u32_u64(vdupq_n_u64(0x80000000u));
         return each(

@@ -63,6 +63,8 @@ struct ScalarIsa {
         for (int i = 0; i < kWide; i++) c.lane[i] = __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]);
         return c;
     }
+    /// sum = fma(a, b, sum), of one of many sums that a loop keeps in registers.
+    TSR_INLINE void add_product(Wide& sum, const Wide& a, const Wide& b) { sum = fma(a, b, sum); }
     /// Even lanes a * b - c, odd lanes a * b + c, rounded once.
     TSR_INLINE Wide fma_alternating(const Wide& a, const Wide& b, Wide c) {
         for (int i = 0; i < kWide; i++) {
