@@ -30,34 +30,45 @@ template <class U>
 constexpr bool kZeroStored = U::kZeroScaled && !kZeroStarts<U>;
 
 /// What sums start from is of a token, for all rows: so a tile of some tokens writes it down for 8 blocks, or
-/// those who gather them for all. For one or two tokens that costs more than it saves.
+/// those who gather them for all. For one or two tokens that costs more than it saves, and so does a single
+/// start of a block where it is a multiple of what activations have (kLaneSums).
 template <class U>
-constexpr int kStartsOfBlock = !kZeroStarts<U> || kLaneSums ? 0
-                               : kScaleGroups<U> == 8       ? 1
-                                                            : 2;
+constexpr int kStartsOfBlock = !kZeroStarts<U> ? 0 : kScaleGroups<U> != 8 ? 2 : kLaneSums ? 0 : 1;
 template <class U, int Tokens>
 constexpr bool kStartsMade = kStartsOfBlock<U> != 0 && Tokens > 2;
 /// As halfwords, since that is what is read four bytes of: of a token the words of 8 blocks, then those of
-/// the second halves.
+/// the second halves; where those are what sum8 is a multiple of (kLaneSums), in its order.
 constexpr int kStartBlocks = 8, kTokenStarts = 2 * 2 * kStartBlocks;
+constexpr int kStartStep = kLaneSums ? 4 : 2, kSecondStart = kLaneSums ? 2 : 2 * kStartBlocks;
 
 /// -Zero as the factor of the sum of a block's first half, of its second half, or of both.
 template <class U>
 alignas(4) constexpr int16_t kLessZero[3][2] = {{-U::kZero, 0}, {0, -U::kZero}, {-U::kZero, -U::kZero}};
 
-/// The starts of n_blocks <= 8 blocks with the sums sum16. (Pairs: a table without first_halves never asks.)
+/// A block's sums of activations that its starts are made of.
+constexpr int kStartSums = kLaneSums ? 4 : 2;
+
+/// The starts of n_blocks <= 8 blocks with so many sums each. (Pairs: a table has the verbs of one way only.)
 template <class U, class Pairs = Int>
-TSR_INLINE void write_starts(const int16_t* sum16, int64_t n_blocks, int16_t* start) {
-    alignas(32) int16_t last[2 * kStartBlocks] = {};
+TSR_INLINE void write_starts(const int16_t* sums, int64_t n_blocks, int16_t* start) {
+    alignas(32) int16_t last[kStartSums * kStartBlocks] = {};
     if (n_blocks < kStartBlocks) {
-        __builtin_memcpy(last, sum16, static_cast<size_t>(n_blocks) * 2 * sizeof *sum16);
-        sum16 = last;
+        __builtin_memcpy(last, sums, static_cast<size_t>(n_blocks) * kStartSums * sizeof *sums);
+        sums = last;
     }
-    const Pairs pairs = load(sum16);
-    TSR_UNROLL
-    for (int i = 0; i < kStartsOfBlock<U>; i++) {
-        const int half = kStartsOfBlock<U> == 1 ? 2 : i;
-        store(start + 2 * kStartBlocks * i, first_halves(pairs, Pairs{splat4(kLessZero<U>[half])}));
+    if constexpr (kLaneSums) {
+        TSR_UNROLL
+        for (int i = 0; i < 2; i++) {
+            const Pairs lanes = load(sums + 2 * kStartBlocks * i);
+            store(start + 2 * kStartBlocks * i, mul16(lanes, Pairs{splat_half(-U::kZero)}));
+        }
+    } else {
+        const Pairs pairs = load(sums);
+        TSR_UNROLL
+        for (int i = 0; i < kStartsOfBlock<U>; i++) {
+            const int half = kStartsOfBlock<U> == 1 ? 2 : i;
+            store(start + kSecondStart * i, first_halves(pairs, Pairs{splat4(kLessZero<U>[half])}));
+        }
     }
 }
 
@@ -93,9 +104,10 @@ struct TileAct {
             if (kUnits == 1 || i % kUnits == 0) {
                 TSR_UNROLL
                 for (int t = 0; t < Tokens; t++)
-                    write_starts<U>(sum16_at(x, t, 0), (left < kUnits ? left : kUnits) * kBlocks, words[t]);
+                    write_starts<U>(kLaneSums ? sum8_at(x, t, 0) : sum16_at(x, t, 0),
+                                    (left < kUnits ? left : kUnits) * kBlocks, words[t]);
             }
-            x.start = words[0] + 2 * (i % kUnits);
+            x.start = words[0] + kStartStep * (i % kUnits);
         }
     }
     template <class F, class V>
@@ -110,14 +122,14 @@ struct TileAct {
     /// both halves of the block (2), or of one of them (0, 1).
     template <class U, class V, int Tokens>
     TSR_INLINE auto start_at(const TileAct& x, int64_t t, int b, int half) {
-        if constexpr (kLaneSums) {
+        if constexpr (kStartsMade<U, Tokens>) {
+            const int at = (half == 1 ? kSecondStart : 0) + kStartStep * b;
+            return V::splat4(x.start + kTokenStarts * t + at, kTokenStarts);
+        } else if constexpr (kLaneSums) {
             const int16_t* sums = sum8_at(x, t, b);
             const auto lanes =
                 half == 2 ? add16(V::splat4(sums, 0), V::splat4(sums + 2, 0)) : V::splat4(sums + 2 * half, 0);
             return mul16(lanes, splat_half(-U::kZero));
-        } else if constexpr (kStartsMade<U, Tokens>) {
-            return V::splat4(x.start + kTokenStarts * t + (half == 1 ? 2 * kStartBlocks : 0) + 2 * b,
-                             kTokenStarts);
         } else {
             return first_halves(V::splat4(kLessZero<U>[half], 0),
                                 V::splat4(sum16_at(x, t, b), 2 * x.d_stride));
@@ -212,7 +224,7 @@ template <class U>
                 const int64_t i = b % kStartBlocks, left = n_blocks - b;
                 if (i == 0) write_starts<U>(sum16 + 2 * b, left < kStartBlocks ? left : kStartBlocks, start);
                 for (int h = 0; h < One::kStarts; h++, to += 4 * n_tok)
-                    __builtin_memcpy(to, start + 2 * kStartBlocks * h + 2 * i, 4);
+                    __builtin_memcpy(to, start + kSecondStart * h + kStartStep * i, 4);
             }
         }
     }
