@@ -33,7 +33,10 @@ constexpr bool kZeroStored = U::kZeroScaled && !kZeroStarts<U>;
 /// those who gather them for all. For one or two tokens that costs more than it saves, and so does a single
 /// start of a block where it is a multiple of what activations have (kLaneSums).
 template <class U>
-constexpr int kStartsOfBlock = !kZeroStarts<U> ? 0 : kScaleGroups<U> != 8 ? 2 : kLaneSums ? 0 : 1;
+constexpr int kStartsOfBlock = !kZeroStarts<U>        ? 0
+                               : kScaleGroups<U> != 8 ? 2
+                               : kLaneSums            ? 0
+                                                      : 1;
 template <class U, int Tokens>
 constexpr bool kStartsMade = kStartsOfBlock<U> != 0 && Tokens > 2;
 /// As halfwords, since that is what is read four bytes of: of a token the words of 8 blocks, then those of

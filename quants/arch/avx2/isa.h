@@ -38,8 +38,8 @@ struct Avx2Isa {
     TSR_INLINE Wide fma(Wide a, Wide b, Wide c) {
         return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
     }
-    /// sum += a * b. In assembler, since gcc 12 also overwrites factors with sums, and then moves these back to
-    /// where a loop has them: 9 % of the fma roofline (Zen 3).
+    /// sum += a * b. In assembler, since gcc 12 also overwrites factors with sums, and then moves these back
+    /// to where a loop has them: 9 % of the fma roofline (Zen 3).
     TSR_INLINE void add_product(Wide& sum, Wide a, Wide b) {
         asm("vfmadd231ps %1, %2, %0" : "+x"(sum.lo) : "x"(a.lo), "x"(b.lo));
         asm("vfmadd231ps %1, %2, %0" : "+x"(sum.hi) : "x"(a.hi), "x"(b.hi));
