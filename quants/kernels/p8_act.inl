@@ -30,15 +30,14 @@ template <class U>
 constexpr bool kZeroStored = U::kZeroScaled && !kZeroStarts<U>;
 
 /// What sums start from is of a token, for all rows: so a tile of some tokens writes it down for 8 blocks, or
-/// those who gather them for all. For one or two tokens that costs more than it saves, and so does a single
-/// start of a block where it is a multiple of what activations have (kLaneSums).
+/// those who gather them for all. For one or two tokens that costs more than it saves, and so does a block's
+/// only start where that is a multiple of what activations have (kLaneSums).
 template <class U>
 constexpr int kStartsOfBlock = !kZeroStarts<U>        ? 0
-                               : kScaleGroups<U> != 8 ? 2
-                               : kLaneSums            ? 0
-                                                      : 1;
+                               : kScaleGroups<U> == 8 ? 1
+                                                      : 2;
 template <class U, int Tokens>
-constexpr bool kStartsMade = kStartsOfBlock<U> != 0 && Tokens > 2;
+constexpr bool kStartsMade = Tokens > 2 && kStartsOfBlock<U> > (kLaneSums ? 1 : 0);
 /// As halfwords, since that is what is read four bytes of: of a token the words of 8 blocks, then those of
 /// the second halves; where those are what sum8 is a multiple of (kLaneSums), in its order.
 constexpr int kStartBlocks = 8, kTokenStarts = 2 * 2 * kStartBlocks;
@@ -62,8 +61,10 @@ TSR_INLINE void write_starts(const int16_t* sums, int64_t n_blocks, int16_t* sta
     if constexpr (kLaneSums) {
         TSR_UNROLL
         for (int i = 0; i < 2; i++) {
-            const Pairs lanes = load(sums + 2 * kStartBlocks * i);
-            store(start + 2 * kStartBlocks * i, mul16(lanes, Pairs{splat_half(-U::kZero)}));
+            const Pairs loaded = load(sums + 2 * kStartBlocks * i);
+            Pairs lanes = mul16(loaded, Pairs{splat_half(-U::kZero)});
+            if constexpr (kStartsOfBlock<U> == 1) lanes = add16(lanes, swap_words(lanes));
+            store(start + 2 * kStartBlocks * i, lanes);
         }
     } else {
         const Pairs pairs = load(sums);
@@ -154,15 +155,17 @@ TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
 
 /// The tokens of a tile in one stream, block by block: every place in it is a constant, where eight tokens as
 /// they lie take more pointers than there are registers.
-///     block: q [T][32] int8, d [T] float, s [T] float or sum16 [T][2] if the type has minima, starts
-///     [kStarts][T]
+///     block: q [T][32] int8, d [T] float, s [T] float or sum16 [T][2] if minima or a zero point that is
+///     taken off last need them, starts [kStarts][T]
 template <class Unpacker, int T>
 struct GatheredAct {
     using U = Unpacker;
     using F = typename U::Format;
     static constexpr int kStarts = kStartsOfBlock<U>;
     static constexpr int kDAt = kActBlock * T, kMinAt = kDAt + 4 * T;
-    static constexpr int kStartAt = kMinAt + (F::kMin != MinKind::None ? 4 * T : 0);
+    static constexpr bool kSum16 = F::kMin == MinKind::PerHalf || (U::kZero != 0 && !kZeroStarts<U>);
+    static_assert(!kSum16 || F::kMin != MinKind::PerBlock);
+    static constexpr int kStartAt = kMinAt + (kSum16 || F::kMin == MinKind::PerBlock ? 4 * T : 0);
     static constexpr int kBlockBytes = kStartAt + kStarts * 4 * T;
     static constexpr int64_t q_stride = kActBlock, d_stride = 1;
     const uint8_t* unit;
@@ -209,23 +212,25 @@ template <class U>
         const int8_t* q = x.q + t * x.q_stride;
         const float *d = TileAct::d_at(x, t, 0), *s = TileAct::s_at(x, t, 0);
         const int16_t* sum16 = TileAct::sum16_at(x, t, 0);
+        [[maybe_unused]] const int16_t* sums = kLaneSums ? TileAct::sum8_at(x, t, 0) : sum16;
         for (int64_t b = 0; b < n_blocks; b++) {
             uint8_t* block = out + kGatheredBytes<U> * n_tok * b;
             store(block + kActBlock * t, load(q + kActBlock * b));
             uint8_t* to = block + One::kDAt * n_tok + 4 * t;
             __builtin_memcpy(to, d + b, 4);
             to += 4 * n_tok;
-            if constexpr (U::Format::kMin != MinKind::None) {
-                if constexpr (U::Format::kMin == MinKind::PerBlock) {
-                    __builtin_memcpy(to, s + b, 4);
-                } else {
+            if constexpr (One::kStartAt != One::kMinAt) {
+                if constexpr (One::kSum16) {
                     __builtin_memcpy(to, sum16 + 2 * b, 4);
+                } else {
+                    __builtin_memcpy(to, s + b, 4);
                 }
                 to += 4 * n_tok;
             }
             if constexpr (One::kStarts != 0) {
                 const int64_t i = b % kStartBlocks, left = n_blocks - b;
-                if (i == 0) write_starts<U>(sum16 + 2 * b, left < kStartBlocks ? left : kStartBlocks, start);
+                if (i == 0)
+                    write_starts<U>(sums + kStartSums * b, left < kStartBlocks ? left : kStartBlocks, start);
                 for (int h = 0; h < One::kStarts; h++, to += 4 * n_tok)
                     __builtin_memcpy(to, start + kSecondStart * h + kStartStep * i, 4);
             }

@@ -863,9 +863,33 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     });
 }
 
-/// The rows of two vectors times all tokens, their weights unpacked once.
+/// Whether few tokens that share a panel are gathered. Their arrays lie multiples of a KiB apart, where lines
+/// displace each other. So far only AVX2 has been measured.
 template <class F, class V>
-void panel_rows(const PackedMatmulArgs& a, int64_t row) {
+constexpr bool kGathersFew = kLaneSums&& kFillsPanels<Panel<Unpack<F>, V>>;
+
+/// The tokens as GatheredAct has those of each tile, in the scratch behind the panel. Null where they stay as
+/// they lie: for fewer than make tiles of kFewestGathered, or more than the scratch has room for.
+template <class F, class V>
+const uint8_t* gather_few(const PackedMatmulArgs& a) {
+    if constexpr (kGathersFew<F, V>) {
+        using U = Unpack<F>;
+        const int64_t n_blocks = a.n_k / kActBlock, token_bytes = n_blocks * kGatheredBytes<U>;
+        const bool fit = kFewPanelBytes + a.n_tok * token_bytes <= static_cast<int64_t>(kPackedScratchBytes);
+        if (a.n_tok < 2 * kFewestGathered || a.n_tok > kFewTokens || !fit) return nullptr;
+        uint8_t* gathered = static_cast<uint8_t*>(a.scratch) + kFewPanelBytes;
+        each_tile<V::kTile>(a.n_tok, [&]<int T>(int64_t token) {
+            gather_act<U>(tile_act(a.x, token, 0), T, n_blocks, gathered + token * token_bytes);
+        });
+        return gathered;
+    } else {
+        return nullptr;
+    }
+}
+
+/// The rows of two vectors times all tokens, their weights unpacked once. gathered: of gather_few.
+template <class F, class V>
+void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered) {
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     using P = Panel<Unpack<F>, V>;
@@ -878,14 +902,20 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
         if constexpr (!kFillsPanels<P>) write_panel<P>(units, count, panel);
         each_tile<V::kTile>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
             const int64_t token = V::kTokens * t;
-            const TileAct x = tile_act(a.x, token, first * F::kUnitK);
-            if constexpr (kFillsPanels<P>) {
-                if (token == 0) {
-                    return tile<F, 2, T, Filling<P>>({units, panel}, count, x, a.y + row, a.y_stride,
-                                                     first != 0);
+            const auto run = [&](auto x) {
+                float* y = a.y + token * a.y_stride + row;
+                if constexpr (kFillsPanels<P>) {
+                    if (token == 0)
+                        return tile<F, 2, T, Filling<P>>({units, panel}, count, x, y, a.y_stride, first != 0);
                 }
+                tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
+            };
+            if constexpr (kGathersFew<F, V> && T >= kFewestGathered) {
+                using Acts = GatheredAct<Unpack<F>, T>;
+                const int64_t at = token * (a.n_k / kActBlock) * kGatheredBytes<Unpack<F>>;
+                if (gathered) return run(Acts{gathered + at + first * F::kBlocks * Acts::kBlockBytes});
             }
-            tile<F, 2, T, P>(panel, count, x, a.y + token * a.y_stride + row, a.y_stride, first != 0);
+            run(tile_act(a.x, token, first * F::kUnitK));
         });
     }
     if (a.n_tok % V::kTokens != 0) {
@@ -925,7 +955,8 @@ void packed_matmul(const PackedMatmulArgs& a) {
         const int64_t rest = a.n_tok - token;
         const int64_t n = parts == 1 ? rest : (rest / parts + kWhole - 1) / kWhole * kWhole;
         const PackedMatmulArgs part = of_tokens(a, token, n);
-        for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V>(part, row);
+        const uint8_t* gathered = gather_few<F, V>(part);
+        for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V>(part, row, gathered);
         token += n;
     }
     if (n_rows < a.n_rows) stream_rows<F, V>(a, n_rows);

@@ -63,6 +63,8 @@ TSR_INLINE Int add8(Int a, Int b) { return _mm256_add_epi8(a, b); }
 TSR_INLINE Int sub8(Int a, Int b) { return _mm256_sub_epi8(a, b); }
 TSR_INLINE Int add16(Int a, Int b) { return _mm256_add_epi16(a, b); }
 TSR_INLINE Int mul16(Int a, Int b) { return _mm256_mullo_epi16(a, b); }
+/// Each word in the place of its neighbour.
+TSR_INLINE Int swap_words(Int a) { return _mm256_shuffle_epi32(a, 0xb1); }
 TSR_INLINE Int add32(Int a, Int b) { return _mm256_add_epi32(a, b); }
 TSR_INLINE Int sub32(Int a, Int b) { return _mm256_sub_epi32(a, b); }
 TSR_INLINE Int none() { return _mm256_setzero_si256(); }
