@@ -163,9 +163,10 @@ struct GatheredAct {
     using F = typename U::Format;
     static constexpr int kStarts = kStartsOfBlock<U>;
     static constexpr int kDAt = kActBlock * T, kMinAt = kDAt + 4 * T;
+    static constexpr bool kS = F::kMin == MinKind::PerBlock;
     static constexpr bool kSum16 = F::kMin == MinKind::PerHalf || (U::kZero != 0 && !kZeroStarts<U>);
-    static_assert(!kSum16 || F::kMin != MinKind::PerBlock);
-    static constexpr int kStartAt = kMinAt + (kSum16 || F::kMin == MinKind::PerBlock ? 4 * T : 0);
+    static_assert(!kS || !kSum16, "they share a place");
+    static constexpr int kStartAt = kMinAt + (kS || kSum16 ? 4 * T : 0);
     static constexpr int kBlockBytes = kStartAt + kStarts * 4 * T;
     static constexpr int64_t q_stride = kActBlock, d_stride = 1;
     const uint8_t* unit;
@@ -219,14 +220,9 @@ template <class U>
             uint8_t* to = block + One::kDAt * n_tok + 4 * t;
             __builtin_memcpy(to, d + b, 4);
             to += 4 * n_tok;
-            if constexpr (One::kStartAt != One::kMinAt) {
-                if constexpr (One::kSum16) {
-                    __builtin_memcpy(to, sum16 + 2 * b, 4);
-                } else {
-                    __builtin_memcpy(to, s + b, 4);
-                }
-                to += 4 * n_tok;
-            }
+            if constexpr (One::kS) __builtin_memcpy(to, s + b, 4);
+            if constexpr (One::kSum16) __builtin_memcpy(to, sum16 + 2 * b, 4);
+            to += (One::kStartAt - One::kMinAt) * n_tok;
             if constexpr (One::kStarts != 0) {
                 const int64_t i = b % kStartBlocks, left = n_blocks - b;
                 if (i == 0)

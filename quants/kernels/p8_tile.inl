@@ -800,24 +800,35 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
 /// So many tokens are gathered for streams of wider vectors, as long as the scratch has room for them. Fewer
 /// wait for memory, which gives more in one stream of one group, or in four far apart.
 constexpr int kFewestGathered = 3;
+/// Bytes of a gathered token.
+template <class F>
+TSR_INLINE int64_t gathered_bytes(const PackedMatmulArgs& a) {
+    return a.n_k / kActBlock * kGatheredBytes<Unpack<F>>;
+}
 template <class F, class V>
 TSR_INLINE bool gathers(const PackedMatmulArgs& a) {
-    const int64_t bytes = a.n_tok * (a.n_k / kActBlock) * kGatheredBytes<Unpack<F>>;
+    const int64_t bytes = a.n_tok * gathered_bytes<F>(a);
     return V::kGroups > 1 && a.n_tok >= kFewestGathered && bytes <= static_cast<int64_t>(kPackedScratchBytes);
+}
+/// Gathers all tokens in tiles of at most Most, each tile's where its first token has its place.
+template <class F, int Most, int Least>
+void gather_tiles(const PackedMatmulArgs& a, uint8_t* out) {
+    each_tile<Most, Least>(a.n_tok, [&]<int T>(int64_t token) {
+        gather_act<Unpack<F>>(tile_act(a.x, token, 0), T, a.n_k / kActBlock,
+                              out + token * gathered_bytes<F>(a));
+    });
 }
 
 /// stream_groups of one of V's vectors, the tokens gathered once for all rows.
 template <class F, class V>
 int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
     using U = Unpack<F>;
-    static_assert(U::kZero == 0 || kStartsOfBlock<U> != 0, "gathered sums take a zero point at their start");
+    static_assert(U::kZero == 0 || kStartsOfBlock<U> != 0, "wider sums take a zero point at their start");
     constexpr int kRows = kGroupRows * V::kGroups;
-    const int64_t n_blocks = a.n_k / kActBlock, token_bytes = n_blocks * kGatheredBytes<U>;
+    const int64_t token_bytes = gathered_bytes<F>(a);
     uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
     if (row + kRows > a.n_rows) return row;
-    each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
-        gather_act<U>(tile_act(a.x, token, 0), T, n_blocks, gathered + token * token_bytes);
-    });
+    gather_tiles<F, kTileSums, kFewestGathered>(a, gathered);
     int64_t n = kGroupRows;  // of each group's stream
     if (a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / kRows * kGroupRows;
     for (; n > 0 && row + V::kGroups * n <= a.n_rows; row += V::kGroups * n) {
@@ -863,24 +874,17 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     });
 }
 
-/// Whether few tokens that share a panel are gathered. Their arrays lie multiples of a KiB apart, where lines
-/// displace each other. So far only AVX2 has been measured.
-template <class F, class V>
-constexpr bool kGathersFew = kLaneSums&& kFillsPanels<Panel<Unpack<F>, V>>;
-
-/// The tokens as GatheredAct has those of each tile, in the scratch behind the panel. Null where they stay as
-/// they lie: for fewer than make tiles of kFewestGathered, or more than the scratch has room for.
+/// The tokens gathered for panels, in the scratch behind the panel, or null where they stay as they lie:
+/// fewer than make tiles of kFewestGathered, more than share a short panel or than there is room for, or too
+/// few rows to repay it.
 template <class F, class V>
 const uint8_t* gather_few(const PackedMatmulArgs& a) {
-    if constexpr (kGathersFew<F, V>) {
-        using U = Unpack<F>;
-        const int64_t n_blocks = a.n_k / kActBlock, token_bytes = n_blocks * kGatheredBytes<U>;
-        const bool fit = kFewPanelBytes + a.n_tok * token_bytes <= static_cast<int64_t>(kPackedScratchBytes);
-        if (a.n_tok < 2 * kFewestGathered || a.n_tok > kFewTokens || !fit) return nullptr;
+    constexpr int64_t kRoom = static_cast<int64_t>(kPackedScratchBytes) - kFewPanelBytes, kFewestRows = 128;
+    if constexpr (kGathersFew && kFillsPanels<Panel<Unpack<F>, V>>) {
+        if (a.n_tok < 2 * kFewestGathered || a.n_tok > kFewTokens || a.n_rows < kFewestRows) return nullptr;
+        if (a.n_tok * gathered_bytes<F>(a) > kRoom) return nullptr;
         uint8_t* gathered = static_cast<uint8_t*>(a.scratch) + kFewPanelBytes;
-        each_tile<V::kTile>(a.n_tok, [&]<int T>(int64_t token) {
-            gather_act<U>(tile_act(a.x, token, 0), T, n_blocks, gathered + token * token_bytes);
-        });
+        gather_tiles<F, V::kTile, 1>(a, gathered);
         return gathered;
     } else {
         return nullptr;
@@ -910,10 +914,10 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered)
                 }
                 tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
             };
-            if constexpr (kGathersFew<F, V> && T >= kFewestGathered) {
+            if constexpr (kGathersFew && kFillsPanels<P> && T >= kFewestGathered) {
                 using Acts = GatheredAct<Unpack<F>, T>;
-                const int64_t at = token * (a.n_k / kActBlock) * kGatheredBytes<Unpack<F>>;
-                if (gathered) return run(Acts{gathered + at + first * F::kBlocks * Acts::kBlockBytes});
+                const int64_t at = token * gathered_bytes<F>(a) + first * F::kBlocks * Acts::kBlockBytes;
+                if (gathered) return run(Acts{gathered + at});
             }
             run(tile_act(a.x, token, first * F::kUnitK));
         });

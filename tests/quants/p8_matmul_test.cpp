@@ -10,7 +10,7 @@
 namespace tessera::test {
 namespace {
 
-constexpr int64_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 33};
+constexpr int64_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 32, 33};
 constexpr int64_t kRowCounts[] = {5, 8, 13, 16, 24, 32, 40, 44, 56};
 constexpr int64_t kMaxTokens = 33, kMaxRows = 56;
 
@@ -129,6 +129,33 @@ TEST(P8Matmul, LongRowsAgreeBitForBit) {
         expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
                             {1, 6, 11, 27, n_tok});
     }
+}
+
+/// Rows enough to repay gathering tokens that share a panel, as many as are gathered and one more, and a last
+/// row that is on its own; k of a part of what starts are written down for, and of several short panels.
+TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
+    for (const P8Type& t : p8_types()) {
+        for (const int64_t n_k : {32 * 11, 2048 + 512}) {
+            if (n_k % t.info().block != 0) continue;
+            const int64_t n_rows = 137, n_tok = 33;
+            const std::vector<uint8_t> packed =
+                pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 71), n_k);
+            const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 72);
+            expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
+                                {5, 6, 7, 8, 11, 32, n_tok});
+        }
+    }
+}
+
+/// As many rows, and more tokens than the scratch has room for.
+TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
+    const P8Type& t = p8_types().front();
+    const int64_t n_k = 4 * 4096 + 512, n_rows = 136, n_tok = 27;
+    const std::vector<uint8_t> packed =
+        pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 81), n_k);
+    const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 82);
+    expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
+                        {n_tok});
 }
 
 /// More tokens than are widened at a time, and than all panels of a call take at a time.

@@ -11,6 +11,8 @@ constexpr int kTileSums = 8;
 constexpr int kStreamTokens = kTileSums;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = false;
+/// Whether six tokens and more that share a panel are gathered. Not measured here.
+constexpr bool kGathersFew = false;
 
 using Act = Int;
 /// Group g of a block's activations q.

@@ -18,6 +18,8 @@ constexpr int kTileSums = 4;
 constexpr int kStreamTokens = kTileSums;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = false;
+/// Whether six tokens and more that share a panel are gathered. Not measured here.
+constexpr bool kGathersFew = false;
 constexpr int kBytePlanes = 1;
 constexpr bool kSignedOperands = true;
 constexpr bool kZeroFirst = false;  // it would cost a halfword's room
