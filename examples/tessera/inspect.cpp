@@ -77,7 +77,7 @@ std::string layout_name(Layout layout) {
     return std::string(layout == Layout::Packed ? gguf::kPackedLayout : "rows");
 }
 
-/// "p8x4 version 1, 15 of 20 tensors".
+/// "p8x4 version 2, 15 of 20 tensors".
 std::string packed_text(const gguf::File& file) {
     const auto is_packed = [](const gguf::TensorInfo& tensor) { return tensor.layout == Layout::Packed; };
     const auto n_packed = std::count_if(file.tensors().begin(), file.tensors().end(), is_packed);

@@ -18,7 +18,7 @@ inline constexpr std::string_view kPackedLayoutKey = "tessera.packed.layout";   
 /// u32: general.alignment of the stock file; absent where that has no such key.
 inline constexpr std::string_view kPackedAlignmentKey = "tessera.packed.alignment";
 
-inline constexpr uint32_t kPackedVersion = 1;
+inline constexpr uint32_t kPackedVersion = 2;
 inline constexpr std::string_view kPackedLayout = "p8x4";
 /// Each matrix starts at a multiple of this, as packed matrices in memory do.
 inline constexpr uint32_t kPackedAlignment = 64;

@@ -49,7 +49,7 @@ struct UnpackGrid : UnpackPlain<F> {
 
     /// 2 x + 1 of the low or high nibbles x.
     TSR_INLINE Int odd_scales(Int nibbles, int at) {
-        return either(field_at<4>(nibbles, at, 1), splat_byte(1));
+        return either(field_at(nibbles, 4, at, 1), splat_byte(1));
     }
     TSR_INLINE void open(const uint8_t* unit, Head& head) {
         [[maybe_unused]] Int extra = none();

@@ -71,11 +71,11 @@ TSR_INLINE void half_sums(const Source& s, int b, const TileAct& x, Flt (&sum)[T
 }
 
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const HalfPanel<F>& s, int b, const TileAct& x, Flt (&sum)[T][R]) {
+TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const TileAct& x, Flt (&sum)[T][R]) {
     half_sums<F>(s, b, x, sum);
 }
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int b, const TileAct& x, Flt (&sum)[T][R]) {
+TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const TileAct& x, Flt (&sum)[T][R]) {
     half_sums<F>(s, b, x, sum);
 }
 

@@ -7,32 +7,20 @@ namespace {
 /// v[g] = the codes of group g of 8 rows.
 template <int Bits>
 void store_codes(const Int (&v)[8], uint8_t* block) {
-    if constexpr (Bits == 8) {
-        for (int g = 0; g < 8; g++) store(block + 32 * g, v[g]);
-        return;
-    }
-    constexpr int kPairAt = Bits & 4, kBitAt = Bits & 6;
-    if constexpr ((Bits & 4) != 0) {
+    constexpr int kParts = code_parts(Bits);
+    TSR_UNROLL
+    for (int vector = 0; vector < Bits; vector++) {
+        Int bytes = none();
         TSR_UNROLL
-        for (int g = 0; g < 8; g += 2) {
-            store(block + 16 * g, either(field_at<4>(v[g], 0, 0), field_at<4>(v[g + 1], 0, 4)));
+        for (int g = 0; g < 8; g++) {
+            TSR_UNROLL
+            for (int i = 0; i < kParts; i++) {
+                const CodePart part = code_part<Bits>(g, i);
+                if (part.bits == 0 || part.vector != vector) continue;
+                bytes = with_field(bytes, v[g], part.bits, part.to, part.from);
+            }
         }
-        block += 128;
-    }
-    if constexpr ((Bits & 2) != 0) {
-        TSR_UNROLL
-        for (int g = 0; g < 8; g += 4) {
-            const Int low = either(field_at<2>(v[g], kPairAt, 0), field_at<2>(v[g + 1], kPairAt, 2));
-            const Int high = either(field_at<2>(v[g + 2], kPairAt, 4), field_at<2>(v[g + 3], kPairAt, 6));
-            store(block + 8 * g, either(low, high));
-        }
-        block += 64;
-    }
-    if constexpr ((Bits & 1) != 0) {
-        Int bits = field_at<1>(v[0], kBitAt, bit_of_group(0));
-        TSR_UNROLL
-        for (int g = 1; g < 8; g++) bits = either(bits, field_at<1>(v[g], kBitAt, bit_of_group(g)));
-        store(block, bits);
+        store(block + 32 * vector, bytes);
     }
 }
 
@@ -53,12 +41,14 @@ void pack_units(const uint8_t* from, size_t w_stride, int n_rows, int n_units, u
     for (int i = 0; i < n_units; i++, unit += F::kUnitBytes) {
         memset(unit, 0, F::kHeadBytes);
         for (int row = 0; row < kGroupRows; row++) F::write_head(u[i][row], unit, row);
-        for (int b = 0; b < F::kBlocks && F::kBits != 0; b++) {
-            Int v[8];
-            TSR_UNROLL
-            for (int row = 0; row < kGroupRows; row++) v[row] = load(u[i][row].code + 32 * b);
-            transpose_words(v);
-            store_codes<F::kBits>(v, unit + codes_at<F>(b));
+        if constexpr (F::kBits != 0) {
+            for (int b = 0; b < F::kBlocks; b++) {
+                Int v[8];
+                TSR_UNROLL
+                for (int row = 0; row < kGroupRows; row++) v[row] = load(u[i][row].code + 32 * b);
+                transpose_words(v);
+                store_codes<F::kBits>(v, unit + codes_at<F>(b));
+            }
         }
     }
 }
@@ -68,13 +58,15 @@ void unpack_units(const uint8_t* unit, int n_rows, int n_units, uint8_t* to, siz
     using Disk = typename F::Disk;
     RowUnit u[kBatch<F>][kGroupRows];
     for (int i = 0; i < n_units; i++, unit += F::kUnitBytes) {
-        for (int b = 0; b < F::kBlocks && F::kBits != 0; b++) {
-            Int v[8];
-            TSR_UNROLL
-            for (int g = 0; g < 8; g++) v[g] = code_vector<F::kBits>(unit + codes_at<F>(b), g);
-            transpose_words(v);
-            TSR_UNROLL
-            for (int row = 0; row < kGroupRows; row++) store(u[i][row].code + 32 * b, v[row]);
+        if constexpr (F::kBits != 0) {
+            for (int b = 0; b < F::kBlocks; b++) {
+                Int v[8];
+                TSR_UNROLL
+                for (int g = 0; g < 8; g++) v[g] = code_vector<F::kBits>(unit + codes_at<F>(b), g);
+                transpose_words(v);
+                TSR_UNROLL
+                for (int row = 0; row < kGroupRows; row++) store(u[i][row].code + 32 * b, v[row]);
+            }
         }
         for (int row = 0; row < n_rows; row++) F::read_head(unit, row, u[i][row]);
     }

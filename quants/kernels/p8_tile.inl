@@ -476,9 +476,10 @@ TSR_INLINE void add_dots(bool starts, const Operand (&w)[R], const Act& a, Part 
     }
 }
 
-/// sum[t][r] = the exact integer sums of block b.
+/// sum[t][r] = the exact integer sums of block b, of the vectors from `at` on.
 template <class F, int R, int T, class Source, class Acts>
-TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Source::V::Sum (&sum)[T][R]) {
+TSR_INLINE void block_sums(const Source& s, int at, int b, const Acts& x,
+                           typename Source::V::Sum (&sum)[T][R]) {
     using U = typename Source::U;
     using V = typename Source::V;
     constexpr int kGroups = kScaleGroups<U>, kFit = zero_in_lanes<U>() ? kDepthCentred<U> : kDepthAsIs<U>;
@@ -501,12 +502,12 @@ TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Sourc
         }
         TSR_UNROLL
         for (int i = 0; i < kDepth; i += V::kJoined) {
-            const int g = V::kJoined == 1 ? U::group(first + i) : first + i;
+            const int g = first + i;
             typename V::Int w[kTogether][R];
             TSR_UNROLL
             for (int p = 0; p < kTogether; p++) {
                 TSR_UNROLL
-                for (int r = 0; r < R; r++) w[p][r] = Source::operand(s, r, g, plane + p);
+                for (int r = 0; r < R; r++) w[p][r] = Source::operand(s, at + r, g, plane + p);
             }
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
@@ -520,8 +521,8 @@ TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Sourc
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
                 const int i = U::kPlanes == 2 ? plane + p : U::kScales == 2 ? first / 4 : 0;
-                const auto scale =
-                    V::scale(U::kScales != 0 ? Source::scale(s, r, b, i) : V::splat_scale(i == 0 ? 1 : 16));
+                const auto scale = V::scale(U::kScales != 0 ? Source::scale(s, at + r, b, i)
+                                                            : V::splat_scale(i == 0 ? 1 : 16));
                 TSR_UNROLL
                 for (int t = 0; t < T; t++) {
                     sum[t][r] = pass + p == 0 ? scaled(part[p][t][r], scale)
@@ -533,7 +534,7 @@ TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Sourc
     if constexpr (U::kZero != 0 && !kZeroStarts<U>) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            const Int zero = U::kZeroScaled ? Source::zero(s, r, b) : splat_half(U::kZero);
+            const Int zero = U::kZeroScaled ? Source::zero(s, at + r, b) : splat_half(U::kZero);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 sum[t][r] = sub32(sum[t][r], dot_halves(zero, splat4(Acts::sum16_at(x, t, b))));
@@ -542,26 +543,44 @@ TSR_INLINE void block_sums(const Source& s, int b, const Acts& x, typename Sourc
     }
 }
 
+/// Vectors of rows whose sums are made at once: two of four where registers are too few for what lies between
+/// codes and sums, parts of codes or the sums of two planes.
+template <class U, int R, int T>
+constexpr int kAtOnce = [] {
+    constexpr bool kParts = code_parts(U::Format::kBits) > 1 && T == 1;
+    constexpr bool kTwoPlanes = U::kPlanes == 2 && (U::Format::kBits < 8 || T == 2);
+    return R == 4 && kLaneSums && (kParts || kTwoPlanes) ? 2 : R;
+}();
+
+/// What was loaded is loaded again: kept for the next vectors, activations would take the registers that a
+/// few of them at once are to save.
+TSR_INLINE void forget_loads() { asm volatile("" ::: "memory"); }
+
 /// A unit of float scales: one block.
 template <class F, int R, int T, class Source, class Acts>
 TSR_INLINE void add_plain(const Source& s, const Acts& x, typename Source::V::Flt (&total)[T][R]) {
     using V = typename Source::V;
-    typename V::Sum sum[T][R];
-    block_sums<F, R, T>(s, 0, x, sum);
+    constexpr int kEach = kAtOnce<typename Source::U, R, T>;
     TSR_UNROLL
-    for (int r = 0; r < R; r++) {
-        const auto d = Source::d(s, r);
+    for (int at = 0; at < R; at += kEach) {
+        if (at != 0) forget_loads();
+        typename V::Sum sum[T][kEach];
+        block_sums<F, kEach, T>(s, at, 0, x, sum);
         TSR_UNROLL
-        for (int t = 0; t < T; t++) {
-            const auto scale = mul(d, V::splat_float(Acts::d_at(x, V::kTokens * t, 0), x.d_stride));
-            total[t][r] = add_product(total[t][r], to_float(sum[t][r]), scale);
-        }
-        if constexpr (F::kMin == MinKind::PerBlock) {
-            const auto min = Source::min(s, r, 0);
+        for (int r = at; r < at + kEach; r++) {
+            const auto d = Source::d(s, r);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                total[t][r] = add_product(total[t][r], min,
-                                          V::splat_float(Acts::s_at(x, V::kTokens * t, 0), x.d_stride));
+                const auto scale = mul(d, V::splat_float(Acts::d_at(x, V::kTokens * t, 0), x.d_stride));
+                total[t][r] = add_product(total[t][r], to_float(sum[t][r - at]), scale);
+            }
+            if constexpr (F::kMin == MinKind::PerBlock) {
+                const auto min = Source::min(s, r, 0);
+                TSR_UNROLL
+                for (int t = 0; t < T; t++) {
+                    total[t][r] = add_product(total[t][r], min,
+                                              V::splat_float(Acts::s_at(x, V::kTokens * t, 0), x.d_stride));
+                }
             }
         }
     }
@@ -599,14 +618,19 @@ TSR_INLINE void add_minima(const Source& s, int b, const Acts& x, typename Sourc
 template <class F, int R, int T, class Source, class Acts>
 TSR_INLINE void add_block(const Source& s, int b, const Acts& x, typename Source::V::Flt (&product)[T][R]) {
     using V = typename Source::V;
-    typename V::Sum sum[T][R];
-    block_sums<F, R, T>(s, b, x, sum);
+    constexpr int kEach = kAtOnce<typename Source::U, R, T>;
     TSR_UNROLL
-    for (int r = 0; r < R; r++) {
+    for (int at = 0; at < R; at += kEach) {
+        if (at != 0) forget_loads();
+        typename V::Sum sum[T][kEach];
+        block_sums<F, kEach, T>(s, at, b, x, sum);
         TSR_UNROLL
-        for (int t = 0; t < T; t++) {
-            const auto scale = V::splat_float(Acts::d_at(x, V::kTokens * t, b), x.d_stride);
-            product[t][r] = add_product(product[t][r], to_float(sum[t][r]), scale);
+        for (int r = at; r < at + kEach; r++) {
+            TSR_UNROLL
+            for (int t = 0; t < T; t++) {
+                const auto scale = V::splat_float(Acts::d_at(x, V::kTokens * t, b), x.d_stride);
+                product[t][r] = add_product(product[t][r], to_float(sum[t][r - at]), scale);
+            }
         }
     }
 }

@@ -4,7 +4,6 @@
 //             operand = plane 0 + 16 * plane 1
 //   kZero     the operand of a zero weight; 0 instead of the format's where operands can be made signed for
 //             nothing
-//   group(i)  the order in which groups are best unpacked; within a half block if it has two scales
 //   kScales   integer scale vectors a block: one for each half, or for each plane; 0 = the scale is 1
 //   kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
 //   weight    (types with a table, or of 8 bits) the weights themselves, as signed bytes
@@ -18,19 +17,15 @@ namespace {
 template <int Bits, class At>
 TSR_INLINE auto code_vector(At block, int g) {
     if constexpr (Bits == 8) return load(block + 32 * g);
-    constexpr int kPairAt = Bits & 4, kBitAt = Bits & 6;
-    decltype(load(block)) code{};
-    if constexpr ((Bits & 4) != 0) {
-        code = field_at<4>(load(block + 32 * (g / 2)), 4 * (g % 2), 0);
-        block = block + 128;
+    constexpr int kParts = code_parts(Bits);
+    const CodePart first = code_part<Bits>(g, 0);
+    auto code = field_at(load(block + 32 * first.vector), first.bits, first.from, first.to);
+    TSR_UNROLL
+    for (int i = 1; i < kParts; i++) {
+        const CodePart part = code_part<Bits>(g, i);
+        if (part.bits == 0) break;
+        code = with_field(code, load(block + 32 * part.vector), part.bits, part.from, part.to);
     }
-    if constexpr ((Bits & 2) != 0) {
-        const auto pairs = load(block + 32 * (g / 4));
-        code = kPairAt != 0 ? with_field<2>(code, pairs, 2 * (g % 4), kPairAt)
-                            : field_at<2>(pairs, 2 * (g % 4), 0);
-        block = block + 64;
-    }
-    if constexpr ((Bits & 1) != 0) code = with_field<1>(code, load(block), bit_of_group(g), kBitAt);
     return code;
 }
 
@@ -47,7 +42,6 @@ struct UnpackPlain {
     using Head = NoHead;
     static constexpr int kPlanes = 1, kScales = 0, kZero = F::kZero;
     static constexpr bool kZeroScaled = false, kOpensBlocks = false;
-    TSR_INLINE int group(int i) { return i; }
     TSR_INLINE void open(const uint8_t*, Head&) {}
     template <class At>
     TSR_INLINE auto operand(At block, int g, int) {
@@ -88,7 +82,7 @@ struct Unpack<Q8_0> : UnpackPlain<Q8_0> {
         } else {
             const auto code = load(block + 32 * g);
             if constexpr (kPlanes == 1) return code;
-            return field_at<4>(code, 4 * plane, 0);
+            return field_at(code, 4, 4 * plane, 0);
         }
     }
 };
@@ -148,8 +142,8 @@ struct ByteHead {
 
 /// A vector of 6-bit fields of width 32: field f of the low nibbles and high pairs of a head.
 TSR_INLINE Int six_bit_vector(const uint8_t* low, const uint8_t* high, int f) {
-    const Int nibble = field_at<4>(load(low + 32 * (f / 2)), 4 * (f % 2), 0);
-    return with_field<2>(nibble, load(high), 2 * f, 4);
+    const Int nibble = field_at(load(low + 32 * (f / 2)), 4, 4 * (f % 2), 0);
+    return with_field(nibble, load(high), 2, 2 * f, 4);
 }
 
 template <class F>
@@ -201,17 +195,6 @@ struct Unpack<Q3_K> : UnpackPlain<Q3_K> {
     };
     static constexpr int kScales = 2;
     static constexpr bool kZeroScaled = true;
-    /// Groups g and g + 2 are joined side by side in the halves of a byte.
-    TSR_INLINE int group(int i) { return (i & 4) | (i & 1) << 1 | (i & 2) >> 1; }
-    template <class At>
-    TSR_INLINE auto operand(At block, int g, int) {
-        const auto pairs = load(block + 32 * (g / 4)), bits = load(block + 64);
-        const int at = bit_of_group(g & 5);
-        const auto two = both(g % 2 != 0 ? right16(pairs, 2) : pairs, bytes_like(pairs, 0x33));
-        const auto third =
-            both(at < 2 ? left16(bits, 2 - at) : right16(bits, at - 2), bytes_like(bits, 0x44));
-        return field_at<4>(either(two, third), 4 * (g / 2 % 2), 0);
-    }
     TSR_INLINE void open(const uint8_t* unit, Head& head) {
         TSR_UNROLL
         for (int f = 0; f < 4; f++) {

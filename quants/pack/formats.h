@@ -379,8 +379,10 @@ inline int weight_at(const RowUnit& u, int k) {
 template <class F>
 inline void read_packed(const uint8_t* unit, int row, RowUnit& u) {
     F::read_head(unit, row, u);
-    for (int b = 0; b < F::kBlocks && F::kBits != 0; b++) {
-        read_codes<F::kBits>(unit + codes_at<F>(b), row, u.code + 32 * b);
+    if constexpr (F::kBits != 0) {
+        for (int b = 0; b < F::kBlocks; b++) {
+            read_codes<F::kBits>(unit + codes_at<F>(b), row, u.code + 32 * b);
+        }
     }
 }
 

@@ -94,18 +94,24 @@ inline void write_fifth_bits(const uint8_t* code, uint8_t* qh) {
     for (int i = 0; i < 4; i++) qh[i] = bytes_to_bits(load_eight(code + 8 * i) >> 4 & kEachByte);
 }
 
+/// 32 codes as the compiler's vector. Of a loop over words it makes vectors now and then, and twice the time
+/// otherwise.
+using Bytes32 [[gnu::vector_size(32)]] = uint64_t;
+
 /// Moves a field of Bits bits of 256 codes, at bit At of the code, from planes of Width bytes. At = 0 goes
 /// first: it overwrites.
 template <int Bits, int Width, int At>
 inline void read_planes(const uint8_t* qs, uint8_t* code) {
     constexpr uint64_t kField = ((1 << Bits) - 1) * kEachByte;
     for (int first = 0; first < 256; first += 8 / Bits * Width, qs += Width) {
-        for (int i = 0; i < Width; i += 8) {
-            const uint64_t eight = load_eight(qs + i);
+        for (int i = 0; i < Width; i += 32) {
+            Bytes32 packed, before = {};
+            memcpy(&packed, qs + i, sizeof packed);
             for (int field = 0; field < 8 / Bits; field++) {
                 uint8_t* to = code + first + field * Width + i;
-                const uint64_t moved = (eight >> (Bits * field) & kField) << At;
-                store_eight(At == 0 ? moved : load_eight(to) | moved, to);
+                if (At != 0) memcpy(&before, to, sizeof before);
+                const Bytes32 after = before | (packed >> (Bits * field) & kField) << At;
+                memcpy(to, &after, sizeof after);
             }
         }
     }
@@ -125,30 +131,54 @@ inline void write_planes(const uint8_t* code, uint8_t* qs) {
     }
 }
 
-// ---- codes in a packed unit: per 32 weights a plane of nibbles (128 bytes), of bit pairs (64), of bits
-// (32), as far as the width has them. Group g is 4 consecutive weights, and 4 * row + t the byte of its
-// weight t in a vector.
+// ---- codes in a packed unit: 32 weights of 8 rows, a vector of 32 bytes for each bit of the code's width.
+// Group g is 4 consecutive weights, and 4 * row + t the byte of its weight t in a vector.
 
-/// The place of group g in a byte of the plane of single bits. Groups g and g + 2 of a vector of bit pairs
-/// lie 4 bits apart there, and so they do here: one shift serves both where 3-bit codes are joined.
+/// Bits `from`... of a vector's bytes, which are bits `to`... of a group's codes.
+struct CodePart {
+    int vector, from, bits, to;
+};
+
+/// The place of group g in a byte of single bits: groups g and g + 2 lie 4 bits apart, for what lies there of
+/// codebook types (extra_bit_at).
 constexpr int bit_of_group(int g) { return 2 * (g / 4) + g % 2 + 4 * (g / 2 % 2); }
+
+// Codes that do not go into a byte without a rest: as many groups as there is room for lie whole in the low
+// bits, where a mask is all that it takes to have them, and two or three in the bits above. A half block
+// is made of few vectors.
+constexpr CodePart kParts3[8][2] = {
+    {{0, 0, 3, 0}}, {{0, 3, 3, 0}}, {{2, 0, 3, 0}}, {{0, 6, 2, 0}, {2, 6, 1, 2}},
+    {{1, 0, 3, 0}}, {{1, 3, 3, 0}}, {{2, 3, 3, 0}}, {{1, 6, 2, 0}, {2, 7, 1, 2}}};
+constexpr CodePart kParts5[8][3] = {
+    {{0, 0, 5, 0}}, {{1, 0, 5, 0}}, {{0, 5, 3, 0}, {1, 5, 2, 3}}, {{2, 0, 5, 0}},
+    {{3, 0, 5, 0}}, {{4, 0, 5, 0}}, {{3, 5, 3, 0}, {4, 5, 2, 3}}, {{2, 5, 3, 0}, {1, 7, 1, 3}, {4, 7, 1, 4}}};
+constexpr CodePart kParts6[8][3] = {
+    {{0, 0, 6, 0}}, {{1, 0, 6, 0}}, {{2, 0, 6, 0}}, {{0, 6, 2, 0}, {1, 6, 2, 2}, {2, 6, 2, 4}},
+    {{3, 0, 6, 0}}, {{4, 0, 6, 0}}, {{5, 0, 6, 0}}, {{3, 6, 2, 0}, {4, 6, 2, 2}, {5, 6, 2, 4}}};
+
+/// Parts of a code, at most.
+constexpr int code_parts(int bits) { return bits == 3 ? 2 : bits == 5 || bits == 6 ? 3 : 1; }
+
+/// Part i of group g's codes; none where it has 0 bits.
+template <int Bits>
+constexpr CodePart code_part(int g, int i) {
+    if constexpr (Bits == 1) return {0, bit_of_group(g), 1, 0};
+    if constexpr (Bits == 3) return kParts3[g][i];
+    if constexpr (Bits == 5) return kParts5[g][i];
+    if constexpr (Bits == 6) return kParts6[g][i];
+    constexpr int kEach = 8 / Bits;
+    return {g / kEach, g % kEach * Bits, Bits, 0};
+}
 
 template <int Bits>
 inline void read_codes(const uint8_t* block, int row, uint8_t* code) {
     for (int k = 0; k < 32; k++) {
-        const int g = k / 4, lane = 4 * row + k % 4;
-        const uint8_t* p = block;
-        int value = 0, at = 0;
-        if constexpr (Bits == 8) value = p[32 * g + lane];
-        if constexpr (Bits < 8 && (Bits & 4) != 0) {
-            value = (p[32 * (g / 2) + lane] >> (4 * (g % 2))) & 15;
-            p += 128, at = 4;
+        int value = 0;
+        for (int i = 0; i < code_parts(Bits); i++) {
+            const CodePart part = code_part<Bits>(k / 4, i);
+            const int byte = block[32 * part.vector + 4 * row + k % 4];
+            value |= (byte >> part.from & ((1 << part.bits) - 1)) << part.to;
         }
-        if constexpr ((Bits & 2) != 0) {
-            value |= ((p[32 * (g / 4) + lane] >> (2 * (g % 4))) & 3) << at;
-            p += 64, at += 2;
-        }
-        if constexpr ((Bits & 1) != 0) value |= ((p[lane] >> bit_of_group(g)) & 1) << at;
         code[k] = static_cast<uint8_t>(value);
     }
 }
@@ -156,21 +186,13 @@ inline void read_codes(const uint8_t* block, int row, uint8_t* code) {
 /// The block's bytes are zero or hold other rows.
 template <int Bits>
 inline void write_codes(const uint8_t* code, uint8_t* block, int row) {
-    const auto add = [](uint8_t& byte, int bits) { byte = static_cast<uint8_t>(byte | bits); };
     for (int k = 0; k < 32; k++) {
-        const int g = k / 4, lane = 4 * row + k % 4;
-        uint8_t* p = block;
-        int at = 0;
-        if constexpr (Bits == 8) p[32 * g + lane] = code[k];
-        if constexpr (Bits < 8 && (Bits & 4) != 0) {
-            add(p[32 * (g / 2) + lane], (code[k] & 15) << (4 * (g % 2)));
-            p += 128, at = 4;
+        for (int i = 0; i < code_parts(Bits); i++) {
+            const CodePart part = code_part<Bits>(k / 4, i);
+            uint8_t& byte = block[32 * part.vector + 4 * row + k % 4];
+            const int field = code[k] >> part.to & ((1 << part.bits) - 1);
+            byte = static_cast<uint8_t>(byte | field << part.from);
         }
-        if constexpr ((Bits & 2) != 0) {
-            add(p[32 * (g / 4) + lane], ((code[k] >> at) & 3) << (2 * (g % 4)));
-            p += 64, at += 2;
-        }
-        if constexpr ((Bits & 1) != 0) add(p[lane], ((code[k] >> at) & 1) << bit_of_group(g));
     }
 }
 

@@ -90,48 +90,55 @@ const Broken kBroken[] = {
      [] { return with_keys([](RawGguf& raw) { raw.string("tessera.packed.layout", "p8x4"); }); },
      {"'tessera.packed.version'", "expected a u32, found none"}},
     {"NoLayout",
-     [] { return with_keys([](RawGguf& raw) { raw.u32("tessera.packed.version", 1); }); },
+     [] { return with_keys([](RawGguf& raw) { raw.u32("tessera.packed.version", 2); }); },
      {"'tessera.packed.layout'", "expected a string, found none"}},
     {"VersionString",
      [] {
          return with_keys([](RawGguf& raw) {
-             raw.string("tessera.packed.version", "1").string("tessera.packed.layout", "p8x4");
+             raw.string("tessera.packed.version", "2").string("tessera.packed.layout", "p8x4");
          });
      },
-     {"'tessera.packed.version'", "expected a u32, found string \"1\""}},
+     {"'tessera.packed.version'", "expected a u32, found string \"2\""}},
     {"VersionU64",
      [] {
          return with_keys([](RawGguf& raw) {
-             raw.key("tessera.packed.version", ValueType::U64, uint64_t{1})
+             raw.key("tessera.packed.version", ValueType::U64, uint64_t{2})
                  .string("tessera.packed.layout", "p8x4");
          });
      },
-     {"'tessera.packed.version'", "found u64 1"}},
+     {"'tessera.packed.version'", "found u64 2"}},
     {"LayoutNumber",
      [] {
          return with_keys(
-             [](RawGguf& raw) { raw.u32("tessera.packed.version", 1).u32("tessera.packed.layout", 1); });
+             [](RawGguf& raw) { raw.u32("tessera.packed.version", 2).u32("tessera.packed.layout", 1); });
      },
      {"'tessera.packed.layout'", "expected a string, found u32 1"}},
     {"NextVersion",
      [] {
          return with_keys([](RawGguf& raw) {
-             raw.u32("tessera.packed.version", 2).string("tessera.packed.layout", "p8x4");
+             raw.u32("tessera.packed.version", 3).string("tessera.packed.layout", "p8x4");
          });
      },
-     {"another version of tessera", "expected layout p8x4 version 1, found layout p8x4 version 2",
+     {"another version of tessera", "expected layout p8x4 version 2, found layout p8x4 version 3",
       "unpack it with that version or pack the stock file again"}},
-    {"OtherLayout",
-     [] {
-         return with_keys([](RawGguf& raw) {
-             raw.u32("tessera.packed.version", 1).string("tessera.packed.layout", "p16\n");
-         });
-     },
-     {"another version of tessera", "found layout p16\\x0A version 1", "pack the stock file again"}},
-    {"StockAlignment48",
+    {"FormerVersion",
      [] {
          return with_keys([](RawGguf& raw) {
              raw.u32("tessera.packed.version", 1).string("tessera.packed.layout", "p8x4");
+         });
+     },
+     {"another version of tessera", "expected layout p8x4 version 2, found layout p8x4 version 1"}},
+    {"OtherLayout",
+     [] {
+         return with_keys([](RawGguf& raw) {
+             raw.u32("tessera.packed.version", 2).string("tessera.packed.layout", "p16\n");
+         });
+     },
+     {"another version of tessera", "found layout p16\\x0A version 2", "pack the stock file again"}},
+    {"StockAlignment48",
+     [] {
+         return with_keys([](RawGguf& raw) {
+             raw.u32("tessera.packed.version", 2).string("tessera.packed.layout", "p8x4");
              raw.u32("tessera.packed.alignment", 48);
          });
      },
@@ -139,7 +146,7 @@ const Broken kBroken[] = {
     {"StockAlignmentI32",
      [] {
          return with_keys([](RawGguf& raw) {
-             raw.u32("tessera.packed.version", 1).string("tessera.packed.layout", "p8x4");
+             raw.u32("tessera.packed.version", 2).string("tessera.packed.layout", "p8x4");
              raw.key("tessera.packed.alignment", ValueType::I32, 32);
          });
      },
@@ -156,7 +163,7 @@ const Broken kBroken[] = {
      [] {
          return with_tensor({32, 8}, 0x54530208);
      },
-     {"'t.weight'", "another version", "expected layout p8x4 version 1", "layout number 2"}},
+     {"'t.weight'", "another version", "expected layout p8x4 version 2", "layout number 2"}},
     {"Layout255",
      [] {
          return with_tensor({32, 8}, 0x5453ff08);
@@ -237,7 +244,7 @@ const Broken kBroken[] = {
     {"SmallAlignment",
      [] {
          RawGguf raw;
-         raw.u32("tessera.packed.version", 1).string("tessera.packed.layout", "p8x4");
+         raw.u32("tessera.packed.version", 2).string("tessera.packed.layout", "p8x4");
          return raw.tensor("t.weight", {32, 8}, 0x54530108, std::string(320, '\0')).bytes();
      },
      {"'t.weight'", "'general.alignment'", "multiple of 64, found 32"}},

@@ -101,7 +101,7 @@ inline std::string every_type_bytes() {
 inline RawGguf packed_container() {
     RawGguf raw;
     raw.alignment = 64;
-    raw.u32("general.alignment", 64).u32("tessera.packed.version", 1);
+    raw.u32("general.alignment", 64).u32("tessera.packed.version", 2);
     return raw.string("tessera.packed.layout", "p8x4");
 }
 

@@ -70,13 +70,13 @@ class Packed(ProgramCase):
         self.fine("pack", MODEL, self.packed)
         out, stock = (json.loads(self.fine("inspect", path, "--json")) for path in (self.packed, MODEL))
         self.assertEqual((out["layout"], stock["layout"]), ("p8x4", "rows"))
-        self.assertEqual(out["keys"]["tessera.packed.version"], {"type": "u32", "value": 1})
+        self.assertEqual(out["keys"]["tessera.packed.version"], {"type": "u32", "value": 2})
         self.assertEqual(out["keys"]["tessera.packed.layout"]["value"], "p8x4")
         layouts = {tensor["name"]: tensor["layout"] for tensor in out["tensors"]}
         self.assertEqual((layouts["blk.0.attn_q.weight"], layouts["output_norm.weight"]), ("p8x4", "rows"))
         self.assertEqual({tensor["layout"] for tensor in stock["tensors"]}, {"rows"})
         text = self.fine("inspect", self.packed).decode()
-        self.assertRegex(text, r"packed +p8x4 version 1, \d+ of \d+ tensors\n")
+        self.assertRegex(text, r"packed +p8x4 version 2, \d+ of \d+ tensors\n")
         self.assertRegex(text, r"blk.0.attn_q.weight .*, packed\n")
         self.assertNotIn("p8x4", self.fine("inspect", MODEL).decode())
 
@@ -116,10 +116,10 @@ class Packed(ProgramCase):
         self.fine("pack", MODEL, self.packed)
         whole = self.packed.read_bytes()
         name = text_value(b"tessera.packed.version") + struct.pack("<I", 4)
-        self.packed.write_bytes(whole.replace(name + struct.pack("<I", 1), name + struct.pack("<I", 2)))
+        self.packed.write_bytes(whole.replace(name + struct.pack("<I", 2), name + struct.pack("<I", 3)))
         for command in (["run", self.packed, "-p", "x"], ["inspect", self.packed], ["unpack", self.packed, self.back]):
             self.refused(1, *command, says=("packed.gguf", "packed by another version of tessera",
-                                            "expected layout p8x4 version 1", "found layout p8x4 version 2"))
+                                            "expected layout p8x4 version 2", "found layout p8x4 version 3"))
         self.packed.write_bytes(whole.replace(struct.pack("<I", 0x54530108), struct.pack("<I", 0x54530208), 1))
         self.refused(1, "inspect", self.packed, says=("token_embd.weight", "another version", "layout number 2"))
 

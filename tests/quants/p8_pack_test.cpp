@@ -1,4 +1,6 @@
 // Packing: an exact bijection on any bytes, the same in every table, and meaning what the file's blocks mean.
+#include <map>
+
 #include "quants/blocks.h"
 #include "tests/quants/p8_support.h"
 
@@ -200,6 +202,27 @@ TEST(P8Pack, PackedCodesMeanWhatTheFilesBlocksMean) {
     }
 #include "quants/pack/types.inc"
 #undef TSR_P8
+}
+
+/// Packed containers hold these bytes: who changes them raises gguf::kPackedVersion.
+TEST(P8Pack, BytesAreThoseOfPackedVersion2) {
+    const std::map<std::string, uint64_t> want = {
+        {"q4_0", 0x61d03f09ab7a62e7},  {"q4_1", 0x2cbcec7efecb3f5b},    {"q5_0", 0xdfec4c304d43f831},
+        {"q5_1", 0xa90dc83e1858bed0},  {"q8_0", 0x20fa95eed26f626c},    {"q2_k", 0xc883c172e1b0520d},
+        {"q3_k", 0xd5115ade3896f72e},  {"q4_k", 0x5832c0254bc477c9},    {"q5_k", 0x88edb6bc0ed66153},
+        {"q6_k", 0xd024a308b97a2f68},  {"iq4_nl", 0x61d03f09ab7a62e7},  {"iq4_xs", 0x737742f1c13e0a8f},
+        {"mxfp4", 0x68817be8ab841695}, {"iq2_xxs", 0xef5ad66e1c0b4a32}, {"iq2_xs", 0xe7bee25e8d32616d},
+        {"iq2_s", 0x33b3fd0b344e16c0}, {"iq3_xxs", 0x65143fa05ebdd06e}, {"iq3_s", 0xc03d4bf47974e362},
+        {"tq2_0", 0x9de7e2ecd2e62836}, {"tq1_0", 0xb798eb4d738d2d3b},   {"iq1_s", 0x87c17a85127e2b58},
+        {"iq1_m", 0x57ed7ff8018a0661}};
+    for (const P8Type& t : p8_types()) {
+        uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+        for (const uint8_t byte : pack_rows(t, scalar(), random_bytes(8 * t.row_bytes(256), 7), 256)) {
+            hash = (hash ^ byte) * 0x100000001b3;
+        }
+        ASSERT_TRUE(want.contains(t.name)) << t.name;
+        EXPECT_EQ(want.at(t.name), hash) << t.name;
+    }
 }
 
 TEST(P8Pack, AGroupHasTheBytesOfItsRows) {

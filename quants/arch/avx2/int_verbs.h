@@ -68,16 +68,14 @@ TSR_INLINE Int swap_words(Int a) { return _mm256_shuffle_epi32(a, 0xb1); }
 TSR_INLINE Int add32(Int a, Int b) { return _mm256_add_epi32(a, b); }
 TSR_INLINE Int sub32(Int a, Int b) { return _mm256_sub_epi32(a, b); }
 TSR_INLINE Int none() { return _mm256_setzero_si256(); }
-/// Moves the field at bit `from` of every byte to bit `to` and clears the rest.
-template <int Bits>
-TSR_INLINE Int field_at(Int v, int from, int to) {
-    const Int mask = splat_byte(((1 << Bits) - 1) << to);
+/// Moves the field of `bits` bits at bit `from` of every byte to bit `to` and clears the rest.
+TSR_INLINE Int field_at(Int v, int bits, int from, int to) {
+    const Int mask = splat_byte(((1 << bits) - 1) << to);
     return both(from > to ? right16(v, from - to) : from < to ? left16(v, to - from) : v, mask);
 }
 /// Puts that field into `code`, whose bits there are zero.
-template <int Bits>
-TSR_INLINE Int with_field(Int code, Int v, int from, int to) {
-    return either(code, field_at<Bits>(v, from, to));
+TSR_INLINE Int with_field(Int code, Int v, int bits, int from, int to) {
+    return either(code, field_at(v, bits, from, to));
 }
 
 /// Unsigned bytes of w times signed bytes of a, neighbours added: 2 halfwords a row. |sum| <= 32767 is the
@@ -184,7 +182,7 @@ TSR_INLINE Int row_bytes(const void* p) {
 TSR_INLINE Int top_ternary_digit(Int v) {
     // Rounded up twice, 3/4 of it is too much exactly for the bytes 85, 170 and 255, which 1 less puts right.
     const Int less = _mm256_subs_epu8(v, splat_byte(1));
-    return field_at<2>(_mm256_avg_epu8(less, _mm256_avg_epu8(less, none())), 6, 0);
+    return field_at(_mm256_avg_epu8(less, _mm256_avg_epu8(less, none())), 2, 6, 0);
 }
 /// 32 bytes and 32 more as the lower and upper bytes of halfwords.
 TSR_INLINE void store_halves(uint16_t* p, Int low, Int high) {

@@ -6,14 +6,12 @@ namespace tessera::kernels {
 namespace {
 
 /// As for one group (avx2/int_verbs.h).
-template <int Bits>
-TSR_INLINE WideInt field_at(WideInt v, int from, int to) {
+TSR_INLINE WideInt field_at(WideInt v, int bits, int from, int to) {
     const WideInt moved = from > to ? right16(v, from - to) : from < to ? left16(v, to - from) : v;
-    return both(moved, bytes_like(moved, ((1 << Bits) - 1) << to));
+    return both(moved, bytes_like(moved, ((1 << bits) - 1) << to));
 }
-template <int Bits>
-TSR_INLINE WideInt with_field(WideInt code, WideInt v, int from, int to) {
-    return either(code, field_at<Bits>(v, from, to));
+TSR_INLINE WideInt with_field(WideInt code, WideInt v, int bits, int from, int to) {
+    return either(code, field_at(v, bits, from, to));
 }
 
 /// An integer scale a row, and -kBias times it: one fma takes the bias off a sum and multiplies it.

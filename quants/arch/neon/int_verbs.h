@@ -94,18 +94,16 @@ TSR_INLINE Int none() { return {vdupq_n_u8(0), vdupq_n_u8(0)}; }
 TSR_INLINE uint8x16_t moved(uint8x16_t v, int from, int to) {
     return from > to ? v >> (from - to) : from < to ? v << (to - from) : v;
 }
-/// Moves the field at bit `from` of every byte to bit `to` and clears the rest, of which a shift may leave
-/// nothing.
-template <int Bits>
-TSR_INLINE Int field_at(Int v, int from, int to) {
+/// Moves the field of `bits` bits at bit `from` of every byte to bit `to` and clears the rest, of which a
+/// shift may leave nothing.
+TSR_INLINE Int field_at(Int v, int bits, int from, int to) {
     const Int at = {moved(v.lo, from, to), moved(v.hi, from, to)};
-    if ((to == 0 && from + Bits == 8) || (from == 0 && to + Bits == 8)) return at;
-    return both(at, splat_byte(((1 << Bits) - 1) << to));
+    if ((to == 0 && from + bits == 8) || (from == 0 && to + bits == 8)) return at;
+    return both(at, splat_byte(((1 << bits) - 1) << to));
 }
 /// Puts that field into `code`, whose bits there are zero.
-template <int Bits>
-TSR_INLINE Int with_field(Int code, Int v, int from, int to) {
-    const uint8x16_t mask = splat_byte(((1 << Bits) - 1) << to).lo;
+TSR_INLINE Int with_field(Int code, Int v, int bits, int from, int to) {
+    const uint8x16_t mask = splat_byte(((1 << bits) - 1) << to).lo;
     return {vbslq_u8(mask, moved(v.lo, from, to), code.lo), vbslq_u8(mask, moved(v.hi, from, to), code.hi)};
 }
 

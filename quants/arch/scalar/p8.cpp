@@ -22,8 +22,10 @@ void pack(const void* w, size_t w_stride, int n_rows, int64_t n_k, void* group) 
             RowUnit u;
             F::read_disk(block, u);
             F::write_head(u, unit, row);
-            for (int b = 0; b < F::kBlocks && F::kBits != 0; b++) {
-                write_codes<F::kBits>(u.code + 32 * b, unit + codes_at<F>(b), row);
+            if constexpr (F::kBits != 0) {
+                for (int b = 0; b < F::kBlocks; b++) {
+                    write_codes<F::kBits>(u.code + 32 * b, unit + codes_at<F>(b), row);
+                }
             }
         }
     }
