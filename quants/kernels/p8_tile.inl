@@ -20,7 +20,7 @@ struct OwnVectors {
     static constexpr int kGroups = 1;
     /// Bytes of an activation; tokens of one sum; groups of 4 k of one operand.
     static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
-    /// Tokens of one panel tile, which has 2 x kTile sums.
+    /// Tokens of one panel tile, which has 2 x kTile sums (but see kPanelTile).
     static constexpr int kTile = kTileSums / 2;
 
     TSR_INLINE Int load(const void* p) { return kernels::load(p); }
@@ -58,6 +58,12 @@ constexpr int kStreamTokensOf =
 template <class F>
 constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
                                     .groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
+/// Sums of a stream of two groups: as many as the registers hold. A panel has fewer in a tile, whose scales
+/// and totals want some, too.
+constexpr int kPairSums = kLaneSums ? 10 : kTileSums;
+/// Tokens of a panel's tile. What Q2_K takes of a panel for its minima is worth one more.
+template <class F, class V>
+constexpr int kPanelTile = kLaneSums&& std::is_same_v<F, Q2_K> ? kPairSums / 2 : V::kTile;
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
@@ -786,44 +792,11 @@ TSR_INLINE bool reads_ahead(const PackedMatmulArgs& a) {
     return a.n_tok == 1 && a.fetch == Fetch::TwoSteps && group_bytes + act_bytes <= kPassBytes;
 }
 
-/// R groups, two of them a vector of a V that has two, times the T tokens from `token` on, straight from
-/// packed units.
-template <class F, class V, int R, int T>
-TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
-                            int64_t y_stride) {
-    const auto run = [&]<class Source>() {
-        tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
-                                           tile_act(a.x, token, 0), y, y_stride, false, rows.n);
-    };
-    if constexpr (V::kGroups > 1) {
-        run.template operator()<WideStream<Unpack<F>, V, R / V::kGroups>>();
-    } else {
-        if constexpr (R == 1 && T == 1 && kReadsAhead) {
-            if (reads_ahead<F>(a)) return run.template operator()<Stream<Unpack<F>, R, false>>();
-        }
-        run.template operator()<Stream<Unpack<F>, R>>();
-    }
-}
-
-/// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights
-/// come from memory once, however many tiles they take. Returns the first row that is left.
-template <class F, int R, class V = OwnVectors>
-int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
-    int64_t n = kGroupRows;  // of a stream
-    if (R == 1 || a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
-    for (; n > 0 && row + R * n <= a.n_rows; row += R * n) {
-        for (int64_t at = row; at < row + n; at += kGroupRows) {
-            each_tile<kTileSums / R>(a.n_tok, [&]<int T>(int64_t token) {
-                stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride);
-            });
-        }
-    }
-    return row;
-}
-
-/// So many tokens are gathered for streams of wider vectors, as long as the scratch has room for them. Fewer
-/// wait for memory, which gives more in one stream of one group, or in four far apart.
+/// So many tokens are gathered, as long as the scratch has room for them. Fewer wait for memory, which gives
+/// more in one stream of one group, or in four far apart.
 constexpr int kFewestGathered = 3;
+/// So many rows repay the gathering of tokens that one group's vectors share (kGathersFew).
+constexpr int64_t kFewestGatheredRows = 128;
 /// Bytes of a gathered token.
 template <class F>
 TSR_INLINE int64_t gathered_bytes(const PackedMatmulArgs& a) {
@@ -841,6 +814,64 @@ void gather_tiles(const PackedMatmulArgs& a, uint8_t* out) {
         gather_act<Unpack<F>>(tile_act(a.x, token, 0), T, a.n_k / kActBlock,
                               out + token * gathered_bytes<F>(a));
     });
+}
+
+/// The tokens gathered for streams of two groups, in the scratch, or null where they stay as they lie.
+template <class F>
+const uint8_t* gather_for_pairs(const PackedMatmulArgs& a, int64_t n_rows) {
+    if constexpr (kGathersFew) {
+        if (a.n_tok < kFewestGathered || n_rows < kFewestGatheredRows) return nullptr;
+        if (a.n_tok * gathered_bytes<F>(a) > static_cast<int64_t>(kPackedScratchBytes)) return nullptr;
+        uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
+        gather_tiles<F, kPairSums / 2, 1>(a, gathered);
+        return gathered;
+    }
+    return nullptr;
+}
+
+/// R groups, two of them a vector of a V that has two, times the T tokens from `token` on, straight from
+/// packed units. gathered: of gather_for_pairs, or null.
+template <class F, class V, int R, int T>
+TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
+                            int64_t y_stride, const uint8_t* gathered = nullptr) {
+    const auto run = [&]<class Source>() {
+        if constexpr (kGathersFew && R == 2 && T >= kFewestGathered) {
+            if (gathered) {
+                return tile<F, R, T, Source>(
+                    stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
+                    GatheredAct<Unpack<F>, T>{gathered + token * gathered_bytes<F>(a)}, y, y_stride, false,
+                    rows.n);
+            }
+        }
+        tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
+                                           tile_act(a.x, token, 0), y, y_stride, false, rows.n);
+    };
+    if constexpr (V::kGroups > 1) {
+        run.template operator()<WideStream<Unpack<F>, V, R / V::kGroups>>();
+    } else {
+        if constexpr (R == 1 && T == 1 && kReadsAhead) {
+            if (reads_ahead<F>(a)) return run.template operator()<Stream<Unpack<F>, R, false>>();
+        }
+        run.template operator()<Stream<Unpack<F>, R>>();
+    }
+}
+
+/// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights
+/// come from memory once, however many tiles they take. Returns the first row that is left.
+template <class F, int R, class V = OwnVectors>
+int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
+    const uint8_t* gathered = R == 2 ? gather_for_pairs<F>(a, a.n_rows - row) : nullptr;
+    int64_t n = kGroupRows;  // of a stream
+    if (R == 1 || a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
+    for (; n > 0 && row + R * n <= a.n_rows; row += R * n) {
+        for (int64_t at = row; at < row + n; at += kGroupRows) {
+            each_tile<(R == 2 ? kPairSums : kTileSums) / R>(a.n_tok, [&]<int T>(int64_t token) {
+                stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride,
+                                        gathered);
+            });
+        }
+    }
+    return row;
 }
 
 /// stream_groups of one of V's vectors, the tokens gathered once for all rows.
@@ -882,7 +913,7 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     } else if (kGroups == 4 || a.n_tok > 2) {
         if (gathers<F, V>(a)) {
             if constexpr (V::kGroups > 1) row = wide_rows<F, V>(a, row);
-        } else if (2 * a.n_tok <= kTileSums) {
+        } else if (2 * a.n_tok <= kPairSums) {
             row = stream_groups<F, 2>(a, row);
         }
     }
@@ -903,12 +934,13 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
 /// few rows to repay it.
 template <class F, class V>
 const uint8_t* gather_few(const PackedMatmulArgs& a) {
-    constexpr int64_t kRoom = static_cast<int64_t>(kPackedScratchBytes) - kFewPanelBytes, kFewestRows = 128;
+    constexpr int64_t kRoom = static_cast<int64_t>(kPackedScratchBytes) - kFewPanelBytes;
     if constexpr (kGathersFew && kFillsPanels<Panel<Unpack<F>, V>>) {
-        if (a.n_tok < 2 * kFewestGathered || a.n_tok > kFewTokens || a.n_rows < kFewestRows) return nullptr;
+        if (a.n_tok < 2 * kFewestGathered || a.n_tok > kFewTokens) return nullptr;
+        if (a.n_rows < kFewestGatheredRows) return nullptr;
         if (a.n_tok * gathered_bytes<F>(a) > kRoom) return nullptr;
         uint8_t* gathered = static_cast<uint8_t*>(a.scratch) + kFewPanelBytes;
-        gather_tiles<F, V::kTile, 1>(a, gathered);
+        gather_tiles<F, kPanelTile<F, V>, 1>(a, gathered);
         return gathered;
     } else {
         return nullptr;
@@ -928,7 +960,7 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered)
         const int64_t count = n_units - first < chunk ? n_units - first : chunk;
         const PackedUnits units = panel_units<F>(a, row, P::kGroups, first);
         if constexpr (!kFillsPanels<P>) write_panel<P>(units, count, panel);
-        each_tile<V::kTile>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
+        each_tile<kPanelTile<F, V>>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
             const int64_t token = V::kTokens * t;
             const auto run = [&](auto x) {
                 float* y = a.y + token * a.y_stride + row;
@@ -974,7 +1006,7 @@ void packed_matmul(const PackedMatmulArgs& a) {
     if (a.n_tok <= kStreamPlan<F>.tokens && (a.n_tok <= kTileSums || gathers<F, V>(a))) {
         return stream_rows<F, V>(a, 0);
     }
-    constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = V::kTile * V::kTokens;
+    constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = kPanelTile<F, V> * V::kTokens;
     const int64_t n_rows = a.n_rows / kRows * kRows;
     const int64_t fit = kActPassBytes / a.n_k, fewest = kFewestTokens * V::kGroups;
     const int64_t most = fit > fewest ? fit : fewest;

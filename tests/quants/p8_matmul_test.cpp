@@ -97,7 +97,7 @@ TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
     for (const P8Type& t : p8_types()) {
         // Groups enough for four and for two streams that are far apart, with one left over and a part of
         // one.
-        const int64_t n_k = 512, n_rows = 75;
+        const int64_t n_k = 512, n_rows = 139;
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 61), n_k);
         const Tokens x = make_tokens(8, n_k, Fill::Random, 62);
@@ -131,8 +131,9 @@ TEST(P8Matmul, LongRowsAgreeBitForBit) {
     }
 }
 
-/// Rows enough to repay gathering tokens that share a panel, as many as are gathered and one more, and a last
-/// row that is on its own; k of a part of what starts are written down for, and of several short panels.
+/// Rows enough to repay gathering tokens that share groups or a panel, as many as are gathered and one more,
+/// and a last row that is on its own; k of a part of what starts are written down for, and of several short
+/// panels.
 TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
         for (const int64_t n_k : {32 * 11, 2048 + 512}) {
@@ -142,20 +143,22 @@ TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
                 pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 71), n_k);
             const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 72);
             expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
-                                {5, 6, 7, 8, 11, 32, n_tok});
+                                {2, 3, 4, 5, 6, 7, 8, 11, 32, n_tok});
         }
     }
 }
 
-/// As many rows, and more tokens than the scratch has room for.
+/// As many rows, and more tokens than the scratch has room for: of a panel's, and of two groups'.
 TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
     const P8Type& t = p8_types().front();
-    const int64_t n_k = 4 * 4096 + 512, n_rows = 136, n_tok = 27;
-    const std::vector<uint8_t> packed =
-        pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 81), n_k);
-    const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 82);
-    expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
-                        {n_tok});
+    const int64_t n_rows = 136, shapes[][2] = {{4 * 4096 + 512, 27}, {24 * 4096, 5}};
+    for (const auto& [n_k, n_tok] : shapes) {
+        const std::vector<uint8_t> packed =
+            pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 81), n_k);
+        const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 82);
+        expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
+                            {n_tok});
+    }
 }
 
 /// More tokens than are widened at a time, and than all panels of a call take at a time.

@@ -14,8 +14,8 @@ constexpr int kTileSums = 8;
 constexpr int kStreamTokens = 5;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = false;
-/// Whether six tokens and more that share a panel are gathered: their arrays lie a power of two apart, where
-/// lines displace each other. Measured with AVX2 alone.
+/// Whether tokens that share two groups (three to five) or a panel (six to 32) are gathered: their arrays lie
+/// a power of two apart, where lines displace each other. Measured with AVX2 alone.
 constexpr bool kGathersFew = true;
 /// Weights of a byte go as two operands of 4 bits.
 constexpr int kBytePlanes = 2;

@@ -11,7 +11,7 @@ constexpr int kTileSums = 8;
 constexpr int kStreamTokens = 32;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = true;
-/// Whether six tokens and more that share a panel are gathered. Not measured here.
+/// Whether tokens that share two groups or a panel are gathered. Not measured here.
 constexpr bool kGathersFew = false;
 
 /// sum + unsigned bytes of w times signed bytes of a, a word a row.
