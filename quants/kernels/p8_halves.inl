@@ -1,6 +1,6 @@
 // The product of weights that fill a byte, where products of bytes would overflow a halfword (AVX2): panels
 // of halfwords times activations widened to halfwords take a multiplication less a weight than two planes of
-// bytes. For many tokens only; few go through the byte planes of p8_tile.inl, which this follows. Over the
+// bytes. For many tokens only; few go through the byte planes of p8_matmul.inl, which this follows. Over the
 // verbs of the unit that includes this and those of its halves.h.
 namespace tessera::kernels {
 namespace {
@@ -114,7 +114,7 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
 /// Up to this many tokens go through the planes of bytes.
 constexpr int kHalfFewTokens = 3;
 
-/// packed_matmul of p8_tile.inl for these types.
+/// packed_matmul of p8_matmul.inl for these types.
 template <class F>
 void packed_matmul_halves(const PackedMatmulArgs& a) {
     if (a.n_tok <= kHalfFewTokens) return stream_rows<F>(a, 0);

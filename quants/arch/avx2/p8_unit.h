@@ -7,7 +7,7 @@
 //
 #include "quants/kernels/p8_unpack.inl"
 //
-#include "quants/kernels/p8_tile.inl"
+#include "quants/kernels/p8_matmul.inl"
 
 namespace tessera::kernels {
 namespace {
@@ -18,6 +18,8 @@ template <>
 constexpr StreamPlan kStreamPlan<Q2_K> = {.tokens = 6};
 template <>
 constexpr StreamPlan kStreamPlan<Q3_K> = {.tokens = 6};
+template <>
+constexpr StreamPlan kStreamPlan<Q4_0> = {.tokens = 6};
 template <>
 constexpr StreamPlan kStreamPlan<Q4_1> = {.tokens = 6};
 template <>

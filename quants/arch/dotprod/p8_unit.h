@@ -7,7 +7,7 @@
 //
 #include "quants/kernels/p8_unpack.inl"
 //
-#include "quants/kernels/p8_tile.inl"
+#include "quants/kernels/p8_matmul.inl"
 
 #define TSR_P8_MATMUL(Name, name) \
     void tessera::kernels::dotprod::matmul_##name(const PackedMatmulArgs& a) { packed_matmul<Name>(a); }

@@ -6,7 +6,7 @@
 //
 #include "quants/kernels/p8_unpack.inl"
 //
-#include "quants/kernels/p8_tile.inl"
+#include "quants/kernels/p8_matmul.inl"
 
 namespace tessera::kernels {
 

@@ -1,0 +1,334 @@
+// How a product's rows and tokens are cut into tiles (p8_tile.inl): few tokens straight from packed units, in
+// streams of one, two or four groups, many from panels. What is gathered, how many tokens go which way, and
+// what is fetched is decided here, by what kernels_bench measured. Over the verbs and Unpack of the unit that
+// includes this.
+#include "quants/kernels/p8_tile.inl"
+
+namespace tessera::kernels {
+namespace {
+
+/// How packed units of a type are multiplied with few tokens; a unit of an instruction set may know better.
+struct StreamPlan {
+    /// Tokens up to which unpacking in registers beats unpacking into a panel.
+    int tokens = kStreamTokens;
+    /// Groups whose streams one and two tokens read side by side, unless all streams are far apart: 1 or 4.
+    int groups = kGroupsOfFew;
+    /// How a single token's weights are asked for where others are in two steps, and the processor does not
+    /// read ahead (reads_ahead).
+    Fetch one = Fetch::TwoSteps;
+};
+/// Types of so many instructions that a single token's product does not wait for memory.
+template <class F>
+constexpr bool kSlowToUnpack =
+    std::is_same_v<F, IQ1_S> || std::is_same_v<F, IQ1_M> || std::is_same_v<F, IQ2_XS> ||
+    std::is_same_v<F, IQ2_S> || std::is_same_v<F, IQ3_S> || std::is_same_v<F, TQ1_0> ||
+    std::is_same_v<F, TQ2_0>;
+/// Operands that are made by the block (kOpensBlocks) cost so much that a panel keeps them for a second tile.
+template <class F>
+constexpr int kStreamTokensOf =
+    kStreamTokens > kTileSums&& Unpack<F>::kOpensBlocks ? kTileSums : kStreamTokens;
+template <class F>
+constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
+                                    .groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
+/// Sums of a stream of two groups: as many as the registers hold. A panel has fewer in a tile, whose scales
+/// and totals want some, too.
+constexpr int kPairSums = kLaneSums ? 10 : kTileSums;
+/// Tokens of a panel's tile. What Q2_K takes of a panel for its minima is worth one more.
+template <class F, class V>
+constexpr int kPanelTile = kLaneSums&& std::is_same_v<F, Q2_K> ? kPairSums / 2 : V::kTile;
+/// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
+/// vectors have larger ones.
+constexpr int kPanelUnitsK = 4096;
+/// Bytes of a panel that few tokens share: its first tile leaves it in a first cache of 32 KiB for the
+/// second.
+constexpr int kFewTokens = 32, kFewPanelBytes = 21 << 10;
+/// Activations that the panels of a call read one after the other, in bytes: half of a large L2 cache, since
+/// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
+/// more so with products of wider vectors.
+constexpr int64_t kActPassBytes = int64_t{1} << 20, kFewestTokens = 128;
+/// run<n>(token) of the tile of n tokens, Least <= n <= Most.
+template <int Most, int Least, class Run>
+TSR_INLINE void run_tile(int64_t n, int64_t token, const Run& run) {
+    if constexpr (Most > Least) {
+        if (n < Most) return run_tile<Most - 1, Least>(n, token, run);
+    }
+    run.template operator()<Most>(token);
+}
+
+/// All tokens in tiles of at most Most, as equal as possible: 9 = 5 + 4 keeps more sums going than 8 + 1. Of
+/// n_tok >= Least tokens no tile has fewer, Least being at most Most / 2.
+template <int Most, int Least = 1, class Run>
+TSR_INLINE void each_tile(int64_t n_tok, const Run& run) {
+    static_assert(Least == 1 || 2 * Least <= Most);
+    int64_t token = 0;
+    for (int64_t n_tiles = (n_tok + Most - 1) / Most; n_tiles > 0; n_tiles--) {
+        const int64_t n = (n_tok - token + n_tiles - 1) / n_tiles;
+        run_tile<Most, Least>(n, token, run);
+        token += n;
+    }
+}
+
+/// Rows that the first of some streams goes through. Each other one's follow those of the one before it.
+struct StreamRows {
+    int64_t first, n;
+};
+
+/// The units of n_streams streams' rows that lie as `row` does within those of the first stream.
+template <class F>
+TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int n_streams) {
+    PackedUnits units = packed_units<F>(a, row, n_streams, 0);
+    if (a.n_tok == 1 && a.fetch == Fetch::TwoSteps) units.how = kStreamPlan<F>.one;
+    if (next_only(a.fetch)) return units;
+    units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
+    units.group_bytes *= rows.n / kGroupRows;
+    units.next_groups = (n_streams - 1) * units.group_bytes;
+    // With nothing known to come it is what lies behind, which a thread often goes on with.
+    if (a.next && rows.first + n_streams * rows.n >= a.n_rows) {
+        units.next_groups = static_cast<const uint8_t*>(a.next) - units.end;
+    }
+    return units;
+}
+
+/// Whether the processor reads a single token's weights ahead better by itself: where its product is quick
+/// (kReadsAhead) and a group leaves the activations in the inner cache, so that weights are all that it waits
+/// for. With long rows that costs a quarter of the read.
+template <class F>
+TSR_INLINE bool reads_ahead(const PackedMatmulArgs& a) {
+    constexpr int64_t kPassBytes = 24 << 10;
+    const int64_t group_bytes = a.n_k / F::kUnitK * F::kUnitBytes, act_bytes = a.n_k + a.n_k / kActBlock * 8;
+    return a.n_tok == 1 && a.fetch == Fetch::TwoSteps && group_bytes + act_bytes <= kPassBytes;
+}
+
+/// So many tokens are gathered, as long as the scratch has room for them. Fewer wait for memory, which gives
+/// more in one stream of one group, or in four far apart.
+constexpr int kFewestGathered = 3;
+/// So many rows repay the gathering of tokens that one group's vectors share (kGathersFew).
+constexpr int64_t kFewestGatheredRows = 128;
+/// Bytes of a gathered token.
+template <class F>
+TSR_INLINE int64_t gathered_bytes(const PackedMatmulArgs& a) {
+    return a.n_k / kActBlock * kGatheredBytes<Unpack<F>>;
+}
+template <class F, class V>
+TSR_INLINE bool gathers(const PackedMatmulArgs& a) {
+    const int64_t bytes = a.n_tok * gathered_bytes<F>(a);
+    return V::kGroups > 1 && a.n_tok >= kFewestGathered && bytes <= static_cast<int64_t>(kPackedScratchBytes);
+}
+/// Gathers all tokens in tiles of at most Most, each tile's where its first token has its place.
+template <class F, int Most, int Least>
+void gather_tiles(const PackedMatmulArgs& a, uint8_t* out) {
+    each_tile<Most, Least>(a.n_tok, [&]<int T>(int64_t token) {
+        gather_act<Unpack<F>>(tile_act(a.x, token, 0), T, a.n_k / kActBlock,
+                              out + token * gathered_bytes<F>(a));
+    });
+}
+
+/// The tokens gathered for streams of two groups, in the scratch, or null where they stay as they lie.
+template <class F>
+const uint8_t* gather_for_pairs(const PackedMatmulArgs& a, int64_t n_rows) {
+    if constexpr (kGathersFew) {
+        if (a.n_tok < kFewestGathered || n_rows < kFewestGatheredRows) return nullptr;
+        if (a.n_tok * gathered_bytes<F>(a) > static_cast<int64_t>(kPackedScratchBytes)) return nullptr;
+        uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
+        gather_tiles<F, kPairSums / 2, 1>(a, gathered);
+        return gathered;
+    }
+    return nullptr;
+}
+
+/// R groups, two of them a vector of a V that has two, times the T tokens from `token` on, straight from
+/// packed units. gathered: of gather_for_pairs, or null.
+template <class F, class V, int R, int T>
+TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
+                            int64_t y_stride, const uint8_t* gathered = nullptr) {
+    const auto run = [&]<class Source>() {
+        if constexpr (kGathersFew && R == 2 && T >= kFewestGathered) {
+            if (gathered) {
+                return tile<F, R, T, Source>(
+                    stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
+                    GatheredAct<Unpack<F>, T>{gathered + token * gathered_bytes<F>(a)}, y, y_stride, false,
+                    rows.n);
+            }
+        }
+        tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
+                                           tile_act(a.x, token, 0), y, y_stride, false, rows.n);
+    };
+    if constexpr (V::kGroups > 1) {
+        run.template operator()<WideStream<Unpack<F>, V, R / V::kGroups>>();
+    } else {
+        if constexpr (R == 1 && T == 1 && kReadsAhead) {
+            if (reads_ahead<F>(a)) return run.template operator()<Stream<Unpack<F>, R, false>>();
+        }
+        run.template operator()<Stream<Unpack<F>, R>>();
+    }
+}
+
+/// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights
+/// come from memory once, however many tiles they take. Returns the first row that is left.
+template <class F, int R, class V = OwnVectors>
+int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
+    const uint8_t* gathered = R == 2 ? gather_for_pairs<F>(a, a.n_rows - row) : nullptr;
+    int64_t n = kGroupRows;  // of a stream
+    if (R == 1 || a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
+    for (; n > 0 && row + R * n <= a.n_rows; row += R * n) {
+        for (int64_t at = row; at < row + n; at += kGroupRows) {
+            each_tile<(R == 2 ? kPairSums : kTileSums) / R>(a.n_tok, [&]<int T>(int64_t token) {
+                stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride,
+                                        gathered);
+            });
+        }
+    }
+    return row;
+}
+
+/// stream_groups of one of V's vectors, the tokens gathered once for all rows.
+template <class F, class V>
+int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
+    using U = Unpack<F>;
+    static_assert(U::kZero == 0 || kStartsOfBlock<U> != 0, "wider sums take a zero point at their start");
+    constexpr int kRows = kGroupRows * V::kGroups;
+    const int64_t token_bytes = gathered_bytes<F>(a);
+    uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
+    if (row + kRows > a.n_rows) return row;
+    gather_tiles<F, kTileSums, kFewestGathered>(a, gathered);
+    int64_t n = kGroupRows;  // of each group's stream
+    if (a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / kRows * kGroupRows;
+    for (; n > 0 && row + V::kGroups * n <= a.n_rows; row += V::kGroups * n) {
+        for (int64_t at = row; at < row + n; at += kGroupRows) {
+            const PackedUnits units = stream_units<F>(a, {row, n}, at, V::kGroups);
+            each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
+                tile<F, 1, T, WideStream<U, V>>(units, a.n_k / F::kUnitK,
+                                                GatheredAct<U, T>{gathered + token * token_bytes},
+                                                a.y + token * a.y_stride + at, a.y_stride, false, n);
+            });
+        }
+    }
+    return row;
+}
+
+/// The rows from `row` on times all tokens, the matrix's last and incomplete group included.
+template <class F, class V = OwnVectors>
+void stream_rows(const PackedMatmulArgs& a, int64_t row) {
+    // Groups side by side share what is made of activations, and a sum waits for none before it. Which order
+    // of groups memory gives most in depends on the processor.
+    constexpr int kGroups = kStreamPlan<F>.groups;
+    const bool four = kGroups == 4 || a.fetch == Fetch::FarStreams;
+    // Side by side they come as wider vectors do, but where operands are made by the block.
+    using Four = std::conditional_t<Unpack<F>::kOpensBlocks, OwnVectors, V>;
+    if (four && a.n_tok <= kTileSums / 4) {
+        row = stream_groups<F, 4, Four>(a, row);
+    } else if (kGroups == 4 || a.n_tok > 2) {
+        if (gathers<F, V>(a)) {
+            if constexpr (V::kGroups > 1) row = wide_rows<F, V>(a, row);
+        } else if (kGathersFew || 2 * a.n_tok <= kPairSums) {
+            // Six tokens gathered are better off in two tiles of two groups than in one of one.
+            row = stream_groups<F, 2>(a, row);
+        }
+    }
+    row = stream_groups<F, 1>(a, row);
+    if (row == a.n_rows) return;
+    each_tile<kTileSums>(a.n_tok, [&]<int T>(int64_t token) {
+        float last[T * kGroupRows];
+        stream_tile<F, OwnVectors, 1, T>(a, {row, kGroupRows}, row, token, last, kGroupRows);
+        for (int t = 0; t < T; t++) {
+            float* y = a.y + (token + t) * a.y_stride;
+            for (int64_t r = row; r < a.n_rows; r++) y[r] = last[t * kGroupRows + r - row];
+        }
+    });
+}
+
+/// The tokens gathered for panels, in the scratch behind the panel, or null where they stay as they lie:
+/// fewer than make tiles of kFewestGathered, more than share a short panel or than there is room for, or too
+/// few rows to repay it.
+template <class F, class V>
+const uint8_t* gather_few(const PackedMatmulArgs& a) {
+    constexpr int64_t kRoom = static_cast<int64_t>(kPackedScratchBytes) - kFewPanelBytes;
+    if constexpr (kGathersFew && kFillsPanels<Panel<Unpack<F>, V>>) {
+        if (a.n_tok < 2 * kFewestGathered || a.n_tok > kFewTokens) return nullptr;
+        if (a.n_rows < kFewestGatheredRows) return nullptr;
+        if (a.n_tok * gathered_bytes<F>(a) > kRoom) return nullptr;
+        uint8_t* gathered = static_cast<uint8_t*>(a.scratch) + kFewPanelBytes;
+        gather_tiles<F, kPanelTile<F, V>, 1>(a, gathered);
+        return gathered;
+    } else {
+        return nullptr;
+    }
+}
+
+/// The rows of two vectors times all tokens, their weights unpacked once. gathered: of gather_few.
+template <class F, class V>
+void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered) {
+    const int64_t n_units = a.n_k / F::kUnitK;
+    uint8_t* panel = static_cast<uint8_t*>(a.scratch);
+    using P = Panel<Unpack<F>, V>;
+    constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK, kFewChunk = kFewPanelBytes / P::kUnitBytes;
+    static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes) && kFewChunk > 0);
+    const int64_t chunk = a.n_tok <= kFewTokens ? kFewChunk : kChunk;
+    for (int64_t first = 0; first < n_units; first += chunk) {
+        const int64_t count = n_units - first < chunk ? n_units - first : chunk;
+        const PackedUnits units = panel_units<F>(a, row, P::kGroups, first);
+        if constexpr (!kFillsPanels<P>) write_panel<P>(units, count, panel);
+        each_tile<kPanelTile<F, V>>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
+            const int64_t token = V::kTokens * t;
+            const auto run = [&](auto x) {
+                float* y = a.y + token * a.y_stride + row;
+                if constexpr (kFillsPanels<P>) {
+                    if (token == 0)
+                        return tile<F, 2, T, Filling<P>>({units, panel}, count, x, y, a.y_stride, first != 0);
+                }
+                tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
+            };
+            if constexpr (kGathersFew && kFillsPanels<P> && T >= kFewestGathered) {
+                using Acts = GatheredAct<Unpack<F>, T>;
+                const int64_t at = token * gathered_bytes<F>(a) + first * F::kBlocks * Acts::kBlockBytes;
+                if (gathered) return run(Acts{gathered + at});
+            }
+            run(tile_act(a.x, token, first * F::kUnitK));
+        });
+    }
+    if (a.n_tok % V::kTokens != 0) {
+        const int64_t token = a.n_tok - 1;
+        stream_tile<F, OwnVectors, P::kGroups, 1>(a, {row, kGroupRows}, row, token,
+                                                  a.y + token * a.y_stride + row, a.y_stride);
+    }
+}
+
+/// The same product of some tokens only.
+TSR_INLINE PackedMatmulArgs of_tokens(PackedMatmulArgs a, int64_t token, int64_t n_tok) {
+    const int64_t at = token * a.x.d_stride;
+    a.x = {a.x.q + token * a.x.q_stride,
+           a.x.d + at,
+           a.x.s + at,
+           a.x.sum16 + 2 * at,
+           a.x.sum8 + 4 * at,
+           a.x.q_stride,
+           a.x.d_stride};
+    a.y += token * a.y_stride;
+    a.n_tok = n_tok;
+    return a;
+}
+
+/// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
+template <class F, class V = OwnVectors>
+void packed_matmul(const PackedMatmulArgs& a) {
+    if (a.n_tok <= kStreamPlan<F>.tokens && (a.n_tok <= kTileSums || gathers<F, V>(a))) {
+        return stream_rows<F, V>(a, 0);
+    }
+    constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = kPanelTile<F, V> * V::kTokens;
+    const int64_t n_rows = a.n_rows / kRows * kRows;
+    const int64_t fit = kActPassBytes / a.n_k, fewest = kFewestTokens * V::kGroups;
+    const int64_t most = fit > fewest ? fit : fewest;
+    int64_t token = 0;
+    for (int64_t parts = (a.n_tok + most - 1) / most; token < a.n_tok; parts--) {
+        const int64_t rest = a.n_tok - token;
+        const int64_t n = parts == 1 ? rest : (rest / parts + kWhole - 1) / kWhole * kWhole;
+        const PackedMatmulArgs part = of_tokens(a, token, n);
+        const uint8_t* gathered = gather_few<F, V>(part);
+        for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V>(part, row, gathered);
+        token += n;
+    }
+    if (n_rows < a.n_rows) stream_rows<F, V>(a, n_rows);
+}
+
+}  // namespace
+}  // namespace tessera::kernels
