@@ -46,6 +46,7 @@ constexpr int kFewTokens = 32, kFewPanelBytes = 21 << 10;
 /// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
 /// more so with products of wider vectors.
 constexpr int64_t kActPassBytes = int64_t{1} << 20, kFewestTokens = 128;
+
 /// run<n>(token) of the tile of n tokens, Least <= n <= Most.
 template <int Most, int Least, class Run>
 TSR_INLINE void run_tile(int64_t n, int64_t token, const Run& run) {
