@@ -7,7 +7,7 @@
 namespace tessera::kernels {
 namespace {
 
-/// How packed units of a type are multiplied with few tokens; a unit of an instruction set may know better.
+/// How packed units of a type are multiplied; a unit of an instruction set may know better.
 struct StreamPlan {
     /// Tokens up to which unpacking in registers beats unpacking into a panel.
     int tokens = kStreamTokens;
@@ -16,6 +16,8 @@ struct StreamPlan {
     /// How a single token's weights are asked for where others are in two steps, and the processor does not
     /// read ahead (reads_ahead).
     Fetch one = Fetch::TwoSteps;
+    /// Tokens of a panel's tile; 0: as many as its vectors say.
+    int panel_tile = 0;
 };
 /// Types of so many instructions that a single token's product does not wait for memory.
 template <class F>
@@ -30,12 +32,8 @@ constexpr int kStreamTokensOf =
 template <class F>
 constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
                                     .groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
-/// Sums of a stream of two groups: as many as the registers hold. A panel has fewer in a tile, whose scales
-/// and totals want some, too.
-constexpr int kPairSums = kLaneSums ? 10 : kTileSums;
-/// Tokens of a panel's tile. What Q2_K takes of a panel for its minima is worth one more.
 template <class F, class V>
-constexpr int kPanelTile = kLaneSums&& std::is_same_v<F, Q2_K> ? kPairSums / 2 : V::kTile;
+constexpr int kPanelTile = kStreamPlan<F>.panel_tile != 0 ? kStreamPlan<F>.panel_tile : V::kTile;
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones.
 constexpr int kPanelUnitsK = 4096;
@@ -124,35 +122,33 @@ void gather_tiles(const PackedMatmulArgs& a, uint8_t* out) {
     });
 }
 
-/// The tokens gathered for streams of two groups, in the scratch, or null where they stay as they lie.
-template <class F>
-const uint8_t* gather_for_pairs(const PackedMatmulArgs& a, int64_t n_rows) {
-    if constexpr (kGathersFew) {
-        if (a.n_tok < kFewestGathered || n_rows < kFewestGatheredRows) return nullptr;
-        if (a.n_tok * gathered_bytes<F>(a) > static_cast<int64_t>(kPackedScratchBytes)) return nullptr;
-        uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
-        gather_tiles<F, kPairSums / 2, 1>(a, gathered);
-        return gathered;
-    }
-    return nullptr;
+/// The tokens that two groups or a panel share (kGathersFew), gathered in tiles of at most Most from byte
+/// `at` of the scratch on, or null where they stay as they lie: too few, more than there is room for, or too
+/// few rows to repay it.
+template <class F, int Most>
+const uint8_t* gather_few(const PackedMatmulArgs& a, int64_t n_rows, int64_t at) {
+    if (a.n_tok < kFewestGathered || n_rows < kFewestGatheredRows) return nullptr;
+    if (at + a.n_tok * gathered_bytes<F>(a) > static_cast<int64_t>(kPackedScratchBytes)) return nullptr;
+    uint8_t* gathered = static_cast<uint8_t*>(a.scratch) + at;
+    gather_tiles<F, Most, 1>(a, gathered);
+    return gathered;
 }
 
 /// R groups, two of them a vector of a V that has two, times the T tokens from `token` on, straight from
-/// packed units. gathered: of gather_for_pairs, or null.
+/// packed units. gathered: of gather_few, or null.
 template <class F, class V, int R, int T>
 TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
                             int64_t y_stride, const uint8_t* gathered = nullptr) {
     const auto run = [&]<class Source>() {
+        const auto times = [&](auto x) {
+            tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK, x, y,
+                                               y_stride, false, rows.n);
+        };
         if constexpr (kGathersFew && R == 2 && T >= kFewestGathered) {
-            if (gathered) {
-                return tile<F, R, T, Source>(
-                    stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
-                    GatheredAct<Unpack<F>, T>{gathered + token * gathered_bytes<F>(a)}, y, y_stride, false,
-                    rows.n);
-            }
+            using Acts = GatheredAct<Unpack<F>, T>;
+            if (gathered) return times(Acts{gathered + token * gathered_bytes<F>(a)});
         }
-        tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK,
-                                           tile_act(a.x, token, 0), y, y_stride, false, rows.n);
+        times(tile_act(a.x, token, 0));
     };
     if constexpr (V::kGroups > 1) {
         run.template operator()<WideStream<Unpack<F>, V, R / V::kGroups>>();
@@ -168,12 +164,14 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t 
 /// come from memory once, however many tiles they take. Returns the first row that is left.
 template <class F, int R, class V = OwnVectors>
 int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
-    const uint8_t* gathered = R == 2 ? gather_for_pairs<F>(a, a.n_rows - row) : nullptr;
+    constexpr int kMost = (R == 2 ? kPairSums : kTileSums) / R;
+    const uint8_t* gathered = nullptr;
+    if constexpr (kGathersFew && R == 2) gathered = gather_few<F, kMost>(a, a.n_rows - row, 0);
     int64_t n = kGroupRows;  // of a stream
     if (R == 1 || a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
     for (; n > 0 && row + R * n <= a.n_rows; row += R * n) {
         for (int64_t at = row; at < row + n; at += kGroupRows) {
-            each_tile<(R == 2 ? kPairSums : kTileSums) / R>(a.n_tok, [&]<int T>(int64_t token) {
+            each_tile<kMost>(a.n_tok, [&]<int T>(int64_t token) {
                 stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride,
                                         gathered);
             });
@@ -238,25 +236,7 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     });
 }
 
-/// The tokens gathered for panels, in the scratch behind the panel, or null where they stay as they lie:
-/// fewer than make tiles of kFewestGathered, more than share a short panel or than there is room for, or too
-/// few rows to repay it.
-template <class F, class V>
-const uint8_t* gather_few(const PackedMatmulArgs& a) {
-    constexpr int64_t kRoom = static_cast<int64_t>(kPackedScratchBytes) - kFewPanelBytes;
-    if constexpr (kGathersFew && kFillsPanels<Panel<Unpack<F>, V>>) {
-        if (a.n_tok < 2 * kFewestGathered || a.n_tok > kFewTokens) return nullptr;
-        if (a.n_rows < kFewestGatheredRows) return nullptr;
-        if (a.n_tok * gathered_bytes<F>(a) > kRoom) return nullptr;
-        uint8_t* gathered = static_cast<uint8_t*>(a.scratch) + kFewPanelBytes;
-        gather_tiles<F, kPanelTile<F, V>, 1>(a, gathered);
-        return gathered;
-    } else {
-        return nullptr;
-    }
-}
-
-/// The rows of two vectors times all tokens, their weights unpacked once. gathered: of gather_few.
+/// The rows of two vectors times all tokens, their weights unpacked once. gathered: of gather_few, or null.
 template <class F, class V>
 void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered) {
     const int64_t n_units = a.n_k / F::kUnitK;
@@ -324,7 +304,10 @@ void packed_matmul(const PackedMatmulArgs& a) {
         const int64_t rest = a.n_tok - token;
         const int64_t n = parts == 1 ? rest : (rest / parts + kWhole - 1) / kWhole * kWhole;
         const PackedMatmulArgs part = of_tokens(a, token, n);
-        const uint8_t* gathered = gather_few<F, V>(part);
+        const uint8_t* gathered = nullptr;
+        if constexpr (kGathersFew && kFillsPanels<Panel<Unpack<F>, V>>) {
+            if (n <= kFewTokens) gathered = gather_few<F, kPanelTile<F, V>>(part, a.n_rows, kFewPanelBytes);
+        }
         for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V>(part, row, gathered);
         token += n;
     }

@@ -21,7 +21,7 @@ struct OwnVectors {
     static constexpr int kGroups = 1;
     /// Bytes of an activation; tokens of one sum; groups of 4 k of one operand.
     static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
-    /// Tokens of one panel tile, which has 2 x kTile sums (but see kPanelTile).
+    /// Tokens of one panel tile, which has 2 x kTile sums (but see StreamPlan).
     static constexpr int kTile = kTileSums / 2;
 
     TSR_INLINE Int load(const void* p) { return kernels::load(p); }
@@ -517,7 +517,7 @@ template <class U, int R, int T>
 constexpr int kAtOnce = [] {
     constexpr bool kParts = code_parts(U::Format::kBits) > 1 && T == 1;
     constexpr bool kTwoPlanes = U::kPlanes == 2 && (U::Format::kBits < 8 || T == 2);
-    return R == 4 && kLaneSums && (kParts || kTwoPlanes) ? 2 : R;
+    return R == 4 && kSplitsFour && (kParts || kTwoPlanes) ? 2 : R;
 }();
 
 /// What was loaded is loaded again: kept for the next vectors, activations would take the registers that a

@@ -10,6 +10,12 @@ using Part = Int;  // 2 halfwords a row
 using Sum = Int;
 /// Sums of one tile: 8 of halfwords, two operands, one activation and one product fit 16 registers.
 constexpr int kTileSums = 8;
+/// Sums of a stream's tile of two groups: as many as the registers hold. Those of a panel's want some for
+/// scales and totals, too.
+constexpr int kPairSums = 10;
+/// Whether the sums of four groups are made two groups at a time where what lies between codes and sums takes
+/// registers (kAtOnce).
+constexpr bool kSplitsFour = true;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = 5;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.

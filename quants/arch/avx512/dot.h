@@ -7,6 +7,10 @@ namespace {
 
 /// Sums of one tile.
 constexpr int kTileSums = 8;
+/// Sums of a stream's tile of two groups, and whether those of four are made two groups at a time (kAtOnce):
+/// more, and so, with AVX2. Not measured here.
+constexpr int kPairSums = kTileSums;
+constexpr bool kSplitsFour = false;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = 32;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.

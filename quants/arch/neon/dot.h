@@ -14,6 +14,10 @@ struct Part {
 using Sum = Int;
 /// Sums of one tile: 4 of four registers leave room for operands, activations and totals among 32.
 constexpr int kTileSums = 4;
+/// Sums of a stream's tile of two groups, and whether those of four are made two groups at a time (kAtOnce):
+/// more, and so, with AVX2. Not measured here.
+constexpr int kPairSums = kTileSums;
+constexpr bool kSplitsFour = false;
 /// Tokens up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = kTileSums;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
