@@ -1,6 +1,7 @@
 // Packing: an exact bijection on any bytes, the same in every table, and meaning what the file's blocks mean.
 #include <map>
 
+#include "ggml-like/gguf/packed.h"
 #include "quants/blocks.h"
 #include "tests/quants/p8_support.h"
 
@@ -204,8 +205,10 @@ TEST(P8Pack, PackedCodesMeanWhatTheFilesBlocksMean) {
 #undef TSR_P8
 }
 
-/// Packed containers hold these bytes: who changes them raises gguf::kPackedVersion.
+/// Packed containers hold these bytes: who changes them raises the version, and says so in
+/// docs/packed-gguf.md.
 TEST(P8Pack, BytesAreThoseOfPackedVersion2) {
+    ASSERT_EQ(2u, gguf::kPackedVersion);
     const std::map<std::string, uint64_t> want = {
         {"q4_0", 0x61d03f09ab7a62e7},  {"q4_1", 0x2cbcec7efecb3f5b},    {"q5_0", 0xdfec4c304d43f831},
         {"q5_1", 0xa90dc83e1858bed0},  {"q8_0", 0x20fa95eed26f626c},    {"q2_k", 0xc883c172e1b0520d},
