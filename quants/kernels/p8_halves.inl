@@ -86,21 +86,35 @@ constexpr int64_t kHalfTokens = 256, kHalfK = 512;
 /// What of the scratch activations take; the panel is behind.
 constexpr int64_t kHalfActBytes = kHalfTokens * kHalfK * 2;
 
-/// Panels of the rows 0 .. n_rows times the activations from `token` on, whose widened k are at `wide`.
+/// The n_k of n_tok tokens as halfwords, kHalfK a token. Those of as many tokens behind them are fetched:
+/// they come next, and lie a row of activations apart, which no processor sees coming.
+TSR_INLINE void widen_tokens(const TileAct& x, int64_t n_tok, int64_t n_k, int8_t* out) {
+    for (int64_t t = 0; t < n_tok; t++) {
+        const int8_t *q = TileAct::q_at<OwnVectors>(x, t, 0), *next = q + n_tok * x.q_stride;
+        int8_t* wide = out + t * HalfVectors::kActBytes * kHalfK;
+        for (int64_t i = 0; i < n_k; i += 16) store(wide + HalfVectors::kActBytes * i, load_i8_halves(q + i));
+        for (int64_t i = 0; i < n_k; i += 64) prefetch(next + i);
+    }
+}
+
+/// Panels of the rows 0 .. n_rows times the activations from `token` on, of `count` units from `first` on.
+/// The first rows' tiles widen the tokens that they come to.
 template <class F>
 void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64_t count, int64_t token,
                  int64_t n_tok) {
     using P = HalfPanel<F>;
     static_assert(kHalfActBytes + kHalfK / F::kUnitK * P::kUnitBytes <=
                   static_cast<int64_t>(kPackedScratchBytes));
-    const auto* wide = static_cast<const int8_t*>(a.scratch);
+    auto* wide = static_cast<int8_t*>(a.scratch);
     uint8_t* panel = static_cast<uint8_t*>(a.scratch) + kHalfActBytes;
     for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) {
         const PackedUnits units = panel_units<F>(a, row, 2, first);
         each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
             TileAct x = tile_act(a.x, token + t, first * F::kUnitK);
-            x.q = wide + t * 2 * kHalfK;
-            x.q_stride = 2 * kHalfK;
+            int8_t* tokens = wide + t * HalfVectors::kActBytes * kHalfK;
+            if (row == 0) widen_tokens(x, T, count * F::kUnitK, tokens);
+            x.q = tokens;
+            x.q_stride = HalfVectors::kActBytes * kHalfK;
             float* y = a.y + (token + t) * a.y_stride + row;
             if (t == 0) {
                 tile<F, 2, T, Filling<P>>({units, panel}, count, x, y, a.y_stride, first != 0);
@@ -123,11 +137,6 @@ void packed_matmul_halves(const PackedMatmulArgs& a) {
         const int64_t n_tok = a.n_tok - token < kHalfTokens ? a.n_tok - token : kHalfTokens;
         for (int64_t k = 0; k < a.n_k; k += kHalfK) {
             const int64_t n_k = a.n_k - k < kHalfK ? a.n_k - k : kHalfK;
-            for (int64_t t = 0; t < n_tok; t++) {
-                const int8_t* q = a.x.q + (token + t) * a.x.q_stride + k;
-                uint8_t* wide = static_cast<uint8_t*>(a.scratch) + t * 2 * kHalfK;
-                for (int64_t i = 0; i < n_k; i += 16) store(wide + 2 * i, load_i8_halves(q + i));
-            }
             half_panels<F>(a, n_rows, k / F::kUnitK, n_k / F::kUnitK, token, n_tok);
         }
     }

@@ -66,60 +66,71 @@ struct Stream : PackedUnits {
     using Start = PackedUnits;
     typename U::Head head[R];
     const uint8_t* block;
+    /// What is fetched to the outer and to the inner cache while the unit is read, or null.
+    const uint8_t *far, *near;
 
     TSR_INLINE void start(Stream& s, const PackedUnits& units) { static_cast<PackedUnits&>(s) = units; }
     /// Whether a unit's minima go before its products (add_minima).
     static constexpr bool kMinimaFirst = false;
     /// Whether a vector's groups may lie anywhere.
     static constexpr bool kGroupsApart = false;
-    /// What lies n_ahead bytes behind p; past a group's end that is the start of the group that its stream
-    /// reads next.
-    TSR_INLINE const uint8_t* ahead(const Stream& s, const uint8_t* p, int n_ahead) {
-        p += n_ahead;
+    /// What lies n_ahead bytes behind the unit; past a group's end that is the start of the group that its
+    /// stream reads next.
+    TSR_INLINE const uint8_t* ahead(const Stream& s, int n_ahead) {
+        const uint8_t* p = s.unit + n_ahead;
         return p >= s.end ? p + s.next_groups : p;
     }
-    /// Fetches as many bytes ahead as the n at p of each group.
-    TSR_INLINE void fetch(const Stream& s, const uint8_t* p, int n) {
+    /// Found once a unit, not once a block. Of short streams no line is to be missed where they wrap, so
+    /// their distances are whole units.
+    TSR_INLINE void look_ahead(Stream& s) {
         if constexpr (!Fetches) return;
-        if (next_only(s.how)) {
-            TSR_UNROLL
-            for (int r = 0; r < R; r++) {
-                TSR_UNROLL
-                for (int at = 0; at < n; at += 64) {
-                    const uint8_t* next = p + s.next_groups + r * s.group_bytes + at;
-                    s.how == Fetch::NextNear ? prefetch(next) : prefetch_far(next);
-                }
-            }
-            return;
+        s.far = s.near = nullptr;
+        switch (s.how) {
+            case Fetch::TwoSteps:
+                s.far = ahead(s, whole_units(far_bytes(R)));
+                s.near = ahead(s, whole_units(near_bytes(R)));
+                break;
+            case Fetch::FarStreams:
+                s.near = ahead(s, kFarStreamsBytes);
+                break;
+            case Fetch::NextOnly:
+                s.far = s.unit + s.next_groups;
+                break;
+            case Fetch::NextNear:
+                s.near = s.unit + s.next_groups;
+                break;
+            case Fetch::Nothing:
+                break;
         }
-        if (s.how == Fetch::TwoSteps) {
-            const uint8_t *far = ahead(s, p, far_bytes(R)), *near = ahead(s, p, near_bytes(R));
-            TSR_UNROLL
-            for (int r = 0; r < R; r++) {
-                TSR_UNROLL
-                for (int at = 0; at < n; at += 64) {
-                    prefetch_far(far + r * s.group_bytes + at);
-                    prefetch(near + r * s.group_bytes + at);
-                }
-            }
-            return;
-        }
-        if (s.how != Fetch::FarStreams) return;
-        const uint8_t* near = ahead(s, p, kFarStreamsBytes);
+    }
+    /// At least n bytes.
+    static constexpr int whole_units(int n) {
+        return (n + F::kUnitBytes - 1) / F::kUnitBytes * F::kUnitBytes;
+    }
+    /// Fetches as many bytes of each group as the n at `at` of the unit.
+    TSR_INLINE void fetch(const Stream& s, int at, int n) {
+        if constexpr (!Fetches) return;
+        if (s.near) fetch_lines<prefetch>(s.near + at, s.group_bytes, n);
+        if (s.far) fetch_lines<prefetch_far>(s.far + at, s.group_bytes, n);
+    }
+    /// The n bytes that each group has at p.
+    template <auto prefetch_line>
+    TSR_INLINE void fetch_lines(const uint8_t* p, int64_t group_bytes, int n) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
-            for (int at = 0; at < n; at += 64) prefetch(near + r * s.group_bytes + at);
+            for (int line = 0; line < n; line += 64) prefetch_line(p + r * group_bytes + line);
         }
     }
     TSR_INLINE void open_unit(Stream& s) {
-        fetch(s, s.unit, F::kSuper ? F::kHeadBytes : F::kUnitBytes);
+        look_ahead(s);
+        fetch(s, 0, F::kSuper ? F::kHeadBytes : F::kUnitBytes);
         TSR_UNROLL
         for (int r = 0; r < R; r++) U::open(s.unit + r * s.group_bytes, s.head[r]);
     }
     TSR_INLINE void open_block(Stream& s, int b) {
         s.block = s.unit + codes_at<F>(b);
-        if constexpr (F::kSuper) fetch(s, s.block, 32 * F::kBits);
+        if constexpr (F::kSuper) fetch(s, codes_at<F>(b), 32 * F::kBits);
         if constexpr (U::kOpensBlocks) {
             TSR_UNROLL
             for (int r = 0; r < R; r++) U::open_block(s.unit + r * s.group_bytes, b, s.head[r]);
