@@ -86,14 +86,16 @@ constexpr int64_t kHalfTokens = 256, kHalfK = 512;
 /// What of the scratch activations take; the panel is behind.
 constexpr int64_t kHalfActBytes = kHalfTokens * kHalfK * 2;
 
-/// The n_k of n_tok tokens as halfwords, kHalfK a token. Those of as many tokens behind them are fetched:
-/// they come next, and lie a row of activations apart, which no processor sees coming.
-TSR_INLINE void widen_tokens(const TileAct& x, int64_t n_tok, int64_t n_k, int8_t* out) {
+/// The n_k of n_tok tokens as halfwords, kHalfK a token. Those of n_next behind them are fetched: they lie a
+/// row of activations apart, which no processor sees coming.
+TSR_INLINE void widen_tokens(const TileAct& x, int64_t n_tok, int64_t n_next, int64_t n_k, int8_t* out) {
     for (int64_t t = 0; t < n_tok; t++) {
-        const int8_t *q = TileAct::q_at<OwnVectors>(x, t, 0), *next = q + n_tok * x.q_stride;
+        const int8_t* q = TileAct::q_at<OwnVectors>(x, t, 0);
         int8_t* wide = out + t * HalfVectors::kActBytes * kHalfK;
         for (int64_t i = 0; i < n_k; i += 16) store(wide + HalfVectors::kActBytes * i, load_i8_halves(q + i));
-        for (int64_t i = 0; i < n_k; i += 64) prefetch(next + i);
+    }
+    for (int64_t t = n_tok; t < n_tok + n_next; t++) {
+        for (int64_t i = 0; i < n_k; i += 64) prefetch(TileAct::q_at<OwnVectors>(x, t, 0) + i);
     }
 }
 
@@ -112,7 +114,8 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
         each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
             TileAct x = tile_act(a.x, token + t, first * F::kUnitK);
             int8_t* tokens = wide + t * HalfVectors::kActBytes * kHalfK;
-            if (row == 0) widen_tokens(x, T, count * F::kUnitK, tokens);
+            const int64_t rest = n_tok - t - T;
+            if (row == 0) widen_tokens(x, T, rest < T ? rest : T, count * F::kUnitK, tokens);
             x.q = tokens;
             x.q_stride = HalfVectors::kActBytes * kHalfK;
             float* y = a.y + (token + t) * a.y_stride + row;
