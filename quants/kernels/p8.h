@@ -50,7 +50,7 @@ using UnpackFn = void (*)(const void* group, int n_rows, int64_t n_k, void* w, s
 enum class Fetch : uint8_t {
     TwoSteps,  // to the outer cache, and from there to the inner one, which can wait for fewer lines
     /// Of few tokens: to the inner cache, and groups side by side are those of up to four stretches far
-    /// apart; of more as TwoSteps.
+    /// apart; of more so far ahead, too.
     FarStreams,
     Nothing,  // not at all: the processor reads ahead
     /// Not at all, being in a cache: with each of their bytes that of what is read next, to the outer cache.

@@ -7,6 +7,8 @@
 namespace tessera::kernels {
 namespace {
 
+TSR_INLINE bool next_only(Fetch how) { return how == Fetch::NextOnly || how == Fetch::NextNear; }
+
 /// How packed units of a type are multiplied; a unit of an instruction set may know better.
 struct StreamPlan {
     /// Tokens up to which unpacking in registers beats unpacking into a panel.
@@ -67,6 +69,51 @@ TSR_INLINE void each_tile(int64_t n_tok, const Run& run) {
     }
 }
 
+/// n neighbouring groups of F from that of a row and from unit `first` on. If they are in a cache, what is
+/// read next is fetched, each of its bytes with one of theirs: their end is where they start.
+template <class F>
+TSR_INLINE PackedUnits packed_units(const PackedMatmulArgs& a, int64_t row, int n, int64_t first) {
+    const int64_t group_bytes = a.n_k / F::kUnitK * F::kUnitBytes;
+    const uint8_t *w = static_cast<const uint8_t*>(a.w), *group = w + row / kGroupRows * group_bytes;
+    PackedUnits units{group + first * F::kUnitBytes, group_bytes, group + group_bytes, (n - 1) * group_bytes};
+    if (next_only(a.fetch)) {
+        units.end = group;
+        units.next_groups = a.next ? static_cast<const uint8_t*>(a.next) - w : 0;
+        (a.fetch == Fetch::NextNear ? units.near : units.far) = 0;
+    }
+    return units;
+}
+
+/// At least n bytes of whole units: where streams are short and wrap often, no line is missed then.
+template <class F>
+constexpr int whole_units(int n) {
+    return (n + F::kUnitBytes - 1) / F::kUnitBytes * F::kUnitBytes;
+}
+/// Fetches each of n streams to the outer cache, and from there to the inner one. With the near step alone,
+/// as many lines as the inner cache can wait for are too few: 6 % of the read bandwidth on Zen 4. One stream
+/// alone has as many lines under way as four.
+template <class F>
+TSR_INLINE void fetch_in_two_steps(PackedUnits& units, int n_streams) {
+    units.far = whole_units<F>(n_streams == 1 ? 16384 : 4096);
+    units.near = whole_units<F>(n_streams == 1 ? 4096 : 1024);
+}
+/// How far ahead each of the streams that lie far apart is: a processor that fetches the rest of a page by
+/// itself is only hindered by more.
+constexpr int kFarStreamsBytes = 2048;
+
+/// packed_units of a panel.
+template <class F>
+TSR_INLINE PackedUnits panel_units(const PackedMatmulArgs& a, int64_t row, int n, int64_t first) {
+    PackedUnits units = packed_units<F>(a, row, n, first);
+    if (next_only(a.fetch)) return units;
+    if (a.fetch == Fetch::FarStreams) {
+        units.near = whole_units<F>(kFarStreamsBytes);
+    } else {
+        fetch_in_two_steps<F>(units, n);
+    }
+    return units;
+}
+
 /// Rows that the first of some streams goes through. Each other one's follow those of the one before it.
 struct StreamRows {
     int64_t first, n;
@@ -76,8 +123,10 @@ struct StreamRows {
 template <class F>
 TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int n_streams) {
     PackedUnits units = packed_units<F>(a, row, n_streams, 0);
-    if (a.n_tok == 1 && a.fetch == Fetch::TwoSteps) units.how = kStreamPlan<F>.one;
     if (next_only(a.fetch)) return units;
+    const Fetch how = a.n_tok == 1 && a.fetch == Fetch::TwoSteps ? kStreamPlan<F>.one : a.fetch;
+    if (how == Fetch::TwoSteps) fetch_in_two_steps<F>(units, n_streams);
+    if (how == Fetch::FarStreams) units.near = kFarStreamsBytes;
     units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
     units.group_bytes *= rows.n / kGroupRows;
     units.next_groups = (n_streams - 1) * units.group_bytes;

@@ -36,24 +36,15 @@ struct OwnVectors {
     TSR_INLINE Int scale(Int scale) { return scale; }
 };
 
-/// How far ahead of its use each of n streams is fetched to the outer cache, and from there to the inner one.
-/// With the near one alone, as many lines as the inner cache can wait for are too few: 6 % of the read
-/// bandwidth. One stream alone has as many lines under way as four.
-constexpr int far_bytes(int n_streams) { return n_streams == 1 ? 16384 : 4096; }
-constexpr int near_bytes(int n_streams) { return far_bytes(n_streams) / 4; }
-/// How far each of the streams that lie far apart is: a processor that fetches the rest of a page by itself
-/// is only hindered by more.
-constexpr int kFarStreamsBytes = 2048;
+constexpr int kNotFetched = -1;
 
-TSR_INLINE bool next_only(Fetch how) { return how == Fetch::NextOnly || how == Fetch::NextNear; }
-
-/// Where packed units lie, in groups side by side or far apart.
+/// Where packed units lie, in groups side by side or far apart, and what is fetched while each is read.
 struct PackedUnits {
     const uint8_t* unit;  // of the first group
     int64_t group_bytes;  // from one group to the next
     const uint8_t* end;   // of the first group, or of all that its stream reads in a row
-    int64_t next_groups;  // from there to the group that its stream reads next; next_only(): from each byte
-    Fetch how;
+    int64_t next_groups;  // from there to the group that its stream reads next
+    int far = kNotFetched, near = kNotFetched;  // bytes ahead, to the outer and to the inner cache
 };
 
 /// R groups' packed units, unpacked by U (p8_unpack.inl). Fetches: as they say, or not at all.
@@ -66,52 +57,25 @@ struct Stream : PackedUnits {
     using Start = PackedUnits;
     typename U::Head head[R];
     const uint8_t* block;
-    /// What is fetched to the outer and to the inner cache while the unit is read, or null.
-    const uint8_t *far, *near;
+    const uint8_t *far_at, *near_at;  // of the first group, while the unit is read; or null
 
     TSR_INLINE void start(Stream& s, const PackedUnits& units) { static_cast<PackedUnits&>(s) = units; }
     /// Whether a unit's minima go before its products (add_minima).
     static constexpr bool kMinimaFirst = false;
     /// Whether a vector's groups may lie anywhere.
     static constexpr bool kGroupsApart = false;
-    /// What lies n_ahead bytes behind the unit; past a group's end that is the start of the group that its
-    /// stream reads next.
+    /// What lies n_ahead bytes behind the unit, or past a group's end behind the start of the group that its
+    /// stream reads next; or null. Found once a unit, not once a block.
     TSR_INLINE const uint8_t* ahead(const Stream& s, int n_ahead) {
+        if (n_ahead == kNotFetched) return nullptr;
         const uint8_t* p = s.unit + n_ahead;
         return p >= s.end ? p + s.next_groups : p;
-    }
-    /// Found once a unit, not once a block. Of short streams no line is to be missed where they wrap, so
-    /// their distances are whole units.
-    TSR_INLINE void look_ahead(Stream& s) {
-        if constexpr (!Fetches) return;
-        s.far = s.near = nullptr;
-        switch (s.how) {
-            case Fetch::TwoSteps:
-                s.far = ahead(s, whole_units(far_bytes(R)));
-                s.near = ahead(s, whole_units(near_bytes(R)));
-                break;
-            case Fetch::FarStreams:
-                s.near = ahead(s, kFarStreamsBytes);
-                break;
-            case Fetch::NextOnly:
-                s.far = s.unit + s.next_groups;
-                break;
-            case Fetch::NextNear:
-                s.near = s.unit + s.next_groups;
-                break;
-            case Fetch::Nothing:
-                break;
-        }
-    }
-    /// At least n bytes.
-    static constexpr int whole_units(int n) {
-        return (n + F::kUnitBytes - 1) / F::kUnitBytes * F::kUnitBytes;
     }
     /// Fetches as many bytes of each group as the n at `at` of the unit.
     TSR_INLINE void fetch(const Stream& s, int at, int n) {
         if constexpr (!Fetches) return;
-        if (s.near) fetch_lines<prefetch>(s.near + at, s.group_bytes, n);
-        if (s.far) fetch_lines<prefetch_far>(s.far + at, s.group_bytes, n);
+        if (s.near_at) fetch_lines<prefetch>(s.near_at + at, s.group_bytes, n);
+        if (s.far_at) fetch_lines<prefetch_far>(s.far_at + at, s.group_bytes, n);
     }
     /// The n bytes that each group has at p.
     template <auto prefetch_line>
@@ -123,7 +87,10 @@ struct Stream : PackedUnits {
         }
     }
     TSR_INLINE void open_unit(Stream& s) {
-        look_ahead(s);
+        if constexpr (Fetches) {
+            s.far_at = ahead(s, s.far);
+            s.near_at = ahead(s, s.near);
+        }
         fetch(s, 0, F::kSuper ? F::kHeadBytes : F::kUnitBytes);
         TSR_UNROLL
         for (int r = 0; r < R; r++) U::open(s.unit + r * s.group_bytes, s.head[r]);
@@ -272,26 +239,6 @@ struct Panel {
     TSR_INLINE Flt dmin(const Panel& p, int r) { return floats(p.unit + kFloatAt + kPair + kVector * r); }
     TSR_INLINE Flt floats(const uint8_t* p) { return V::load_float(reinterpret_cast<const float*>(p)); }
 };
-
-/// n neighbouring groups of F from that of a row and from unit `first` on.
-template <class F>
-TSR_INLINE PackedUnits packed_units(const PackedMatmulArgs& a, int64_t row, int n, int64_t first) {
-    const int64_t group_bytes = a.n_k / F::kUnitK * F::kUnitBytes;
-    const uint8_t* group = static_cast<const uint8_t*>(a.w) + row / kGroupRows * group_bytes;
-    PackedUnits units{group + first * F::kUnitBytes, group_bytes, group + group_bytes, (n - 1) * group_bytes,
-                      a.fetch};
-    if (next_only(a.fetch))
-        units.next_groups =
-            a.next ? static_cast<const uint8_t*>(a.next) - static_cast<const uint8_t*>(a.w) : 0;
-    return units;
-}
-/// The same for a panel.
-template <class F>
-TSR_INLINE PackedUnits panel_units(const PackedMatmulArgs& a, int64_t row, int n, int64_t first) {
-    PackedUnits units = packed_units<F>(a, row, n, first);
-    if (!next_only(units.how)) units.how = Fetch::TwoSteps;
-    return units;
-}
 
 /// The packed units of a panel's groups, which it writes to the panel as it hands them out: the first tokens
 /// of a panel unpack it on their way. Every operand and scale of a block is asked for.
