@@ -49,8 +49,8 @@ using UnpackFn = void (*)(const void* group, int n_rows, int64_t n_k, void* w, s
 /// How the weights of a product are asked for before they are read. It sets speed, never results.
 enum class Fetch : uint8_t {
     TwoSteps,  // to the outer cache, and from there to the inner one, which can wait for fewer lines
-    /// Of few tokens: to the inner cache, and groups side by side are those of up to four stretches far
-    /// apart; of more so far ahead, too.
+    /// In one step to the inner cache. Of few tokens, groups side by side are those of up to four stretches
+    /// far apart.
     FarStreams,
     Nothing,  // not at all: the processor reads ahead
     /// Not at all, being in a cache: with each of their bytes that of what is read next, to the outer cache.
