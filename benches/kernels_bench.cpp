@@ -162,18 +162,18 @@ constexpr int64_t kDramBytes = int64_t{300} << 20;
 struct Packed {
     const TypeInfo& info;
     const kernels::PackedKernels& functions;
-    int64_t n_rows;
-    size_t row_bytes = static_cast<size_t>(info.row_bytes(kPackedK));
+    int64_t n_rows, n_k;
+    size_t row_bytes = static_cast<size_t>(info.row_bytes(n_k));
     size_t bytes = row_bytes * static_cast<size_t>(n_rows);
     std::unique_ptr<uint8_t[], Free> w = aligned<uint8_t>(bytes);
 
-    Packed(const kernels::IsaInfo& isa, const TypeInfo& type, int64_t rows)
-        : info(type), functions(isa.table->packed[static_cast<uint32_t>(type.type)]), n_rows(rows) {
+    Packed(const kernels::IsaInfo& isa, const TypeInfo& type, int64_t rows, int64_t k = kPackedK)
+        : info(type), functions(isa.table->packed[static_cast<uint32_t>(type.type)]), n_rows(rows), n_k(k) {
         // The packed bytes of a few groups, over and over.
         const size_t group_bytes = 8 * row_bytes;
         const auto file = aligned<uint8_t>(group_bytes);
         fill_weights(info, group_bytes, file.get());
-        functions.pack(file.get(), row_bytes, 8, kPackedK, w.get());
+        functions.pack(file.get(), row_bytes, 8, n_k, w.get());
         for (size_t at = group_bytes; at < bytes; at += group_bytes) {
             std::memcpy(w.get() + at, w.get(), group_bytes);
         }
@@ -182,25 +182,25 @@ struct Packed {
 
 /// n_tok quantized tokens.
 struct Tokens {
-    int64_t n_tok;
-    std::vector<int8_t> q = std::vector<int8_t>(static_cast<size_t>(n_tok * kPackedK));
+    int64_t n_tok, n_k;
+    std::vector<int8_t> q = std::vector<int8_t>(static_cast<size_t>(n_tok * n_k));
     std::vector<float> d = std::vector<float>(q.size() / 32), s = d;
     std::vector<int16_t> sum16 = std::vector<int16_t>(q.size() / 16),
                          sum8 = std::vector<int16_t>(q.size() / 8);
 
-    Tokens(const kernels::IsaInfo& isa, int64_t n) : n_tok(n) {
-        std::vector<float> x(static_cast<size_t>(kPackedK));
+    Tokens(const kernels::IsaInfo& isa, int64_t n, int64_t k = kPackedK) : n_tok(n), n_k(k) {
+        std::vector<float> x(static_cast<size_t>(n_k));
         std::mt19937 rng(2);
         for (int64_t t = 0; t < n_tok; t++) {
             for (float& v : x) v = static_cast<float>(rng() % 2001) * 1e-3f - 1.0f;
-            const int64_t at = t * kPackedK;
-            isa.table->quantize_act(x.data(), kPackedK,
+            const int64_t at = t * n_k;
+            isa.table->quantize_act(x.data(), n_k,
                                     {q.data() + at, d.data() + at / 32, s.data() + at / 32,
                                      sum16.data() + at / 16, sum8.data() + at / 8});
         }
     }
     kernels::ActView view() const {
-        return {q.data(), d.data(), s.data(), sum16.data(), sum8.data(), kPackedK, kPackedK / 32};
+        return {q.data(), d.data(), s.data(), sum16.data(), sum8.data(), n_k, n_k / 32};
     }
 };
 
@@ -230,6 +230,27 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     if (n_rows == kPackedRows) return;  // within the caches
     const double of_read = read_bytes_per_second(*probe, packed.w.get(), packed.bytes);
     state.counters["of_read"] = static_cast<double>(packed.bytes) / best / of_read;
+}
+
+/// Scores of a prompt's attention: queries times the keys of a page, which lie in the caches, a row of scores
+/// behind the other as the engine has them.
+void run_scores(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info,
+                int64_t head_dim) {
+    constexpr int64_t kPage = 64, kQueries = 64, kChunk = 512;
+    const Packed keys(isa, info, kChunk, head_dim);
+    const Tokens queries(isa, kQueries, head_dim);
+    const auto scores = aligned<float>(static_cast<size_t>(kQueries * kChunk));
+    const auto scratch = aligned<uint8_t>(kernels::kPackedScratchBytes);
+    const double best = best_seconds(state, [&] {
+        for (int64_t pos = 0; pos < kChunk; pos += kPage) {
+            const uint8_t* page = keys.w.get() + static_cast<size_t>(pos) * keys.row_bytes;
+            keys.functions.matmul({page, kPage, head_dim, queries.view(), kQueries, scores.get() + pos,
+                                   kChunk, scratch.get(), page, kernels::Fetch::NextOnly});
+        }
+    });
+    const double macs = static_cast<double>(kQueries * kChunk * head_dim);
+    state.counters["best_gmac_per_s"] = macs / best * 1e-9;
+    state.counters["mac_per_cycle"] = macs / best / cycles_per_second();
 }
 
 void run_pack(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info, bool unpack) {
@@ -283,6 +304,11 @@ void register_packed(const kernels::IsaInfo& isa, const TypeInfo& info) {
     for (const int64_t n_tok : kGemvTokens) add("packed_gemv", kPackedRows, n_tok);
     for (const int64_t n_tok : kDramTokens) {
         add("packed_dram", kDramBytes / info.row_bytes(kPackedK) / 8 * 8, n_tok);
+    }
+    for (const int64_t head_dim : {64, 128}) {
+        if (info.type != Type::Q8_0 && info.type != Type::Q4_0) continue;  // what a cache may be
+        add_row(row_name("packed_scores_" + std::to_string(head_dim), isa, info.name, 0),
+                [&isa, &info, head_dim](benchmark::State& state) { run_scores(state, isa, info, head_dim); });
     }
     for (const bool unpack : {false, true}) {
         add_row(row_name(unpack ? "unpack" : "pack", isa, info.name, 0),

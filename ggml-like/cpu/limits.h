@@ -23,7 +23,7 @@ inline int64_t stream_rows(int64_t n_tok) {
                       kStreamRows, kMostStreamRows);
 }
 
-/// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 64 KiB.
+/// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 128 KiB.
 constexpr int64_t kQueryRows = 64;
 /// Batches of up to this many tokens split attention over chunks as well, so that one long sequence uses all
 /// threads.

@@ -33,9 +33,42 @@ struct UnpackHalves : Unpack<F> {
 template <class F>
 using HalfPanel = Panel<UnpackHalves<F>, HalfVectors>;
 
+/// T tokens whose k are widened, as block [T][32] int16: every place is a constant, and a few k lie close
+/// together. The rest lies as it does.
+template <int T>
+struct WideAct : TileAct {
+    static constexpr int64_t kTokenBytes = kActBlock * HalfVectors::kActBytes, kBlockBytes = T * kTokenBytes;
+    int8_t* wide;
+
+    TSR_INLINE const int8_t* wide_at(const WideAct& x, int t, int b) {
+        return x.wide + kBlockBytes * b + kTokenBytes * t;
+    }
+    template <class F, class V>
+    TSR_INLINE void close_unit(WideAct& x) {
+        TileAct::close_unit<F, V>(x);
+        x.wide += kBlockBytes * F::kBlocks;
+    }
+
+    /// Widens n_blocks. Those of n_next tokens behind these are fetched: they lie a row of activations apart,
+    /// which no processor sees coming.
+    TSR_INLINE void widen(const WideAct& x, int64_t n_blocks, int64_t n_next) {
+        for (int t = 0; t < T; t++) {
+            for (int64_t b = 0; b < n_blocks; b++) {
+                const int8_t* q = x.q + t * x.q_stride + kActBlock * b;
+                int8_t* to = x.wide + kBlockBytes * b + kTokenBytes * t;
+                store(to, load_i8_halves(q));
+                store(to + kTokenBytes / 2, load_i8_halves(q + kActBlock / 2));
+            }
+        }
+        for (int64_t t = T; t < T + n_next; t++) {
+            for (int64_t i = 0; i < n_blocks * kActBlock; i += 64) prefetch(x.q + t * x.q_stride + i);
+        }
+    }
+};
+
 /// sum[t][r] = the exact sums of block b, which floats still hold; of activations of 2 bytes.
 template <class F, int R, int T, class Source>
-TSR_INLINE void half_sums(const Source& s, int b, const TileAct& x, Flt (&sum)[T][R]) {
+TSR_INLINE void half_sums(const Source& s, int b, const WideAct<T>& x, Flt (&sum)[T][R]) {
     Int part[T][R];
     TSR_UNROLL
     for (int i = 0; i < 16; i++) {
@@ -44,7 +77,7 @@ TSR_INLINE void half_sums(const Source& s, int b, const TileAct& x, Flt (&sum)[T
         for (int r = 0; r < R; r++) w[r] = Source::operand(s, r, i / 2, i % 2);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const Int a = splat4(TileAct::q_at<HalfVectors>(x, t, b) + 4 * i);
+            const Int a = splat4(WideAct<T>::wide_at(x, t, b) + 4 * i);
             Int product[R];  // all of them before the sums, as add_dots has them
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
@@ -71,11 +104,12 @@ TSR_INLINE void half_sums(const Source& s, int b, const TileAct& x, Flt (&sum)[T
 }
 
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const TileAct& x, Flt (&sum)[T][R]) {
+TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const WideAct<T>& x, Flt (&sum)[T][R]) {
     half_sums<F>(s, b, x, sum);
 }
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const TileAct& x, Flt (&sum)[T][R]) {
+TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const WideAct<T>& x,
+                           Flt (&sum)[T][R]) {
     half_sums<F>(s, b, x, sum);
 }
 
@@ -85,19 +119,6 @@ constexpr int64_t kHalfTokens = 256, kHalfK = 512;
 
 /// What of the scratch activations take; the panel is behind.
 constexpr int64_t kHalfActBytes = kHalfTokens * kHalfK * 2;
-
-/// The n_k of n_tok tokens as halfwords, kHalfK a token. Those of n_next behind them are fetched: they lie a
-/// row of activations apart, which no processor sees coming.
-TSR_INLINE void widen_tokens(const TileAct& x, int64_t n_tok, int64_t n_next, int64_t n_k, int8_t* out) {
-    for (int64_t t = 0; t < n_tok; t++) {
-        const int8_t* q = TileAct::q_at<OwnVectors>(x, t, 0);
-        int8_t* wide = out + t * HalfVectors::kActBytes * kHalfK;
-        for (int64_t i = 0; i < n_k; i += 16) store(wide + HalfVectors::kActBytes * i, load_i8_halves(q + i));
-    }
-    for (int64_t t = n_tok; t < n_tok + n_next; t++) {
-        for (int64_t i = 0; i < n_k; i += 64) prefetch(TileAct::q_at<OwnVectors>(x, t, 0) + i);
-    }
-}
 
 /// Panels of the rows 0 .. n_rows times the activations from `token` on, of `count` units from `first` on.
 /// The first rows' tiles widen the tokens that they come to.
@@ -112,12 +133,10 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
     for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) {
         const PackedUnits units = panel_units<F>(a, row, 2, first);
         each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
-            TileAct x = tile_act(a.x, token + t, first * F::kUnitK);
-            int8_t* tokens = wide + t * HalfVectors::kActBytes * kHalfK;
-            const int64_t rest = n_tok - t - T;
-            if (row == 0) widen_tokens(x, T, rest < T ? rest : T, count * F::kUnitK, tokens);
-            x.q = tokens;
-            x.q_stride = HalfVectors::kActBytes * kHalfK;
+            const int64_t n_blocks = count * F::kBlocks, rest = n_tok - t - T;
+            const WideAct<T> x{tile_act(a.x, token + t, first * F::kUnitK),
+                               wide + t * n_blocks * WideAct<T>::kTokenBytes};
+            if (row == 0) WideAct<T>::widen(x, n_blocks, rest < T ? rest : T);
             float* y = a.y + (token + t) * a.y_stride + row;
             if (t == 0) {
                 tile<F, 2, T, Filling<P>>({units, panel}, count, x, y, a.y_stride, first != 0);
