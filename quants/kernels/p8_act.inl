@@ -84,10 +84,9 @@ struct TileAct {
     int64_t q_stride, d_stride;
     const int16_t* start;  // kStartsMade: of the unit's blocks, kTokenStarts a token
 
-    /// Of token t and block b of the unit; a block of activations has V::kActBytes times 32 bytes.
-    template <class V>
+    /// Of token t and block b of the unit.
     TSR_INLINE const int8_t* q_at(const TileAct& x, int64_t t, int b) {
-        return x.q + t * x.q_stride + kActBlock * V::kActBytes * b;
+        return x.q + t * x.q_stride + kActBlock * b;
     }
     TSR_INLINE const float* d_at(const TileAct& x, int64_t t, int b) { return x.d + t * x.d_stride + b; }
     TSR_INLINE const float* s_at(const TileAct& x, int64_t t, int b) { return x.s + t * x.d_stride + b; }
@@ -114,9 +113,9 @@ struct TileAct {
             x.start = words[0] + kStartStep * (i % kUnits);
         }
     }
-    template <class F, class V>
+    template <class F>
     TSR_INLINE void close_unit(TileAct& x) {
-        x.q += V::kActBytes * F::kUnitK;
+        x.q += F::kUnitK;
         x.d += F::kBlocks;
         x.s += F::kBlocks;
         x.sum16 += 2 * F::kBlocks;
@@ -175,7 +174,6 @@ struct GatheredAct {
     TSR_INLINE const At* at(const GatheredAct& x, int b, int place) {
         return reinterpret_cast<const At*>(x.unit + kBlockBytes * b + place);
     }
-    template <class>
     TSR_INLINE const int8_t* q_at(const GatheredAct& x, int64_t t, int b) {
         return at<int8_t>(x, b, kActBlock * static_cast<int>(t));
     }
@@ -190,7 +188,7 @@ struct GatheredAct {
     }
     template <class, int Tokens>
     TSR_INLINE void open_unit(GatheredAct&, int64_t, int64_t, int16_t (&)[Tokens][kTokenStarts]) {}
-    template <class, class>
+    template <class>
     TSR_INLINE void close_unit(GatheredAct& x) {
         x.unit += kBlockBytes * F::kBlocks;
     }

@@ -7,7 +7,6 @@ namespace {
 
 /// The vectors of a panel of halfwords.
 struct HalfVectors : OwnVectors {
-    static constexpr int kActBytes = 2;
     using Sum = Flt;
 };
 
@@ -36,22 +35,22 @@ using HalfPanel = Panel<UnpackHalves<F>, HalfVectors>;
 /// T tokens whose k are widened, as block [T][32] int16: every place is a constant, and a few k lie close
 /// together. The rest lies as it does.
 template <int T>
-struct WideAct : TileAct {
-    static constexpr int64_t kTokenBytes = kActBlock * HalfVectors::kActBytes, kBlockBytes = T * kTokenBytes;
+struct HalfAct : TileAct {
+    static constexpr int64_t kTokenBytes = kActBlock * 2, kBlockBytes = T * kTokenBytes;
     int8_t* wide;
 
-    TSR_INLINE const int8_t* wide_at(const WideAct& x, int t, int b) {
+    TSR_INLINE const int8_t* wide_at(const HalfAct& x, int t, int b) {
         return x.wide + kBlockBytes * b + kTokenBytes * t;
     }
-    template <class F, class V>
-    TSR_INLINE void close_unit(WideAct& x) {
-        TileAct::close_unit<F, V>(x);
+    template <class F>
+    TSR_INLINE void close_unit(HalfAct& x) {
+        TileAct::close_unit<F>(x);
         x.wide += kBlockBytes * F::kBlocks;
     }
 
     /// Widens n_blocks. Those of n_next tokens behind these are fetched: they lie a row of activations apart,
     /// which no processor sees coming.
-    TSR_INLINE void widen(const WideAct& x, int64_t n_blocks, int64_t n_next) {
+    TSR_INLINE void widen(const HalfAct& x, int64_t n_blocks, int64_t n_next) {
         for (int t = 0; t < T; t++) {
             for (int64_t b = 0; b < n_blocks; b++) {
                 const int8_t* q = x.q + t * x.q_stride + kActBlock * b;
@@ -68,7 +67,7 @@ struct WideAct : TileAct {
 
 /// sum[t][r] = the exact sums of block b, which floats still hold; of activations of 2 bytes.
 template <class F, int R, int T, class Source>
-TSR_INLINE void half_sums(const Source& s, int b, const WideAct<T>& x, Flt (&sum)[T][R]) {
+TSR_INLINE void half_sums(const Source& s, int b, const HalfAct<T>& x, Flt (&sum)[T][R]) {
     Int part[T][R];
     TSR_UNROLL
     for (int i = 0; i < 16; i++) {
@@ -77,7 +76,7 @@ TSR_INLINE void half_sums(const Source& s, int b, const WideAct<T>& x, Flt (&sum
         for (int r = 0; r < R; r++) w[r] = Source::operand(s, r, i / 2, i % 2);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            const Int a = splat4(WideAct<T>::wide_at(x, t, b) + 4 * i);
+            const Int a = splat4(HalfAct<T>::wide_at(x, t, b) + 4 * i);
             Int product[R];  // all of them before the sums, as add_dots has them
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
@@ -104,11 +103,11 @@ TSR_INLINE void half_sums(const Source& s, int b, const WideAct<T>& x, Flt (&sum
 }
 
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const WideAct<T>& x, Flt (&sum)[T][R]) {
+TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const HalfAct<T>& x, Flt (&sum)[T][R]) {
     half_sums<F>(s, b, x, sum);
 }
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const WideAct<T>& x,
+TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const HalfAct<T>& x,
                            Flt (&sum)[T][R]) {
     half_sums<F>(s, b, x, sum);
 }
@@ -134,9 +133,9 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
         const PackedUnits units = panel_units<F>(a, row, 2, first);
         each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
             const int64_t n_blocks = count * F::kBlocks, rest = n_tok - t - T;
-            const WideAct<T> x{tile_act(a.x, token + t, first * F::kUnitK),
-                               wide + t * n_blocks * WideAct<T>::kTokenBytes};
-            if (row == 0) WideAct<T>::widen(x, n_blocks, rest < T ? rest : T);
+            const HalfAct<T> x{tile_act(a.x, token + t, first * F::kUnitK),
+                               wide + t * n_blocks * HalfAct<T>::kTokenBytes};
+            if (row == 0) HalfAct<T>::widen(x, n_blocks, rest < T ? rest : T);
             float* y = a.y + (token + t) * a.y_stride + row;
             if (t == 0) {
                 tile<F, 2, T, Filling<P>>({units, panel}, count, x, y, a.y_stride, first != 0);

@@ -19,8 +19,8 @@ struct OwnVectors {
     using Part = kernels::Part;
     using Sum = kernels::Sum;
     static constexpr int kGroups = 1;
-    /// Bytes of an activation; tokens of one sum; groups of 4 k of one operand.
-    static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
+    /// Tokens of one sum; groups of 4 k of one operand.
+    static constexpr int kTokens = 1, kJoined = 1;
     /// Tokens of one panel tile, which has 2 x kTile sums (but see StreamPlan).
     static constexpr int kTile = kTileSums / 2;
 
@@ -437,7 +437,7 @@ TSR_INLINE void block_sums(const Source& s, int at, int b, const Acts& x,
             }
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
-                const auto a = V::act_group(Acts::template q_at<V>(x, V::kTokens * t, b), x.q_stride, g);
+                const auto a = V::act_group(Acts::q_at(x, V::kTokens * t, b), x.q_stride, g);
                 TSR_UNROLL
                 for (int p = 0; p < kTogether; p++) add_dots(i == 0 && !kZeroStarts<U>, w[p], a, part[p][t]);
             }
@@ -647,7 +647,7 @@ template <class F, int R, int T, class Source, class Acts>
             add_plain<F, R, T>(s, x, total);
         }
         Source::close_unit(s);
-        Acts::template close_unit<F, V>(x);
+        Acts::template close_unit<F>(x);
     }
     TSR_UNROLL
     for (int t = 0; t < T; t++) {

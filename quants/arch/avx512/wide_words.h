@@ -46,7 +46,7 @@ struct WideVectors {
     using Part = WideInt;
     using Sum = WideFlt;
     static constexpr int kGroups = 2;
-    static constexpr int kActBytes = 1, kTokens = 1, kJoined = 1;
+    static constexpr int kTokens = 1, kJoined = 1;
     static constexpr int kTile = 6;
 
     TSR_INLINE Int load(const void* p) { return load_wide(p); }

@@ -78,7 +78,7 @@ struct PairVectors {
     using Part = PairInt;
     using Sum = PairInt;
     static constexpr int kGroups = 1;
-    static constexpr int kActBytes = 1, kTokens = 2, kJoined = 2;
+    static constexpr int kTokens = 2, kJoined = 2;
     /// 2 pairs of tokens times 16 rows are 16 registers of sums.
     static constexpr int kTile = 2;
 
