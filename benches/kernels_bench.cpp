@@ -9,11 +9,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "ggml-like/backend.h"
+#include "ggml-like/cpu/limits.h"
 #include "quants/dispatch.h"
 #include "quants/kernels/probe.h"
 #include "quants/types.h"
@@ -157,6 +160,7 @@ constexpr int64_t kGemmTokens[] = {5, 6, 8, 16, 32, 512};
 constexpr int64_t kGemvTokens[] = {1, 2, 4};
 constexpr int64_t kDramTokens[] = {1, 2, 4, 8, 16};
 constexpr int64_t kDramBytes = int64_t{300} << 20;
+constexpr int64_t kHeadDims[] = {64, 128};
 
 /// One packed type: its row in the registry and its packed matrix.
 struct Packed {
@@ -232,23 +236,22 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     state.counters["of_read"] = static_cast<double>(packed.bytes) / best / of_read;
 }
 
-/// Scores of a prompt's attention: queries times the keys of a page, which lie in the caches, a row of scores
-/// behind the other as the engine has them.
+/// Scores of a prompt's attention: a unit's queries times the keys of a chunk, page by page and out of the
+/// caches, to rows of a chunk's length.
 void run_scores(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info,
                 int64_t head_dim) {
-    constexpr int64_t kPage = 64, kQueries = 64, kChunk = 512;
-    const Packed keys(isa, info, kChunk, head_dim);
-    const Tokens queries(isa, kQueries, head_dim);
-    const auto scores = aligned<float>(static_cast<size_t>(kQueries * kChunk));
+    const Packed keys(isa, info, kKvChunk, head_dim);
+    const Tokens queries(isa, cpu::kQueryRows, head_dim);
+    const auto scores = aligned<float>(static_cast<size_t>(queries.n_tok * kKvChunk));
     const auto scratch = aligned<uint8_t>(kernels::kPackedScratchBytes);
     const double best = best_seconds(state, [&] {
-        for (int64_t pos = 0; pos < kChunk; pos += kPage) {
+        for (int64_t pos = 0; pos < kKvChunk; pos += kKvPage) {
             const uint8_t* page = keys.w.get() + static_cast<size_t>(pos) * keys.row_bytes;
-            keys.functions.matmul({page, kPage, head_dim, queries.view(), kQueries, scores.get() + pos,
-                                   kChunk, scratch.get(), page, kernels::Fetch::NextOnly});
+            keys.functions.matmul({page, kKvPage, head_dim, queries.view(), queries.n_tok, scores.get() + pos,
+                                   kKvChunk, scratch.get(), page, kernels::choose_attention_fetch()});
         }
     });
-    const double macs = static_cast<double>(kQueries * kChunk * head_dim);
+    const double macs = static_cast<double>(queries.n_tok * kKvChunk * head_dim);
     state.counters["best_gmac_per_s"] = macs / best * 1e-9;
     state.counters["mac_per_cycle"] = macs / best / cycles_per_second();
 }
@@ -305,8 +308,8 @@ void register_packed(const kernels::IsaInfo& isa, const TypeInfo& info) {
     for (const int64_t n_tok : kDramTokens) {
         add("packed_dram", kDramBytes / info.row_bytes(kPackedK) / 8 * 8, n_tok);
     }
-    for (const int64_t head_dim : {64, 128}) {
-        if (info.type != Type::Q8_0 && info.type != Type::Q4_0) continue;  // what a cache may be
+    for (const int64_t head_dim : kHeadDims) {
+        if (std::ranges::find(kKvTypes, info.type) == std::end(kKvTypes)) continue;
         add_row(row_name("packed_scores_" + std::to_string(head_dim), isa, info.name, 0),
                 [&isa, &info, head_dim](benchmark::State& state) { run_scores(state, isa, info, head_dim); });
     }
