@@ -10,22 +10,25 @@ struct HalfVectors : OwnVectors {
     using Sum = Flt;
 };
 
-/// A type's units as planes of halfwords: plane p of a group has its k = 2 p and 2 p + 1.
+/// A type's units as planes of halfwords: plane p of a group has its k = 2 p and 2 p + 1. Weights come times
+/// their integer scales, which no product needs then.
 template <class F>
 struct UnpackHalves : Unpack<F> {
-    static constexpr int kPlanes = 2, kZero = 0, kScales = F::kSuper ? 1 : 0;
-    static constexpr bool kZeroScaled = false;
+    static constexpr int kPlanes = 2, kZero = 0, kScales = 0;
+    static constexpr bool kZeroScaled = false, kOpensBlocks = F::kSuper;
+    struct Head : Unpack<F>::Head {
+        const uint8_t* block;
+        Int factor;
+    };
     TSR_INLINE Int operand(const uint8_t* block, int g, int plane) {
         return widened(Unpack<F>::weight(block, g), plane);
     }
-    /// As floats.
-    TSR_INLINE Int scale(const uint8_t*, [[maybe_unused]] const typename Unpack<F>::Head& head,
-                         [[maybe_unused]] int b, int) {
-        if constexpr (kScales == 0) {
-            return none();
-        } else {
-            return load_i8_floats(head.scale + 8 * b);
-        }
+    TSR_INLINE void open_block(const uint8_t* unit, int b, Head& head) {
+        head.block = unit + codes_at<F>(b);
+        head.factor = load_i8_factors(head.scale + 8 * b);
+    }
+    TSR_INLINE Int operand(const Head& head, int g, int plane) {
+        return widened(Unpack<F>::weight(head.block, g), plane, head.factor);
     }
 };
 
@@ -92,13 +95,8 @@ TSR_INLINE void half_sums(const Source& s, int b, const HalfAct<T>& x, Flt (&sum
     }
     TSR_UNROLL
     for (int r = 0; r < R; r++) {
-        [[maybe_unused]] Int scale;
-        if constexpr (F::kSuper) scale = Source::scale(s, r, b, 0);
         TSR_UNROLL
-        for (int t = 0; t < T; t++) {
-            sum[t][r] = to_float(part[t][r]);
-            if constexpr (F::kSuper) sum[t][r] = mul(sum[t][r], as_float(scale));
-        }
+        for (int t = 0; t < T; t++) sum[t][r] = to_float(part[t][r]);
     }
 }
 
