@@ -217,7 +217,7 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const kernels::ProbeTable* probe = kernels::probe_table(isa.table->name);
     const double of_int8 = roofline_macs_per_second(probe->int8);
     const double of_fma = roofline_macs_per_second(probe->fma);
-    // Units of 256 rows, as the engine's.
+    // Calls of 256 rows, as the engine's of few tokens.
     const double best = best_seconds(state, [&] {
         for (int64_t row = 0; row < n_rows; row += kPackedRows) {
             packed.functions.matmul({packed.w.get() + static_cast<size_t>(row) * packed.row_bytes,

@@ -54,7 +54,7 @@ class CpuBackend final : public Backend {
   private:
     struct Scratch {
         float* kernel = nullptr;  // kernels::kScratchFloats or kPackedScratchBytes, whichever is larger
-        float* tile = nullptr;    // [2, kTokBlock, kUnitRowsMax] results before their epilogue
+        float* tile = nullptr;    // [2, cpu::tile_floats()] results before their epilogue
         float* attention = nullptr;
         bool up_first = false;  // gated rows go on in the matrix where those before them ended
     };

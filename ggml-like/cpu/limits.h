@@ -8,17 +8,21 @@
 
 namespace tessera::cpu {
 
-/// Tokens that one unit multiplies before its epilogue: a tile of 256 x 64 f32 is 64 KiB, within L2 next to
+/// Tokens that one unit multiplies before its epilogue: a tile of 256 x 128 f32 is 128 KiB, within L2 next to
 /// the weights' panel, and unpacking the panel (worth about 3 tokens) is shared by 256.
 constexpr int64_t kTokBlock = 256;
-/// Rows of a unit of many tokens.
+/// Rows of a unit.
 constexpr int64_t kUnitRows = 64;
+/// Units of many tokens that a thread takes at once, since what a product makes of its activations serves all
+/// rows; the last ones for each thread are taken one at a time, so that none waits long for another.
+constexpr int64_t kUnitsAtOnce = 2, kLastUnits = 4;
 /// With few tokens units are stretches of memory to be streamed, and each start costs: a thread takes as many
 /// in a row as leave enough to the others (ThreadPool::run_ranges), and multiplies up to stream_rows() at
 /// once, for all of which it lays out the tokens once. Between gate and up it goes to and fro, and what the
 /// processor has read ahead there is lost: the fewer tokens, the more rows.
 constexpr int64_t kStreamTok = 64, kStreamRows = 256, kMostStreamRows = 1024;
 inline int64_t stream_rows(int64_t n_tok) {
+    if (n_tok > kStreamTok) return kUnitsAtOnce * kUnitRows;
     return std::clamp(kStreamTok * kStreamRows / std::max<int64_t>(n_tok, 1) / kUnitRows * kUnitRows,
                       kStreamRows, kMostStreamRows);
 }
@@ -76,11 +80,17 @@ void each_stretch(Range range, int64_t most, Fn&& fn) {
     }
 }
 
-/// fn(first, end, worker) for units of a matrix's rows: one at a time, or ranges with few tokens.
+/// fn(first, end, worker) for units of a matrix's rows: kUnitsAtOnce or one, or ranges with few tokens.
 template <class Pool, class Fn>
 void run_units(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
     if (n_tok <= kStreamTok) return pool.run_ranges(n_units, fn);
-    pool.run(n_units, [&fn](int64_t unit, int worker) { fn(unit, unit + 1, worker); });
+    const int64_t n_last = std::min(n_units, kLastUnits * pool.n_threads());
+    const int64_t n_large = (n_units - n_last) / kUnitsAtOnce, rest = n_large * kUnitsAtOnce;
+    pool.run(n_large + n_units - rest, [&](int64_t i, int worker) {
+        if (i < n_large) return fn(i * kUnitsAtOnce, (i + 1) * kUnitsAtOnce, worker);
+        const int64_t unit = rest + i - n_large;
+        fn(unit, unit + 1, worker);
+    });
 }
 
 /// fn(unit, worker) for units of little work with few tokens, where the way between threads' caches counts;
@@ -91,11 +101,11 @@ void run_short(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
     pool.run(n_units, fn);
 }
 
-/// Floats of one tile of results: many tokens by kUnitRows, or few by stream_rows(); a head is never cut.
+/// Floats of one tile of results: many tokens or few by stream_rows(); a head is never cut.
 inline int64_t tile_floats(int64_t max_rows, int64_t head_dim) {
     const int64_t streamed =
         std::min(std::min(max_rows, kStreamTok) * kMostStreamRows, kStreamTok * kStreamRows);
-    return std::max(std::min(max_rows, kTokBlock) * std::max(kUnitRows, head_dim), streamed);
+    return std::max(std::min(max_rows, kTokBlock) * std::max(kUnitsAtOnce * kUnitRows, head_dim), streamed);
 }
 
 inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }
