@@ -5,11 +5,6 @@
 namespace tessera::kernels {
 namespace {
 
-/// The vectors of a panel of halfwords.
-struct HalfVectors : OwnVectors {
-    using Sum = Flt;
-};
-
 /// A type's units as planes of halfwords: plane p of a group has its k = 2 p and 2 p + 1. Weights come times
 /// their integer scales, which no product needs then.
 template <class F>
@@ -33,7 +28,7 @@ struct UnpackHalves : Unpack<F> {
 };
 
 template <class F>
-using HalfPanel = Panel<UnpackHalves<F>, HalfVectors>;
+using HalfPanel = Panel<UnpackHalves<F>, OwnVectors>;
 
 /// T tokens whose k are widened, as block [T][32] int16: every place is a constant, and a few k lie close
 /// together. The rest lies as it does.
@@ -68,10 +63,9 @@ struct HalfAct : TileAct {
     }
 };
 
-/// sum[t][r] = the exact sums of block b, which floats still hold; of activations of 2 bytes.
-template <class F, int R, int T, class Source>
-TSR_INLINE void half_sums(const Source& s, int b, const HalfAct<T>& x, Flt (&sum)[T][R]) {
-    Int part[T][R];
+/// sum[t][r] = the exact sums of block b; of activations of 2 bytes.
+template <int R, int T, class Source>
+TSR_INLINE void half_sums(const Source& s, int b, const HalfAct<T>& x, Sum (&sum)[T][R]) {
     TSR_UNROLL
     for (int i = 0; i < 16; i++) {
         Int w[R];
@@ -88,26 +82,21 @@ TSR_INLINE void half_sums(const Source& s, int b, const HalfAct<T>& x, Flt (&sum
             }
             TSR_UNROLL
             for (int r = 0; r < R; r++) {
-                part[t][r] = i == 0 ? product[r] : add32(part[t][r], product[r]);
-                pin(part[t][r]);
+                sum[t][r] = i == 0 ? product[r] : add32(sum[t][r], product[r]);
+                pin(sum[t][r]);
             }
         }
-    }
-    TSR_UNROLL
-    for (int r = 0; r < R; r++) {
-        TSR_UNROLL
-        for (int t = 0; t < T; t++) sum[t][r] = to_float(part[t][r]);
     }
 }
 
 template <class F, int R, int T>
-TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const HalfAct<T>& x, Flt (&sum)[T][R]) {
-    half_sums<F>(s, b, x, sum);
+TSR_INLINE void block_sums(const HalfPanel<F>& s, int, int b, const HalfAct<T>& x, Sum (&sum)[T][R]) {
+    half_sums(s, b, x, sum);
 }
 template <class F, int R, int T>
 TSR_INLINE void block_sums(const Filling<HalfPanel<F>>& s, int, int b, const HalfAct<T>& x,
-                           Flt (&sum)[T][R]) {
-    half_sums<F>(s, b, x, sum);
+                           Sum (&sum)[T][R]) {
+    half_sums(s, b, x, sum);
 }
 
 /// Tokens and k that are widened at a time: 256 KiB, read by all rows while they are in L2, where a stretch
@@ -129,7 +118,7 @@ void half_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64
     uint8_t* panel = static_cast<uint8_t*>(a.scratch) + kHalfActBytes;
     for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) {
         const PackedUnits units = panel_units<F>(a, row, 2, first);
-        each_tile<HalfVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
+        each_tile<OwnVectors::kTile>(n_tok, [&]<int T>(int64_t t) {
             const int64_t n_blocks = count * F::kBlocks, rest = n_tok - t - T;
             const HalfAct<T> x{tile_act(a.x, token + t, first * F::kUnitK),
                                wide + t * n_blocks * HalfAct<T>::kTokenBytes};

@@ -20,7 +20,6 @@ TSR_INLINE Int widened(Int bytes, int plane, Int factor) {
 /// 8 signed bytes at p as rows' factors: halfwords' high bytes, as the bytes that they multiply, so that the
 /// high half of a product is that of the bytes.
 TSR_INLINE Int load_i8_factors(const void* p) { return left16(load_i8_twice(p), 8); }
-TSR_INLINE Flt to_float(Flt a) { return a; }
 
 }  // namespace
 }  // namespace tessera::kernels
