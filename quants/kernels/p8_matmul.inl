@@ -37,11 +37,12 @@ constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
 template <class F, class V>
 constexpr int kPanelTile = kStreamPlan<F>.panel_tile != 0 ? kStreamPlan<F>.panel_tile : V::kTile;
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
-/// vectors have larger ones.
+/// vectors have larger ones. Tiles read it from there as fast as from the first cache.
 constexpr int kPanelUnitsK = 4096;
-/// Bytes of a panel that few tokens share: its first tile leaves it in a first cache of 32 KiB for the
-/// second.
-constexpr int kFewTokens = 32, kFewPanelBytes = 21 << 10;
+template <class P>
+constexpr int64_t kPanelBytes = kPanelUnitsK / P::F::kUnitK* P::kUnitBytes;
+/// Tokens up to which those that share a panel are gathered.
+constexpr int kFewTokens = 32;
 /// Activations that the panels of a call read one after the other, in bytes: half of a large L2 cache, since
 /// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
 /// more so with products of wider vectors.
@@ -291,11 +292,10 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered)
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     using P = Panel<Unpack<F>, V>;
-    constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK, kFewChunk = kFewPanelBytes / P::kUnitBytes;
-    static_assert(kChunk * P::kUnitBytes <= static_cast<int64_t>(kPackedScratchBytes) && kFewChunk > 0);
-    const int64_t chunk = a.n_tok <= kFewTokens ? kFewChunk : kChunk;
-    for (int64_t first = 0; first < n_units; first += chunk) {
-        const int64_t count = n_units - first < chunk ? n_units - first : chunk;
+    constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK;
+    static_assert(kPanelBytes<P> <= static_cast<int64_t>(kPackedScratchBytes));
+    for (int64_t first = 0; first < n_units; first += kChunk) {
+        const int64_t count = n_units - first < kChunk ? n_units - first : kChunk;
         const PackedUnits units = panel_units<F>(a, row, P::kGroups, first);
         if constexpr (!kFillsPanels<P>) write_panel<P>(units, count, panel);
         each_tile<kPanelTile<F, V>>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
@@ -354,8 +354,9 @@ void packed_matmul(const PackedMatmulArgs& a) {
         const int64_t n = parts == 1 ? rest : (rest / parts + kWhole - 1) / kWhole * kWhole;
         const PackedMatmulArgs part = of_tokens(a, token, n);
         const uint8_t* gathered = nullptr;
-        if constexpr (kGathersFew && kFillsPanels<Panel<Unpack<F>, V>>) {
-            if (n <= kFewTokens) gathered = gather_few<F, kPanelTile<F, V>>(part, a.n_rows, kFewPanelBytes);
+        using P = Panel<Unpack<F>, V>;
+        if constexpr (kGathersFew && kFillsPanels<P>) {
+            if (n <= kFewTokens) gathered = gather_few<F, kPanelTile<F, V>>(part, a.n_rows, kPanelBytes<P>);
         }
         for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V>(part, row, gathered);
         token += n;
