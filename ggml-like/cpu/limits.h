@@ -19,7 +19,8 @@ constexpr int64_t kUnitsAtOnce = 2, kLastUnits = 4;
 /// With few tokens units are stretches of memory to be streamed, and each start costs: a thread takes as many
 /// in a row as leave enough to the others (ThreadPool::run_ranges), and multiplies up to stream_rows() at
 /// once, for all of which it lays out the tokens once. Between gate and up it goes to and fro, and what the
-/// processor has read ahead there is lost: the fewer tokens, the more rows.
+/// processor has read ahead there is lost: the fewer tokens, the more rows. Of many tokens stream_rows() are
+/// those of a thread's units.
 constexpr int64_t kStreamTok = 64, kStreamRows = 256, kMostStreamRows = 1024;
 inline int64_t stream_rows(int64_t n_tok) {
     if (n_tok > kStreamTok) return kUnitsAtOnce * kUnitRows;

@@ -93,7 +93,7 @@ struct UnpackGrid : UnpackPlain<F> {
             return g % 2 == 0 ? even : odd;
         }
     }
-    TSR_INLINE Int operand(const Head& head, int g) {
+    TSR_INLINE Int operand(const Head& head, int g, int) {
         Int size;
         if constexpr (F::kHighBits != 0) {
             size = word(head.index, g);
@@ -157,7 +157,7 @@ struct UnpackTernary : UnpackPlain<F> {
         const Int high = both(spread_nibbles(unit + F::kNibblesAt + 16 * b), splat_byte(7));
         store_halves(head.index, load(unit + F::kIndexAt + 32 * b), high);
     }
-    TSR_INLINE Int operand(const Head& head, int g) {
+    TSR_INLINE Int operand(const Head& head, int g, int) {
         Int even, odd;
         look_up_pairs(kWordsIq1, head.index + 8 * (g / 2), even, odd);
         const Int eight = both(left16(g % 2 == 0 ? even : odd, 3), splat_byte(0xf8));

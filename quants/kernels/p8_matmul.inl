@@ -39,8 +39,10 @@ constexpr int kPanelTile = kStreamPlan<F>.panel_tile != 0 ? kStreamPlan<F>.panel
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones. Tiles read it from there as fast as from the first cache.
 constexpr int kPanelUnitsK = 4096;
+template <class F>
+constexpr int64_t kPanelUnits = kPanelUnitsK / F::kUnitK;
 template <class P>
-constexpr int64_t kPanelBytes = kPanelUnitsK / P::F::kUnitK* P::kUnitBytes;
+constexpr int64_t kPanelBytes = P::kUnitBytes* kPanelUnits<typename P::F>;
 /// Tokens up to which those that share a panel are gathered.
 constexpr int kFewTokens = 32;
 /// Activations that the panels of a call read one after the other, in bytes: half of a large L2 cache, since
@@ -292,7 +294,7 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered)
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     using P = Panel<Unpack<F>, V>;
-    constexpr int64_t kChunk = kPanelUnitsK / F::kUnitK;
+    constexpr int64_t kChunk = kPanelUnits<F>;
     static_assert(kPanelBytes<P> <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += kChunk) {
         const int64_t count = n_units - first < kChunk ? n_units - first : kChunk;

@@ -106,13 +106,11 @@ struct Stream : PackedUnits {
     TSR_INLINE void close_block(Stream&) {}
     TSR_INLINE void close_unit(Stream& s) { s.unit += F::kUnitBytes; }
 
-    TSR_INLINE Int operand(const Stream& s, int r, int g, [[maybe_unused]] int plane) {
-        if constexpr (!U::kOpensBlocks) {
-            return U::operand(s.block + r * s.group_bytes, g, plane);
-        } else if constexpr (U::kPlanes > 1) {
+    TSR_INLINE Int operand(const Stream& s, int r, int g, int plane) {
+        if constexpr (U::kOpensBlocks) {
             return U::operand(s.head[r], g, plane);
         } else {
-            return U::operand(s.head[r], g);
+            return U::operand(s.block + r * s.group_bytes, g, plane);
         }
     }
     TSR_INLINE Int scale(const Stream& s, int r, int b, int i) {

@@ -283,7 +283,7 @@ struct Unpack<TQ1_0> : UnpackPlain<TQ1_0> {
             store(rest, add8(add8(v, v), v));
         }
     }
-    TSR_INLINE Int operand(const Head& head, int g) { return load(head.digit + 32 * g); }
+    TSR_INLINE Int operand(const Head& head, int g, int) { return load(head.digit + 32 * g); }
 };
 
 }  // namespace

@@ -70,10 +70,11 @@ TEST(Gated, FloatsThatNobodyReadsStayInTheTile) {
     }
 }
 
-// Few tokens take more rows at once, and each stretch begins in the matrix where the one before it ended: the
-// tiles are as large as the backend was told, the bits are those of a token alone.
+// Few tokens take more rows at once, many tokens units together, and each stretch begins in the matrix where
+// the one before it ended: the tiles are as large as the backend was told, the bits are those of a token
+// alone.
 TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
-    constexpr int64_t kIn = 256, kOut = 2 * cpu::kMostStreamRows + 96, kTok = 65;
+    constexpr int64_t kIn = 256, kOut = 2 * cpu::kMostStreamRows + 96, kTok = cpu::kTokBlock + 1;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
     const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_K, kOut, kIn, 7);
     const GatedArgs args{
@@ -82,7 +83,8 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
     std::mt19937 rng(8);
     for (int64_t i = 0; i < kIn * kTok; i++) raw.f32[i] = std::normal_distribution<float>(0.0f, 0.1f)(rng);
     OwnAct expected(kOut, kTok, true, false);
-    for (const int64_t n_tok : {1, 2, 15, 16, 17, 33, 64, 65}) {
+    for (const int64_t n_tok : {int64_t{1}, int64_t{2}, int64_t{15}, int64_t{16}, int64_t{17}, int64_t{33},
+                                int64_t{64}, int64_t{65}, kTok}) {
         for (const int n_threads : {1, 2}) {
             ThreadPool pool(n_threads);
             auto backend = CpuBackend::create(pool, table, {.max_tok = n_tok, .max_rows = n_tok});
