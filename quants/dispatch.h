@@ -26,7 +26,8 @@ Result<const IsaInfo*> choose_isa(std::string_view wanted);
 /// choose_isa of TESSERA_ISA (unset or empty = best).
 Result<const IsaInfo*> choose_isa_from_environment();
 
-/// What measurements say is best for this processor (docs/performance.md); TwoSteps where none were made.
+/// What measurements say is best for this processor (docs/performance-notes.md); TwoSteps where none were
+/// made.
 Fetch choose_fetch();
 /// The same for what attention reads: NextOnly or NextNear.
 Fetch choose_attention_fetch();

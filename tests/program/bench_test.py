@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tessera bench: its tests' names and figures, and the comparison of two builds."""
 import json
+import re
 import subprocess
 import sys
 
@@ -75,6 +76,19 @@ class BenchTest(ProgramCase):
         broken = subprocess.run([*compare, self.program, "/bin/false", TINY, *options], capture_output=True, text=True)
         self.assertEqual(broken.returncode, 1)
         self.assertIn("/bin/false", broken.stderr)
+
+    def test_rows_of_this_machine(self):
+        rows = [sys.executable, ROOT / "scripts/perf_rows.py"]
+        options = ["--rounds", "2", "--depth", "64", "--prompt-tokens", "16", "--n-predict", "4"]
+        done = subprocess.run([*rows, TINY, TINY, "--program", self.program, *options], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(re.findall(r"^\| tessera-tiny \| \d+ \(\d+\) \| \d\.\d\d \| \d+ \(\d+\) \| \d\.\d\d \|$",
+                                        done.stdout, re.MULTILINE)), 2, done.stdout)
+        for what in ("8 sequences", "decoding at depth 64", "prompt of 16 at depth 64"):
+            self.assertRegex(done.stdout, rf"\| {what}.* \| \d+ \(\d+\) of \d+ \(\d+\): \d+\.\d\d \|")
+        self.assertRegex(done.stdout, r"\| from the file to one token, s, packed \| \d+\.\d\d, \d+\.\d\d \|")
+        absent = subprocess.run([*rows, "absent.gguf"], capture_output=True, text=True)
+        self.assertEqual((absent.returncode, absent.stderr.strip()), (1, "perf_rows: absent.gguf is not a file"))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ using Int = __m256i;
 using Flt = __m256;
 
 /// Groups that one and two tokens read side by side, but for Fetch::FarStreams. One after the other is the
-/// order of memory, which then gives more (docs/performance.md); what four would save of loads of activations
-/// fits beside the wait for it.
+/// order of memory, which then gives more (docs/performance-notes.md); what four would save of loads of
+/// activations fits beside the wait for it.
 constexpr int kGroupsOfFew = 1;
 
 /// The same place in two groups, `apart` bytes from each other: where a unit's wider vectors are loaded from.
