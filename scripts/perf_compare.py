@@ -12,16 +12,24 @@ import json
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 
-def bench(program, model, options):
-    """One run's results: test name -> tokens per second."""
-    command = [program, "bench", model, "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True)
+def run(command):
+    """What a command prints. One that cannot run, or fails, ends the script."""
+    command = list(map(str, command))
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except OSError as error:
+        sys.exit(f"{Path(sys.argv[0]).stem}: {command[0]}: {error.strerror}")
     if done.returncode != 0:
-        sys.exit(f"perf_compare: {' '.join(command)} failed: {done.stderr.strip()}")
-    results = [json.loads(line) for line in done.stdout.splitlines()]
-    return {result["test"]: result["tokens_per_s"] for result in results}
+        sys.exit(f"{Path(sys.argv[0]).stem}: {' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def bench(program, model, *options):
+    """The results of one run of `tessera bench`, a dictionary a test."""
+    return list(map(json.loads, run([program, "bench", model, "--json", *options]).splitlines()))
 
 
 def main():
@@ -33,14 +41,16 @@ def main():
     arguments.add_argument("--tolerance", type=float, default=0.03)
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     args, bench_options = arguments.parse_args(sys.argv[1:end]), sys.argv[end + 1:]
+    if args.rounds < 1:
+        arguments.error(f"--rounds: expected at least 1, found {args.rounds}")
 
     speeds = {}  # test -> ([base], [head])
     for i in range(args.rounds):
         # Who goes first changes, so that neither always runs on the warmer machine.
         for which in ((0, 1), (1, 0))[i % 2]:
             program = (args.base, args.head)[which]
-            for test, speed in bench(program, args.model, bench_options).items():
-                speeds.setdefault(test, ([], []))[which].append(speed)
+            for result in bench(program, args.model, *bench_options):
+                speeds.setdefault(result["test"], ([], []))[which].append(result["tokens_per_s"])
 
     slower = False
     print(f"{'test':16} {'base':>10} {'head':>10} {'ratio':>7}  (medians of {args.rounds}, tokens/s)")

@@ -9,37 +9,18 @@ Models take turns, round after round, so that a machine whose speed wanders trea
 with the best of the rounds in brackets; shares are medians of those "in turn" (docs/performance.md).
 """
 import argparse
-import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
+from perf_compare import bench, run
+
 FLOATS = ("f32", "f16", "bf16")
 SEQUENCES = 8
 MIB = 1 << 20
-
-
-def run(command):
-    """What a command prints, the seconds that it takes, and its peak resident memory in MiB."""
-    command = list(map(str, command))
-    start = time.monotonic()
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        try:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
-        except OSError as error:
-            sys.exit(f"perf_rows: {command[0]}: {error.strerror}")
-        _, status, usage = os.wait4(child.pid, 0)
-        seconds = time.monotonic() - start
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        errors.seek(0)
-        if child.returncode != 0:
-            sys.exit(f"perf_rows: {' '.join(command)} ended with {child.returncode}: {errors.read().strip()}")
-        return out.read(), seconds, usage.ru_maxrss / 1024
 
 
 class Figures:
@@ -60,12 +41,11 @@ class Bench:
     """`tessera bench` of one model with some options, once a round: ppN and tgN by their first two letters."""
 
     def __init__(self, args, model, *options):
-        self.command = [args.program, "bench", model, "--json", "-r", 1, "-t", args.threads, *options]
+        self.arguments = [args.program, model, "-r", 1, "-t", args.threads, *options]
         self.speed, self.shares, self.type = {}, {}, ""
 
     def round(self):
-        for line in run(self.command)[0].splitlines():
-            result = json.loads(line)
+        for result in bench(*self.arguments):
             test, self.type = result["test"][:2], result["type"]
             self.speed.setdefault(test, Figures()).values.append(result["tokens_per_s"])
             for what, share in result["in_turn"].items():
@@ -80,14 +60,18 @@ class Start:
 
     def __init__(self, args, model):
         self.model = model
-        self.command = [args.program, "run", model, "-p", "a", "-n", 1, "-c", 512, "-t", args.threads]
+        self.command = list(map(str, [args.program, "run", model, "-p", "a", "-n", 1, "-c", 512, "-t", args.threads]))
         self.seconds, self.peak = Figures(), Figures()
 
     def round(self):
         run(self.command)  # other models' files may have taken this one's place
-        _, seconds, peak = run(self.command)
-        self.seconds.values.append(seconds)
-        self.peak.values.append(peak)
+        start = time.monotonic()
+        child = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)  # this child's memory, not the largest of all
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.seconds.values.append(time.monotonic() - start)
+        self.peak.values.append(usage.ru_maxrss / 1024)
 
     def beyond_file(self):
         return self.peak.median() - self.model.stat().st_size / MIB
@@ -116,19 +100,19 @@ def measure(args, packed):
     first, n = args.models[0], args.n_predict
     both = ["-p", args.prompt_tokens, "-n", n]
     models = [Bench(args, model, *both) for model in args.models]
-    one = Bench(args, first, "-p", 0, "-n", n)
     many = Bench(args, first, "-p", 0, "-n", n, "-b", SEQUENCES)
-    shallow, deep = Bench(args, first, *both, "--kv", "q8_0"), Bench(args, first, *both, "--kv", "q8_0", "-d", args.depth)
+    shallow = Bench(args, first, *both, "--kv", "q8_0")
+    deep = Bench(args, first, *both, "--kv", "q8_0", "-d", args.depth)
     stock, mapped = Start(args, first), Start(args, packed)
     for _ in range(args.rounds):
-        for test in (*models, one, many, shallow, deep, stock, mapped):
+        for test in (models[0], many, shallow, deep, stock, mapped, *models[1:]):
             test.round()
 
     print_table(("weights", f"prompt of {args.prompt_tokens}, tokens/s", "of the int8 chain", "decoding, tokens/s",
                  "of the read"), map(row_of, args.models, models))
     depth = f"at depth {args.depth}, q8_0 cache, of that at 0"
     print_table((first.stem, ""), (
-        (f"{SEQUENCES} sequences, of one's tokens/s", ratio(many, one)),
+        (f"{SEQUENCES} sequences, of one's tokens/s", ratio(many, models[0])),
         (f"decoding {depth}", ratio(deep, shallow)),
         ("  of the read, at that depth and at 0",
          f"{deep.share('tg', 'of_read_bw')}, {shallow.share('tg', 'of_read_bw')}"),
@@ -141,14 +125,19 @@ def measure(args, packed):
 def main():
     root = Path(__file__).resolve().parent.parent
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("models", nargs="+", type=Path, metavar="MODEL")
-    arguments.add_argument("--program", default=root / "build/release/examples/tessera/tessera")
+    arguments.add_argument("models", nargs="+", type=Path, metavar="MODEL", help="GGUF files, the first one stock")
+    arguments.add_argument("--program", default=root / "build/release/examples/tessera/tessera",
+                           help="(default: the release build's)")
     for name, default in (("threads", 2), ("rounds", 3), ("depth", 4096), ("prompt-tokens", 512), ("n-predict", 64)):
-        arguments.add_argument(f"--{name}", type=int, default=default)
+        arguments.add_argument(f"--{name}", type=int, default=default, metavar="N",
+                               help=f"at least 1 (default: {default})")
     args = arguments.parse_args()
+    for name, value in vars(args).items():
+        if isinstance(value, int) and value < 1:
+            arguments.error(f"--{name.replace('_', '-')}: expected at least 1, found {value}")
     for model in args.models:
         if not model.is_file():
-            sys.exit(f"perf_rows: {model} is not a file")
+            arguments.error(f"{model} is not a file")
     with tempfile.TemporaryDirectory() as folder:
         packed = Path(folder) / "packed.gguf"
         run([args.program, "pack", args.models[0], packed])

@@ -76,6 +76,9 @@ class BenchTest(ProgramCase):
         broken = subprocess.run([*compare, self.program, "/bin/false", TINY, *options], capture_output=True, text=True)
         self.assertEqual(broken.returncode, 1)
         self.assertIn("/bin/false", broken.stderr)
+        absent = subprocess.run([*compare, self.program, "/absent", TINY, *options], capture_output=True, text=True)
+        self.assertEqual(absent.returncode, 1)
+        self.assertEqual(absent.stderr.strip(), "perf_compare: /absent: No such file or directory")
 
     def test_rows_of_this_machine(self):
         rows = [sys.executable, ROOT / "scripts/perf_rows.py"]
@@ -87,8 +90,20 @@ class BenchTest(ProgramCase):
         for what in ("8 sequences", "decoding at depth 64", "prompt of 16 at depth 64"):
             self.assertRegex(done.stdout, rf"\| {what}.* \| \d+ \(\d+\) of \d+ \(\d+\): \d+\.\d\d \|")
         self.assertRegex(done.stdout, r"\| from the file to one token, s, packed \| \d+\.\d\d, \d+\.\d\d \|")
-        absent = subprocess.run([*rows, "absent.gguf"], capture_output=True, text=True)
-        self.assertEqual((absent.returncode, absent.stderr.strip()), (1, "perf_rows: absent.gguf is not a file"))
+        self.assertRegex(done.stdout, r"\| peak resident memory beyond the file, MiB, packed \| \d+, \d+ \|")
+
+    def test_rows_say_what_is_wrong(self):
+        packed = self.folder / "packed.gguf"
+        self.fine("pack", TINY, packed)
+        for arguments, code, says in ((["absent.gguf"], 2, "absent.gguf is not a file"),
+                                      ([TINY, "--rounds", "0"], 2, "--rounds: expected at least 1, found 0"),
+                                      ([TINY, "--program", "/absent"], 1, "/absent: No such file"),
+                                      ([packed], 1, "packed already")):
+            done = subprocess.run([sys.executable, ROOT / "scripts/perf_rows.py", "--program", self.program,
+                                   *map(str, arguments)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
 
 
 if __name__ == "__main__":
