@@ -6,16 +6,13 @@ namespace {
 
 /// Groups of a type that have one scale.
 template <class U>
-constexpr int kScaleGroups = U::kScales == 2 && U::kPlanes == 1 ? 4 : 8;
+constexpr int kScaleGroups = U::kScales == 2 ? 4 : 8;
 /// Groups whose products one sum takes: operands as they are, and less the zero point, which sums of
 /// halfwords may start from (they wrap; what counts is that the whole sum fits).
 template <class U>
-constexpr int kDepthAsIs =
-    part_groups(U::kPlanes == 2 ? 15 : largest_operand<typename U::Format>(U::Format::kZero - U::kZero));
+constexpr int kDepthAsIs = part_groups(largest_operand<typename U::Format>(U::Format::kZero - U::kZero));
 template <class U>
-constexpr int kDepthCentred = U::kPlanes == 2
-                                  ? 0
-                                  : part_groups(largest_operand<typename U::Format>(U::Format::kZero));
+constexpr int kDepthCentred = part_groups(largest_operand<typename U::Format>(U::Format::kZero));
 /// Whether sums of halfwords start from what the zero point takes off: where products of all groups of a
 /// scale then have room, and have none otherwise.
 template <class U>

@@ -42,7 +42,7 @@ TSR_INLINE Int with_even_signs(Int plane) {
 template <class F>
 struct UnpackGrid : UnpackPlain<F> {
     using Head = GridHead;
-    static constexpr int kScales = F::kHalves, kZero = kDirect ? 0 : F::kZero;
+    static constexpr int kScales = F::kHalves, kZero = kZeroOf<F>;
     static constexpr bool kZeroScaled = kZero != 0, kOpensBlocks = true;
     static constexpr int kZeroShift = F::kZero == 64 ? 6 : 4;
     static_assert(F::kZero == 1 << kZeroShift);
@@ -93,7 +93,7 @@ struct UnpackGrid : UnpackPlain<F> {
             return g % 2 == 0 ? even : odd;
         }
     }
-    TSR_INLINE Int operand(const Head& head, int g, int) {
+    TSR_INLINE Int operand(const Head& head, int g) {
         Int size;
         if constexpr (F::kHighBits != 0) {
             size = word(head.index, g);
@@ -146,7 +146,7 @@ struct TernaryHead {
 template <class F>
 struct UnpackTernary : UnpackPlain<F> {
     using Head = TernaryHead;
-    static constexpr int kZero = kDirect ? 0 : F::kZero;
+    static constexpr int kZero = kZeroOf<F>;
     static constexpr bool kZeroScaled = kZero != 0, kOpensBlocks = true;
     TSR_INLINE void open(const uint8_t*, Head&) {}
     /// 1, or -1 where bit `at` of the row's byte at p is set, and the zero point.
@@ -157,7 +157,7 @@ struct UnpackTernary : UnpackPlain<F> {
         const Int high = both(spread_nibbles(unit + F::kNibblesAt + 16 * b), splat_byte(7));
         store_halves(head.index, load(unit + F::kIndexAt + 32 * b), high);
     }
-    TSR_INLINE Int operand(const Head& head, int g, int) {
+    TSR_INLINE Int operand(const Head& head, int g) {
         Int even, odd;
         look_up_pairs(kWordsIq1, head.index + 8 * (g / 2), even, odd);
         const Int eight = both(left16(g % 2 == 0 ? even : odd, 3), splat_byte(0xf8));

@@ -293,7 +293,7 @@ template <class F, class V>
 void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered) {
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
-    using P = Panel<Unpack<F>, V>;
+    using P = PanelOf<F, V>;
     constexpr int64_t kChunk = kPanelUnits<F>;
     static_assert(kPanelBytes<P> <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += kChunk) {
@@ -306,7 +306,8 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered)
                 float* y = a.y + token * a.y_stride + row;
                 if constexpr (kFillsPanels<P>) {
                     if (token == 0)
-                        return tile<F, 2, T, Filling<P>>({units, panel}, count, x, y, a.y_stride, first != 0);
+                        return tile<F, 2, T, typename P::FilledBy>({units, panel}, count, x, y, a.y_stride,
+                                                                   first != 0);
                 }
                 tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
             };
@@ -356,7 +357,7 @@ void packed_matmul(const PackedMatmulArgs& a) {
         const int64_t n = parts == 1 ? rest : (rest / parts + kWhole - 1) / kWhole * kWhole;
         const PackedMatmulArgs part = of_tokens(a, token, n);
         const uint8_t* gathered = nullptr;
-        using P = Panel<Unpack<F>, V>;
+        using P = PanelOf<F, V>;
         if constexpr (kGathersFew && kFillsPanels<P>) {
             if (n <= kFewTokens) gathered = gather_few<F, kPanelTile<F, V>>(part, a.n_rows, kPanelBytes<P>);
         }

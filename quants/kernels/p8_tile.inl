@@ -106,11 +106,11 @@ struct Stream : PackedUnits {
     TSR_INLINE void close_block(Stream&) {}
     TSR_INLINE void close_unit(Stream& s) { s.unit += F::kUnitBytes; }
 
-    TSR_INLINE Int operand(const Stream& s, int r, int g, int plane) {
+    TSR_INLINE Int operand(const Stream& s, int r, int g) {
         if constexpr (U::kOpensBlocks) {
-            return U::operand(s.head[r], g, plane);
+            return U::operand(s.head[r], g);
         } else {
-            return U::operand(s.block + r * s.group_bytes, g, plane);
+            return U::operand(s.block + r * s.group_bytes, g);
         }
     }
     TSR_INLINE Int scale(const Stream& s, int r, int b, int i) {
@@ -153,12 +153,11 @@ struct WideStream {
     TSR_INLINE At pair(const WideStream& s, const uint8_t* p, int r) {
         return {p + 2 * r * s.groups.group_bytes, s.groups.group_bytes};
     }
-    TSR_INLINE Int operand(const WideStream& s, int r, int g, int plane) {
+    TSR_INLINE Int operand(const WideStream& s, int r, int g) {
         if constexpr (U::kOpensBlocks) {
-            return V::join(Narrow::operand(s.groups, 2 * r, g, plane),
-                           Narrow::operand(s.groups, 2 * r + 1, g, plane));
+            return V::join(Narrow::operand(s.groups, 2 * r, g), Narrow::operand(s.groups, 2 * r + 1, g));
         } else {
-            return U::operand(pair(s, s.groups.block, r), g, plane);
+            return U::operand(pair(s, s.groups.block, r), g);
         }
     }
     TSR_INLINE Int scale(const WideStream& s, int r, int b, int i) {
@@ -191,9 +190,13 @@ struct WideStream {
 };
 
 /// Units of the groups of two vectors laid out by write_panel: vectors in the order of their use.
-///     block: operand [kPlanes][8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
+///     block: operand [8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
+template <class P>
+struct Filling;
+
 template <class Unpacker, class Vectors>
 struct Panel {
+    using FilledBy = Filling<Panel>;
     using U = Unpacker;
     using F = typename U::Format;
     using V = Vectors;
@@ -201,7 +204,7 @@ struct Panel {
     using Flt = typename V::Flt;
     static constexpr int kGroups = 2 * V::kGroups;
     static constexpr int kVector = 32 * V::kGroups, kPair = 2 * kVector;  // bytes
-    static constexpr int kScaleAt = 8 * U::kPlanes * kPair;
+    static constexpr int kScaleAt = 8 * kPair;
     static constexpr int kZeroAt = kScaleAt + U::kScales * kPair;
     static constexpr int kMinAt = kZeroAt + (kZeroStored<U> ? kPair : 0);
     static constexpr int kBlockBytes = kMinAt + (F::kMin != MinKind::None ? kPair : 0);
@@ -219,8 +222,8 @@ struct Panel {
     TSR_INLINE void close_block(Panel& p) { p.block += kBlockBytes; }
     TSR_INLINE void close_unit(Panel& p) { p.unit += kUnitBytes; }
 
-    TSR_INLINE Int operand(const Panel& p, int r, int g, int plane) {
-        const uint8_t* at = p.block + (8 * plane + g) * kPair + kVector * r;
+    TSR_INLINE Int operand(const Panel& p, int r, int g) {
+        const uint8_t* at = p.block + g * kPair + kVector * r;
         if constexpr (V::kJoined == 2) {
             return V::load_joined(at, at + kPair);
         } else {
@@ -270,22 +273,14 @@ struct Filling : Stream<typename P::U, 2> {
         s.to += P::kUnitBytes;
     }
 
-    TSR_INLINE Int operand(const Filling& s, int r, int g, int plane) {
-        uint8_t* at = s.block_to + 32 * r;
-        if (g % 2 != 0 || plane != 0) return load(at + (8 * plane + g) * P::kPair);
+    TSR_INLINE Int operand(const Filling& s, int r, int g) {
+        uint8_t* at = s.block_to + 32 * r + g * P::kPair;
+        if (g % 2 != 0) return load(at);
         // All that a lookup or a load gives at once: behind a store it would be made again.
-        Int v[2][U::kPlanes];
-        TSR_UNROLL
-        for (int i = 0; i < 2; i++) {
-            TSR_UNROLL
-            for (int p = 0; p < U::kPlanes; p++) v[i][p] = Units::operand(s, r, g + i, p);
-        }
-        TSR_UNROLL
-        for (int i = 0; i < 2; i++) {
-            TSR_UNROLL
-            for (int p = 0; p < U::kPlanes; p++) store(at + (8 * p + g + i) * P::kPair, v[i][p]);
-        }
-        return v[0][0];
+        const Int even = Units::operand(s, r, g), odd = Units::operand(s, r, g + 1);
+        store(at, even);
+        store(at + P::kPair, odd);
+        return even;
     }
     TSR_INLINE Int scale(const Filling& s, int r, int b, int i) {
         return kept(Units::scale(s, r, b, i), s.block_to + P::kScaleAt + i * P::kPair + 32 * r);
@@ -314,6 +309,13 @@ struct Filling : Stream<typename P::U, 2> {
     }
 };
 
+/// A type's panel, unless the unit has others for it (p8_signs.inl).
+template <class F, class V>
+struct PanelChoice {
+    using Choice = Panel<Unpack<F>, V>;
+};
+template <class F, class V>
+using PanelOf = typename PanelChoice<F, V>::Choice;
 /// Whether panels of P's are filled by their first tokens.
 template <class P>
 constexpr bool kFillsPanels = P::kGroups == 2 && P::V::kJoined == 1;
@@ -334,10 +336,9 @@ template <class P>
             for (int r = 0; r < P::kGroups; r++) {
                 uint8_t* to = out + 32 * r;
                 TSR_UNROLL
-                for (int i8 = 0; i8 < 8 * U::kPlanes; i8 += 2) {
-                    const auto even = S::operand(s, r, i8 % 8, i8 / 8);
-                    const auto odd = S::operand(s, r, i8 % 8 + 1, i8 / 8);
-                    uint8_t *at = to + i8 * P::kPair, *next = at + P::kPair;
+                for (int g = 0; g < 8; g += 2) {
+                    const auto even = S::operand(s, r, g), odd = S::operand(s, r, g + 1);
+                    uint8_t *at = to + g * P::kPair, *next = at + P::kPair;
                     if constexpr (P::V::kJoined == 2) {
                         P::V::store_joined(even, odd, at, next);
                     } else {
@@ -410,50 +411,38 @@ TSR_INLINE void block_sums(const Source& s, int at, int b, const Acts& x,
     using V = typename Source::V;
     constexpr int kGroups = kScaleGroups<U>, kFit = zero_in_lanes<U>() ? kDepthCentred<U> : kDepthAsIs<U>;
     constexpr int kDepth = kFit < kGroups ? kFit : kGroups;
-    // Both planes in one pass where their sums fit the registers: the codes are then unpacked once.
-    constexpr int kTogether = U::kPlanes == 2 && R * T <= 4 ? 2 : 1;
-    constexpr int kPasses = 8 / kDepth * U::kPlanes / kTogether;
     TSR_UNROLL
-    for (int pass = 0; pass < kPasses; pass++) {
-        const int first = U::kPlanes == 2 ? 0 : pass * kDepth, plane = U::kPlanes == 2 ? pass : 0;
-        typename V::Part part[kTogether][T][R];
+    for (int first = 0; first < 8; first += kDepth) {
+        typename V::Part part[T][R];
         if constexpr (kZeroStarts<U>) {
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 const int half = kGroups == 8 ? 2 : first / 4;
                 const auto start = Acts::template start_at<U, V, V::kTokens * T>(x, V::kTokens * t, b, half);
                 TSR_UNROLL
-                for (int r = 0; r < R; r++) part[0][t][r] = start;
+                for (int r = 0; r < R; r++) part[t][r] = start;
             }
         }
         TSR_UNROLL
         for (int i = 0; i < kDepth; i += V::kJoined) {
             const int g = first + i;
-            typename V::Int w[kTogether][R];
+            typename V::Int w[R];
             TSR_UNROLL
-            for (int p = 0; p < kTogether; p++) {
-                TSR_UNROLL
-                for (int r = 0; r < R; r++) w[p][r] = Source::operand(s, at + r, g, plane + p);
-            }
+            for (int r = 0; r < R; r++) w[r] = Source::operand(s, at + r, g);
             TSR_UNROLL
             for (int t = 0; t < T; t++) {
                 const auto a = V::act_group(Acts::q_at(x, V::kTokens * t, b), x.q_stride, g);
-                TSR_UNROLL
-                for (int p = 0; p < kTogether; p++) add_dots(i == 0 && !kZeroStarts<U>, w[p], a, part[p][t]);
+                add_dots(i == 0 && !kZeroStarts<U>, w, a, part[t]);
             }
         }
         TSR_UNROLL
-        for (int p = 0; p < kTogether; p++) {
+        for (int r = 0; r < R; r++) {
+            const auto scale =
+                V::scale(U::kScales != 0 ? Source::scale(s, at + r, b, U::kScales == 2 ? first / 4 : 0)
+                                         : V::splat_scale(1));
             TSR_UNROLL
-            for (int r = 0; r < R; r++) {
-                const int i = U::kPlanes == 2 ? plane + p : U::kScales == 2 ? first / 4 : 0;
-                const auto scale = V::scale(U::kScales != 0 ? Source::scale(s, at + r, b, i)
-                                                            : V::splat_scale(i == 0 ? 1 : 16));
-                TSR_UNROLL
-                for (int t = 0; t < T; t++) {
-                    sum[t][r] = pass + p == 0 ? scaled(part[p][t][r], scale)
-                                              : add_scaled(sum[t][r], part[p][t][r], scale);
-                }
+            for (int t = 0; t < T; t++) {
+                sum[t][r] = first == 0 ? scaled(part[t][r], scale) : add_scaled(sum[t][r], part[t][r], scale);
             }
         }
     }
@@ -470,12 +459,12 @@ TSR_INLINE void block_sums(const Source& s, int at, int b, const Acts& x,
 }
 
 /// Vectors of rows whose sums are made at once: two of four where registers are too few for what lies between
-/// codes and sums, parts of codes or the sums of two planes.
+/// codes and sums, parts of codes or weights without their signs.
 template <class U, int R, int T>
 constexpr int kAtOnce = [] {
     constexpr bool kParts = code_parts(U::Format::kBits) > 1 && T == 1;
-    constexpr bool kTwoPlanes = U::kPlanes == 2 && (U::Format::kBits < 8 || T == 2);
-    return R == 4 && kSplitsFour && (kParts || kTwoPlanes) ? 2 : R;
+    constexpr bool kSizes = U::kBySigns && T == 2;
+    return R == 4 && kSplitsFour && (kParts || kSizes) ? 2 : R;
 }();
 
 /// What was loaded is loaded again: kept for the next vectors, activations would take the registers that a

@@ -1,12 +1,9 @@
 // How a type's packed unit becomes operands: one struct a type, over the verbs of the unit that includes
 // this.
-//   kPlanes   operand vectors a group: kBytePlanes where a weight has more than 6 bits; with 2 of them,
-//             operand = plane 0 + 16 * plane 1
-//   kZero     the operand of a zero weight; 0 instead of the format's where operands can be made signed for
-//             nothing
-//   kScales   integer scale vectors a block: one for each half, or for each plane; 0 = the scale is 1
+//   kBySigns  weights fill a byte, and products of bytes go by their signs there (kBytesBySigns)
+//   kZero     the operand of a zero weight; 0 instead of the format's where operands are the weights
+//   themselves kScales   integer scale vectors a block: one, or one for each half; 0 = the scale is 1
 //   kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
-//   weight    (types with a table, or of 8 bits) the weights themselves, as signed bytes
 //   kOpensBlocks  operands are made of the head, which open_block prepares for one block
 // An At is where one group's bytes lie, or, in a unit that has wider vectors, two groups' (TwoGroups): what
 // is loaded from there is an Int or a vector of both. A Head is what is decoded once a unit; b is a block of
@@ -40,11 +37,11 @@ template <class F>
 struct UnpackPlain {
     using Format = F;
     using Head = NoHead;
-    static constexpr int kPlanes = 1, kScales = 0, kZero = F::kZero;
-    static constexpr bool kZeroScaled = false, kOpensBlocks = false;
+    static constexpr int kScales = 0, kZero = F::kZero;
+    static constexpr bool kBySigns = false, kZeroScaled = false, kOpensBlocks = false;
     TSR_INLINE void open(const uint8_t*, Head&) {}
     template <class At>
-    TSR_INLINE auto operand(At block, int g, int) {
+    TSR_INLINE auto operand(At block, int g) {
         return code_vector<F::kBits>(block, g);
     }
     TSR_INLINE Int scale(const uint8_t*, const Head&, int, int) { return none(); }
@@ -66,67 +63,59 @@ struct Unpack<Q5_0> : UnpackPlain<Q5_0> {};
 template <>
 struct Unpack<Q5_1> : UnpackPlain<Q5_1> {};
 
-/// Whether the operands of a type with a zero point of 128, or with a table, are the weights themselves.
-constexpr bool kDirect = kSignedOperands && kBytePlanes == 1;
+/// The operand of a zero weight of a type with a table, or whose weights fill a byte.
+template <class F, bool Direct = kSignedOperands>
+constexpr int kZeroOf = Direct ? 0 : F::kZero;
+template <class F>
+constexpr int kByteZero = kZeroOf<F, kSignedOperands || kBytesBySigns>;
 
 template <>
 struct Unpack<Q8_0> : UnpackPlain<Q8_0> {
-    static constexpr int kPlanes = kBytePlanes, kZero = kDirect ? 0 : Q8_0::kZero;
-    TSR_INLINE Int weight(const uint8_t* block, int g) {
-        return sub8(load(block + 32 * g), splat_byte(Q8_0::kZero));
-    }
+    static constexpr bool kBySigns = kBytesBySigns;
+    static constexpr int kZero = kByteZero<Q8_0>;
     template <class At>
-    TSR_INLINE auto operand(At block, int g, int plane) {
-        if constexpr (kDirect) {
-            return weight(block, g);
+    TSR_INLINE auto operand(At block, int g) {
+        const auto code = load(block + 32 * g);
+        if constexpr (kZero == 0) {
+            return sub8(code, splat_byte(Q8_0::kZero));
         } else {
-            const auto code = load(block + 32 * g);
-            if constexpr (kPlanes == 1) return code;
-            return field_at(code, 4, 4 * plane, 0);
+            return code;
         }
     }
 };
 
-/// The operands of 16 codes, less `zero`: whole, or their low (0) or high (1) 4 bits.
+/// The operands of 16 codes, `zero` being that of a zero weight.
 template <class F>
 struct OperandTable {
     alignas(16) uint8_t entry[16];
-    constexpr OperandTable(int planes, int plane, int zero = kDirect ? F::kZero : 0) : entry{} {
-        for (int code = 0; code < 16; code++) {
-            const int operand = F::operand(code) - zero;
-            entry[code] = static_cast<uint8_t>(planes == 1 ? operand : operand >> (4 * plane) & 15);
-        }
+    constexpr explicit OperandTable(int zero) : entry{} {
+        for (int code = 0; code < 16; code++)
+            entry[code] = static_cast<uint8_t>(F::operand(code) - F::kZero + zero);
     }
 };
 
-TSR_INLINE Int iq4_weight(const uint8_t* block, int g) {
-    static constexpr OperandTable<IQ4_NL> kWeight(1, 0, IQ4_NL::kZero);
-    return look_up_code(kWeight.entry, code_vector<4>(block, g));
-}
-
 template <class At>
-TSR_INLINE auto iq4_operand(At block, int g, int plane) {
-    static constexpr OperandTable<IQ4_NL> kPlane[2] = {OperandTable<IQ4_NL>(kBytePlanes, 0),
-                                                       OperandTable<IQ4_NL>(kBytePlanes, 1)};
-    return look_up_code(kPlane[plane].entry, code_vector<4>(block, g));
+TSR_INLINE auto iq4_operand(At block, int g) {
+    static constexpr OperandTable<IQ4_NL> kOperand(kByteZero<IQ4_NL>);
+    return look_up_code(kOperand.entry, code_vector<4>(block, g));
 }
 
 template <>
 struct Unpack<IQ4_NL> : UnpackPlain<IQ4_NL> {
-    static constexpr int kPlanes = kBytePlanes, kZero = kDirect ? 0 : IQ4_NL::kZero;
-    TSR_INLINE Int weight(const uint8_t* block, int g) { return iq4_weight(block, g); }
+    static constexpr bool kBySigns = kBytesBySigns;
+    static constexpr int kZero = kByteZero<IQ4_NL>;
     template <class At>
-    TSR_INLINE auto operand(At block, int g, int plane) {
-        return iq4_operand(block, g, plane);
+    TSR_INLINE auto operand(At block, int g) {
+        return iq4_operand(block, g);
     }
 };
 
 template <>
 struct Unpack<MXFP4> : UnpackPlain<MXFP4> {
-    static constexpr int kZero = kDirect ? 0 : MXFP4::kZero;
+    static constexpr int kZero = kZeroOf<MXFP4>;
     template <class At>
-    TSR_INLINE auto operand(At block, int g, int) {
-        static constexpr OperandTable<MXFP4> kOperand(1, 0);
+    TSR_INLINE auto operand(At block, int g) {
+        static constexpr OperandTable<MXFP4> kOperand(kZero);
         return look_up_code(kOperand.entry, code_vector<4>(block, g));
     }
     TSR_INLINE Flt d(const uint8_t* unit) { return load_e8m0_half(unit); }
@@ -233,19 +222,17 @@ struct Unpack<IQ4_XS> : UnpackPlain<IQ4_XS> {
     struct Head {
         alignas(32) uint8_t scale[64];
     };
-    static constexpr int kPlanes = kBytePlanes, kScales = kPlanes, kZero = kDirect ? 0 : IQ4_XS::kZero;
-    static constexpr bool kZeroScaled = kZero != 0;
+    static constexpr int kScales = 1, kZero = kByteZero<IQ4_XS>;
+    static constexpr bool kBySigns = kBytesBySigns, kZeroScaled = kZero != 0;
     TSR_INLINE void open(const uint8_t* unit, Head& head) {
         join_six_bits_16(unit + IQ4_XS::kLowAt, unit + IQ4_XS::kHighAt, head.scale, 32);
     }
-    TSR_INLINE Int weight(const uint8_t* block, int g) { return iq4_weight(block, g); }
     template <class At>
-    TSR_INLINE auto operand(At block, int g, int plane) {
-        return iq4_operand(block, g, plane);
+    TSR_INLINE auto operand(At block, int g) {
+        return iq4_operand(block, g);
     }
-    TSR_INLINE Int scale(const uint8_t*, const Head& head, int b, int i) {
-        const Int scale = load_i8_scale(head.scale + 8 * b);
-        return i == 0 ? scale : left16(scale, 4 * i);
+    TSR_INLINE Int scale(const uint8_t*, const Head& head, int b, int) {
+        return load_i8_scale(head.scale + 8 * b);
     }
     TSR_INLINE Int zero(const uint8_t*, const Head& head, int b) {
         return left16(load_i8_twice(head.scale + 8 * b), 7);
@@ -283,7 +270,7 @@ struct Unpack<TQ1_0> : UnpackPlain<TQ1_0> {
             store(rest, add8(add8(v, v), v));
         }
     }
-    TSR_INLINE Int operand(const Head& head, int g, int) { return load(head.digit + 32 * g); }
+    TSR_INLINE Int operand(const Head& head, int g) { return load(head.digit + 32 * g); }
 };
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
     }
 }
 
-/// More tokens than are widened at a time, and than all panels of a call take at a time.
+/// More tokens than all panels of a call take at a time.
 TEST(P8Matmul, ManyTokensAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
         const int64_t n_k = 4096 + 512, n_rows = 16, n_tok = 259;

@@ -23,8 +23,9 @@ constexpr bool kReadsAhead = false;
 /// Whether tokens that share two groups (three to five) or a panel (six to 32) are gathered: their arrays lie
 /// a power of two apart, where lines displace each other. Measured with AVX2 alone.
 constexpr bool kGathersFew = true;
-/// Weights of a byte go as two operands of 4 bits.
-constexpr int kBytePlanes = 2;
+/// Whether weights that fill a byte go as what they are without a sign, times activations with it
+/// (p8_signs.inl): such a product fits a halfword, but no sum of two does.
+constexpr bool kBytesBySigns = true;
 constexpr bool kSignedOperands = false;
 constexpr bool kZeroFirst = false;
 /// A row's sum is two halfwords: of a group's first two k, and of the others. They are added apart from the
@@ -40,6 +41,12 @@ constexpr int part_groups(int largest_operand) {
 TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
 TSR_INLINE Part first_dot(Int w, Act a) { return dot_bytes(w, a); }
 TSR_INLINE Part next_dot(Part sum, Int w, Act a) { return add16(sum, dot_bytes(w, a)); }
+/// Signed bytes without their signs: -128 as the unsigned byte 128.
+TSR_INLINE Int sizes(Int w) { return _mm256_abs_epi8(w); }
+/// 255 where a signed byte is negative, else 0.
+TSR_INLINE Int where_negative(Int w) { return _mm256_cmpgt_epi8(none(), w); }
+/// Activations times the signs of w: -1, 0 or 1.
+TSR_INLINE Act with_signs(Act a, Int w) { return _mm256_sign_epi8(a, w); }
 /// Times an integer scale a row: 1 word a row.
 TSR_INLINE Int scaled(Part sum, Int scale) { return dot_halves(sum, scale); }
 TSR_INLINE Int add_scaled(Int sum, Part part, Int scale) { return add32(sum, scaled(part, scale)); }

@@ -1,13 +1,21 @@
-// The types whose weights fill a byte on AVX2: two operand planes of 4 bits for few tokens, halfwords for
-// many.
-#include "quants/arch/avx2/halves.h"
+// The types whose weights fill a byte on AVX2.
 #include "quants/arch/avx2/p8_unit.h"
 //
-#include "quants/kernels/p8_halves.inl"
+#include "quants/kernels/p8_signs.inl"
 
-#undef TSR_P8_MATMUL
-#define TSR_P8_MATMUL(Name, name) \
-    void tessera::kernels::avx2::matmul_##name(const PackedMatmulArgs& a) { packed_matmul_halves<Name>(a); }
+namespace tessera::kernels {
+namespace {
+
+// What a weight and its sign take is little beside the products.
+template <>
+constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = 8};
+template <>
+constexpr StreamPlan kStreamPlan<IQ4_NL> = {.tokens = 8};
+template <>
+constexpr StreamPlan kStreamPlan<IQ4_XS> = {.tokens = 8};
+
+}  // namespace
+}  // namespace tessera::kernels
 
 TSR_P8_MATMUL(Q8_0, q8_0)
 TSR_P8_MATMUL(IQ4_NL, iq4_nl)

@@ -9,7 +9,7 @@ namespace {
 
 using Part = Int;  // 1 word a row
 using Sum = Flt;
-constexpr int kBytePlanes = 1;
+constexpr bool kBytesBySigns = false;
 constexpr bool kSignedOperands = false;
 /// What the zero point takes off is the same for every row, so sums start from there.
 constexpr bool kZeroFirst = true;

@@ -24,7 +24,7 @@ constexpr int kStreamTokens = kTileSums;
 constexpr bool kReadsAhead = false;
 /// Whether tokens that share two groups or a panel are gathered. Not measured here.
 constexpr bool kGathersFew = false;
-constexpr int kBytePlanes = 1;
+constexpr bool kBytesBySigns = false;
 constexpr bool kSignedOperands = true;
 /// What the zero point takes off is the same for every row, so sums start from there (zero_start).
 constexpr bool kZeroFirst = true;

@@ -24,7 +24,7 @@ constexpr int kStreamTokens = kTileSums;
 constexpr bool kReadsAhead = false;
 /// Whether tokens that share two groups or a panel are gathered. Not measured here.
 constexpr bool kGathersFew = false;
-constexpr int kBytePlanes = 1;
+constexpr bool kBytesBySigns = false;
 constexpr bool kSignedOperands = true;
 constexpr bool kZeroFirst = false;  // it would cost a halfword's room
 constexpr bool kLaneSums = false;
