@@ -5,13 +5,13 @@
 namespace tessera::kernels {
 namespace {
 
-/// Units of two groups, where activations are negated by inverting their bits, which is one too little of
-/// each: what that leaves out is the same for all tokens, and every sum ends with it. Inverting has four
-/// ports where multiplying by a sign (with_signs) has two.
-///     block: 8 of size [2], mask [2]; rest [2], scale [2] if the type has one; behind a unit: d [2]
 template <class P>
 struct SignFilling;
 
+/// Units of two groups, where activations are negated by inverting their bits, which is one too little of
+/// each: what that leaves out is the same for all tokens, and every sum begins with it. Inverting has four
+/// ports where multiplying by a sign (with_signs) has two.
+///     block: 8 of size [2], mask [2]; rest [2], scale [2] if the type has one; behind a unit: d [2]
 template <class Unpacker>
 struct SignPanel {
     using FilledBy = SignFilling<SignPanel>;

@@ -189,11 +189,11 @@ struct WideStream {
     }
 };
 
-/// Units of the groups of two vectors laid out by write_panel: vectors in the order of their use.
-///     block: operand [8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
 template <class P>
 struct Filling;
 
+/// Units of the groups of two vectors laid out by write_panel: vectors in the order of their use.
+///     block: operand [8][2], scale [kScales][2], zero [2], min [2]; behind a unit: d [2], dmin [2]
 template <class Unpacker, class Vectors>
 struct Panel {
     using FilledBy = Filling<Panel>;
