@@ -161,15 +161,17 @@ TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
     }
 }
 
-/// More tokens than all panels of a call take at a time.
+/// More tokens than all panels of a call take at a time, and than are gathered for many rows.
 TEST(P8Matmul, ManyTokensAgreeBitForBit) {
+    const int64_t n_tok = 259, shapes[][2] = {{4096 + 512, 16}, {256, 137}};
     for (const P8Type& t : p8_types()) {
-        const int64_t n_k = 4096 + 512, n_rows = 16, n_tok = 259;
-        const std::vector<uint8_t> packed =
-            pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 51), n_k);
-        const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 52);
-        expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
-                            {n_tok});
+        for (const auto& [n_k, n_rows] : shapes) {
+            const std::vector<uint8_t> packed =
+                pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 51), n_k);
+            const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 52);
+            expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
+                                {n_tok});
+        }
     }
 }
 
