@@ -10,7 +10,7 @@ struct SignFilling;
 
 /// Units of two groups, where activations are negated by inverting their bits, which is one too little of
 /// each: what that leaves out is the same for all tokens, and every sum begins with it. Inverting has four
-/// ports where multiplying by a sign (with_signs) has two.
+/// ports of Zen 3, multiplying by a sign (with_signs) two.
 ///     block: 8 of size [2], mask [2]; rest [2], scale [2] if the type has one; behind a unit: d [2]
 template <class Unpacker>
 struct SignPanel {

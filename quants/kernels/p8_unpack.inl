@@ -1,8 +1,8 @@
 // How a type's packed unit becomes operands: one struct a type, over the verbs of the unit that includes
 // this.
 //   kBySigns  weights fill a byte, and products of bytes go by their signs there (kBytesBySigns)
-//   kZero     the operand of a zero weight; 0 instead of the format's where operands are the weights
-//   themselves kScales   integer scale vectors a block: one, or one for each half; 0 = the scale is 1
+//   kZero     the operand of a zero weight; 0 instead of the format's where weights are their own operands
+//   kScales   integer scale vectors a block: one, or one for each half; 0 = the scale is 1
 //   kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
 //   kOpensBlocks  operands are made of the head, which open_block prepares for one block
 // An At is where one group's bytes lie, or, in a unit that has wider vectors, two groups' (TwoGroups): what

@@ -3,20 +3,6 @@
 //
 #include "quants/kernels/p8_signs.inl"
 
-namespace tessera::kernels {
-namespace {
-
-// What a weight and its sign take is little beside the products.
-template <>
-constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = 8};
-template <>
-constexpr StreamPlan kStreamPlan<IQ4_NL> = {.tokens = 8};
-template <>
-constexpr StreamPlan kStreamPlan<IQ4_XS> = {.tokens = 8};
-
-}  // namespace
-}  // namespace tessera::kernels
-
 #undef TSR_P8_MATMUL
 #define TSR_P8_MATMUL(Name, name) \
     void tessera::kernels::avx2::matmul_##name(const PackedMatmulArgs& a) { packed_matmul_signs<Name>(a); }

@@ -28,6 +28,13 @@ template <>
 constexpr StreamPlan kStreamPlan<Q5_1> = {.tokens = 7};
 template <>
 constexpr StreamPlan kStreamPlan<Q6_K> = {.tokens = 6};
+// What a weight and its sign take is little beside the products.
+template <>
+constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = 8};
+template <>
+constexpr StreamPlan kStreamPlan<IQ4_NL> = {.tokens = 8};
+template <>
+constexpr StreamPlan kStreamPlan<IQ4_XS> = {.tokens = 8};
 
 }  // namespace
 }  // namespace tessera::kernels
