@@ -17,6 +17,7 @@
 
 #include "ggml-like/backend.h"
 #include "ggml-like/cpu/limits.h"
+#include "quants/act_place.h"
 #include "quants/dispatch.h"
 #include "quants/kernels/probe.h"
 #include "quants/types.h"
@@ -186,25 +187,26 @@ struct Packed {
 
 /// n_tok quantized tokens.
 struct Tokens {
-    int64_t n_tok, n_k;
+    int64_t n_tok, n_k, tile;
     std::vector<int8_t> q = std::vector<int8_t>(static_cast<size_t>(n_tok * n_k));
     std::vector<float> d = std::vector<float>(q.size() / 32), s = d;
     std::vector<int16_t> sum16 = std::vector<int16_t>(q.size() / 16),
                          sum8 = std::vector<int16_t>(q.size() / 8);
 
-    Tokens(const kernels::IsaInfo& isa, int64_t n, int64_t k = kPackedK) : n_tok(n), n_k(k) {
+    Tokens(const kernels::IsaInfo& isa, int64_t n, int64_t k = kPackedK)
+        : n_tok(n), n_k(k), tile(act_tile(*isa.table, n)) {
         std::vector<float> x(static_cast<size_t>(n_k));
         std::mt19937 rng(2);
         for (int64_t t = 0; t < n_tok; t++) {
             for (float& v : x) v = static_cast<float>(rng() % 2001) * 1e-3f - 1.0f;
-            const int64_t at = t * n_k;
+            const auto [at, step] = act_place(*isa.table, {0, n}, t, n_k);
             isa.table->quantize_act(x.data(), n_k,
-                                    {q.data() + at, d.data() + at / 32, s.data() + at / 32,
-                                     sum16.data() + at / 16, sum8.data() + at / 8});
+                                    {q.data() + 32 * at, d.data() + at, s.data() + at, sum16.data() + 2 * at,
+                                     sum8.data() + 4 * at, step});
         }
     }
     kernels::ActView view() const {
-        return {q.data(), d.data(), s.data(), sum16.data(), sum8.data(), n_k, n_k / 32};
+        return {q.data(), d.data(), s.data(), sum16.data(), sum8.data(), n_k, n_k / 32, tile};
     }
 };
 

@@ -152,13 +152,17 @@ class Backend {
 
     virtual void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) = 0;
 
-    virtual void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) = 0;
+    /// Of n_tok rows; what the segments have no tokens for may be anything, and goes nowhere.
+    virtual void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+                     Act& q) = 0;
 
     /// Row i of `a` becomes its row rows[i] (rising): later verbs then work on the wanted rows alone.
     virtual void keep_rows(std::span<const int32_t> rows, Act& a) = 0;
 
-    /// y[t, h] = softmax(scale q[t, h] . K) V over the keys the token may see, for the segments' rows.
-    virtual void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) = 0;
+    /// y[t, h] = softmax(scale q[t, h] . K) V over the keys the token may see, for the segments' rows among
+    /// n_tok.
+    virtual void attend(const Act& q, int64_t n_tok, const AttendArgs& args,
+                        std::span<const Segment> segments, Act& y) = 0;
 
     /// y = activation(Wg x) * (Wu x).
     virtual void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) = 0;

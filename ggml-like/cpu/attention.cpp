@@ -100,12 +100,15 @@ struct CpuBackend::AttendUnit {
     const Act* q;
     int64_t kv_head;
     int64_t tok0, n_tok;    // within the segment
+    int64_t n_act;          // rows of activations, which are multiplied together next
     int64_t fetch_end = 0;  // the worker goes on to the chunks up to this position
 
     int64_t n_group() const { return args->n_head / args->kv.n_head_kv; }
     int64_t n_rows() const { return n_tok * n_group(); }
     int64_t first_pos() const { return segment->pos0 + tok0; }
     int64_t last_pos() const { return first_pos() + n_tok - 1; }
+    /// Of its queries by themselves, as quantized keys want them.
+    ActRun query_run() const { return {0, n_rows()}; }
     /// First key that a query at `pos` sees.
     int64_t first_key(int64_t pos) const {
         return args->window > 0 ? std::max<int64_t>(0, pos - args->window + 1) : 0;
@@ -139,16 +142,18 @@ struct CpuBackend::AttendUnit {
 /// The unit's queries, as rows; for quantized keys as any activation is quantized, too.
 void CpuBackend::gather_queries(const AttendUnit& unit, int worker) {
     const KvLayer& kv = unit.args->kv;
-    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_scales = head_dim / 32;
+    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     for (int64_t r = 0; r < n_rows; ++r) {
         const float* query = unit.q->row(unit.act_row(r)) + unit.act_col(r);
         if (is_float(kv.k_type))
             std::memcpy(a.queries + r * head_dim, query, static_cast<size_t>(head_dim) * sizeof(float));
-        else
-            kernels_.quantize_act(query, head_dim,
-                                  {a.q + r * head_dim, a.d + r * n_scales, a.s + r * n_scales,
-                                   a.sum16 + r * 2 * n_scales, a.sum8 + r * 4 * n_scales});
+        else {
+            const auto [at, step] = act_place(kernels_, unit.query_run(), r, head_dim);
+            kernels_.quantize_act(
+                query, head_dim,
+                {a.q + at * kernels::kActBlock, a.d + at, a.s + at, a.sum16 + 2 * at, a.sum8 + 4 * at, step});
+        }
     }
 }
 
@@ -188,7 +193,7 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
         args.w = unit.keys(pos) + static_cast<size_t>(pos % kKvPage) * row_bytes;
         args.n_rows = (n + kKvGroup - 1) / kKvGroup * kKvGroup;
         args.n_k = head_dim;
-        args.x = {a.q, a.d, a.s, a.sum16, a.sum8, head_dim, n_scales};
+        args.x = {a.q, a.d, a.s, a.sum16, a.sum8, head_dim, n_scales, act_tile(kernels_, n_rows)};
         args.n_tok = n_rows;
         args.y = a.scores + (pos - base);
         args.y_stride = kKvChunk;
@@ -390,7 +395,7 @@ void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const 
     // The heads of a group are neighbours; int8 blocks that lie across groups wait for the whole row.
     for (int64_t r = 0; r < unit.n_rows() && n_group * head_dim % kernels::kActBlock == 0; r += n_group) {
         const int64_t row = unit.act_row(r), col = unit.act_col(r);
-        quantize_part(y, row, col, n_group * head_dim, y.row(row) + col);
+        quantize_part(y, {0, unit.n_act}, row, col, n_group * head_dim, y.row(row) + col);
     }
 }
 
@@ -398,7 +403,7 @@ void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     for (int64_t r = 0; y.wants_int8 && r < n_rows; ++r)
-        will_quantize_part(y, unit.act_row(r), unit.act_col(r), head_dim);
+        will_quantize_part(y, {0, unit.n_act}, unit.act_row(r), unit.act_col(r), head_dim);
     gather_queries(unit, worker);
     std::fill(a.run_sum, a.run_sum + n_rows, 0.0f);
     for (int64_t chunk = unit.first_chunk(); chunk <= unit.last_chunk(); ++chunk) {
@@ -416,8 +421,8 @@ void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
 
 /// Few tokens: chunks are units too, so that one long sequence uses every thread. Partial results of a round
 /// of chunks are joined in the same order as attend_whole joins them.
-void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<const Segment> segments,
-                              Act& y) {
+void CpuBackend::attend_split(const Act& q, int64_t n_act, const AttendArgs& args,
+                              std::span<const Segment> segments, Act& y) {
     const int64_t n_kv = args.kv.n_head_kv, head_dim = args.kv.head_dim, n_head = args.n_head;
     const int64_t n_units = static_cast<int64_t>(segments.size()) * n_kv;
     const int64_t rows_all =
@@ -428,7 +433,7 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
     float run_max[cpu::kSplitMaxTok * cpu::kMaxHeads], run_sum[cpu::kSplitMaxTok * cpu::kMaxHeads] = {};
     auto unit_at = [&](int64_t i) {
         const Segment& segment = segments[static_cast<size_t>(i / n_kv)];
-        return AttendUnit{&args, &segment, &q, i % n_kv, 0, segment.n_tok};
+        return AttendUnit{&args, &segment, &q, i % n_kv, 0, segment.n_tok, n_act};
     };
     // Rows of a unit are consecutive: those of the segments before it, then those of the KV heads before it.
     auto first_row = [&](const AttendUnit& unit) {
@@ -439,7 +444,7 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
     };
     int64_t first_chunk = INT64_MAX, last_chunk = 0;
     for (const Segment& segment : segments) {
-        const AttendUnit unit{&args, &segment, &q, 0, 0, segment.n_tok};
+        const AttendUnit unit{&args, &segment, &q, 0, 0, segment.n_tok, n_act};
         first_chunk = std::min(first_chunk, unit.first_chunk());
         last_chunk = std::max(last_chunk, unit.last_chunk());
     }
@@ -481,7 +486,8 @@ void CpuBackend::attend_split(const Act& q, const AttendArgs& args, std::span<co
     }
 }
 
-void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) {
+void CpuBackend::attend(const Act& q, int64_t n_act, const AttendArgs& args,
+                        std::span<const Segment> segments, Act& y) {
     const int64_t block = cpu::query_tokens(args.n_head / args.kv.n_head_kv);
     int64_t n_tok = 0, n_blocks = 0, last_pos = 0;
     for (const Segment& segment : segments) {
@@ -490,7 +496,7 @@ void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Se
         last_pos = std::max(last_pos, segment.pos0 + segment.n_tok - 1);
     }
     if (n_tok <= cpu::kSplitMaxTok && last_pos >= kKvChunk) {
-        attend_split(q, args, segments, y);
+        attend_split(q, n_act, args, segments, y);
     } else {
         const int64_t n_kv = args.kv.n_head_kv;
         cpu::run_short(pool_, n_blocks * n_kv, n_tok, [&](int64_t i, int worker) {
@@ -499,7 +505,8 @@ void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Se
             const Segment* segment = segments.data();
             for (int64_t n; at >= (n = (segment->n_tok + block - 1) / block); ++segment) at -= n;
             const int64_t tok0 = at * block;
-            AttendUnit unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0)};
+            AttendUnit unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0),
+                            n_act};
             unit.fetch_end = unit.last_pos() + 1;
             unit.fetch_first_keys(unit.first_chunk());
             attend_whole(unit, y, worker);
@@ -509,7 +516,7 @@ void CpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Se
         for (const Segment& segment : segments)
             pool_.run(segment.n_tok, [&](int64_t t, int) {
                 const int64_t row = segment.row0 + t;
-                quantize_part(y, row, 0, y.dim, y.row(row));
+                quantize_part(y, {0, n_act}, row, 0, y.dim, y.row(row));
             });
 }
 

@@ -106,9 +106,9 @@ void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, A
         // Of a row alone its image, in the time that its sum takes; else what the next one needs.
         const int64_t soon = std::min(t + 1, n_tok - 1);
         if (soon > t) cpu::fetch(x.row(soon), static_cast<size_t>(x.dim) * sizeof(float));
-        if (y.wants_int8) will_quantize_part(y, soon, 0, y.dim);
+        if (y.wants_int8) will_quantize_part(y, {0, n_tok}, soon, 0, y.dim);
         vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
-        if (y.wants_int8) quantize_part(y, t, 0, y.dim, y.row(t));
+        if (y.wants_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
     });
 }
 
@@ -122,43 +122,52 @@ void CpuBackend::add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, 
 void CpuBackend::copy(const Act& x, int64_t n_tok, Act& y) {
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         std::memcpy(y.row(t), x.row(t), static_cast<size_t>(x.dim) * sizeof(float));
-        if (y.wants_int8) quantize_part(y, t, 0, y.dim, y.row(t));
+        if (y.wants_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
     });
 }
 
-void CpuBackend::quantize_part(Act& y, int64_t t, int64_t col, int64_t n, const float* x) {
-    const int64_t at = t * y.dim + col;
-    kernels_.quantize_act(x, n, {y.q + at, y.d + at / 32, y.s + at / 32, y.sum16 + at / 16, y.sum8 + at / 8});
+void CpuBackend::quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x) {
+    const auto [block, step] = act_place(kernels_, run, t, y.dim);
+    const int64_t at = block + col / kernels::kActBlock * step;
+    kernels_.quantize_act(
+        x, n, {y.q + at * kernels::kActBlock, y.d + at, y.s + at, y.sum16 + 2 * at, y.sum8 + 4 * at, step});
 }
 
-void CpuBackend::will_quantize_part(Act& y, int64_t t, int64_t col, int64_t n) {
-    const int64_t at = t * y.dim + col;
-    vec_.will_write(y.q + at, n);
-    vec_.will_write(y.d + at / 32, n / 8);
-    vec_.will_write(y.s + at / 32, n / 8);
-    vec_.will_write(y.sum16 + at / 16, n / 8);
-    vec_.will_write(y.sum8 + at / 8, n / 4);
+void CpuBackend::will_quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n) {
+    const auto [block, step] = act_place(kernels_, run, t, y.dim);
+    // Tokens of a tile lie on the same lines: the first one asks for all.
+    const int64_t tile = act_tile(kernels_, run.n);
+    if ((t - run.first) % tile != 0) return;
+    const int64_t at = block + col / kernels::kActBlock * step, n_blocks = n / kernels::kActBlock * step;
+    vec_.will_write(y.q + at * kernels::kActBlock, n_blocks * kernels::kActBlock);
+    vec_.will_write(y.d + at, n_blocks * 4);
+    vec_.will_write(y.s + at, n_blocks * 4);
+    vec_.will_write(y.sum16 + 2 * at, n_blocks * 4);
+    vec_.will_write(y.sum8 + 4 * at, n_blocks * 8);
 }
 
-namespace {
-
-/// Row i of one array becomes row rows[i]. Rows rise, so each is read before it is overwritten.
-template <class T>
-void keep_rows_of(T* array, int64_t width, std::span<const int32_t> rows) {
-    for (size_t i = 0; array && i < rows.size(); ++i)
-        std::memmove(array + static_cast<int64_t>(i) * width, array + rows[i] * width,
-                     static_cast<size_t>(width) * sizeof(T));
+void CpuBackend::copy_row(const Act& from, ActRun run, int64_t t, Act& to, ActRun to_run, int64_t row) {
+    const int64_t dim = from.dim;
+    if (to.wants_f32) std::memcpy(to.row(row), from.row(t), static_cast<size_t>(dim) * sizeof(float));
+    if (!to.wants_int8) return;
+    const ActPlace source = act_place(kernels_, run, t, dim), place = act_place(kernels_, to_run, row, dim);
+    for (int64_t b = 0; b < dim / kernels::kActBlock; ++b) {
+        const int64_t in = source.block + b * source.step, out = place.block + b * place.step;
+        std::memcpy(to.q + out * kernels::kActBlock, from.q + in * kernels::kActBlock, kernels::kActBlock);
+        to.d[out] = from.d[in];
+        to.s[out] = from.s[in];
+        std::memcpy(to.sum16 + 2 * out, from.sum16 + 2 * in, 2 * sizeof *to.sum16);
+        std::memcpy(to.sum8 + 4 * out, from.sum8 + 4 * in, 4 * sizeof *to.sum8);
+    }
 }
-
-}  // namespace
 
 void CpuBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
-    keep_rows_of(a.f32, a.dim, rows);
-    keep_rows_of(a.q, a.dim, rows);
-    keep_rows_of(a.d, a.dim / 32, rows);
-    keep_rows_of(a.s, a.dim / 32, rows);
-    keep_rows_of(a.sum16, a.dim / 16, rows);
-    keep_rows_of(a.sum8, a.dim / 8, rows);
+    // Rows rise, so each is read before it is overwritten. What is left is a run of its own.
+    const int64_t n = std::ssize(rows);
+    for (int64_t i = 0; i < n; ++i)
+        std::memmove(a.row(i), a.row(rows[static_cast<size_t>(i)]),
+                     static_cast<size_t>(a.dim) * sizeof(float));
+    for (int64_t i = 0; a.wants_int8 && i < n; ++i) quantize_part(a, {0, n}, i, 0, a.dim, a.row(i));
 }
 
 }  // namespace tessera

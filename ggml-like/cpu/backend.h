@@ -10,6 +10,7 @@
 #include "ggml-like/backend.h"
 #include "ggml-like/cpu/limits.h"
 #include "ggml-like/cpu/vec.h"
+#include "quants/act_place.h"
 #include "quants/dispatch.h"
 #include "quants/kernels/table.h"
 
@@ -41,8 +42,10 @@ class CpuBackend final : public Backend {
     void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override;
     void copy(const Act& x, int64_t n_tok, Act& y) override;
     void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
-    void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override;
-    void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override;
+    void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+             Act& q) override;
+    void attend(const Act& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
+                Act& y) override;
     void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
     void keep_rows(std::span<const int32_t> rows, Act& a) override;
     void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
@@ -74,15 +77,18 @@ class CpuBackend final : public Backend {
 
     /// Row `row` of a packed matrix as floats.
     void decode_packed_row(const Weight& table, int64_t row, int worker, float* out);
-    /// tile[t, r] = W[row0 + r] . x[tok0 + t] for n_rows rows and n_tok tokens. next: rows that this worker
-    /// multiplies with after these, where that is known.
-    void multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0, int64_t n_tok,
-                  float* tile, int64_t tile_stride, int worker, const std::byte* next = nullptr);
+    /// tile[t, r] = W[row0 + r] . x[tok0 + t] for n_rows rows and n_tok tokens of a run, which begin a
+    /// multiple of KernelTable::act_tile behind its first and end with another one or the run. next: rows
+    /// that this worker multiplies with after these, where that is known.
+    void multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, ActRun run, int64_t tok0,
+                  int64_t n_tok, float* tile, int64_t tile_stride, int worker,
+                  const std::byte* next = nullptr);
     void linear_rows(const LinearOut& out, cpu::Range rows, const Act& x, int64_t n_tok, int worker);
     /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again: one row more among its many.
-    void token_gate(const Weight& w, const Act& x, int64_t tok0, int64_t n_tok, float* gates, int worker);
-    void gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x, int64_t tok0, int64_t n_tok, Act& y,
+    void token_gate(const Weight& w, const Act& x, ActRun run, int64_t tok0, int64_t n_tok, float* gates,
                     int worker);
+    /// Of all tokens of a run, in x and in y.
+    void gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x, ActRun run, Act& y, int worker);
     /// The products q and k as rows, and norms over whole rows: what store_qkv does with heads comes after.
     void qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q);
     /// Rotates one head of n_tok tokens in `tile` and puts it where it belongs: queries into q, keys and
@@ -106,13 +112,16 @@ class CpuBackend final : public Backend {
     void weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_sum,
                          float* chunk_out, int worker);
     void attend_whole(const AttendUnit& unit, Act& y, int worker);
-    void attend_split(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y);
+    void attend_split(const Act& q, int64_t n_act, const AttendArgs& args, std::span<const Segment> segments,
+                      Act& y);
     /// Divides a unit's rows, which are in y, by their sums (and the sink's share), and quantizes them.
     void finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, Act& y);
     /// Fills the int8 image of part of a row from its floats x; col and n are multiples of 32.
-    void quantize_part(Act& y, int64_t t, int64_t col, int64_t n, const float* x);
+    void quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x);
     /// That part's image, which every thread has read, is fetched to be written.
-    void will_quantize_part(Act& y, int64_t t, int64_t col, int64_t n);
+    void will_quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n);
+    /// Copies a token's floats and image, as far as `to` wants them.
+    void copy_row(const Act& from, ActRun run, int64_t t, Act& to, ActRun to_run, int64_t row);
 
     ThreadPool& pool_;
     const kernels::KernelTable& kernels_;

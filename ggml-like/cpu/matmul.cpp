@@ -17,8 +17,8 @@ const std::byte* rows_at(const Weight& w, int64_t row) { return row < 0 ? nullpt
 
 }  // namespace
 
-void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, int64_t tok0,
-                          int64_t n_tok, float* tile, int64_t tile_stride, int worker,
+void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, ActRun run,
+                          int64_t tok0, int64_t n_tok, float* tile, int64_t tile_stride, int worker,
                           const std::byte* next) {
     float* scratch = scratch_[static_cast<size_t>(worker)].kernel;
     if (w.takes_int8()) {
@@ -26,9 +26,15 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
         args.w = w.row(row0);
         args.n_rows = n_rows;
         args.n_k = w.n_in;
-        const int64_t at = tok0 * x.dim;
-        args.x = {x.q + at,        x.d + at / 32, x.s + at / 32, x.sum16 + at / 16,
-                  x.sum8 + at / 8, x.dim,         x.dim / 32};
+        const int64_t row_blocks = x.dim / kernels::kActBlock, at = tok0 * row_blocks;
+        args.x = {x.q + at * kernels::kActBlock,
+                  x.d + at,
+                  x.s + at,
+                  x.sum16 + 2 * at,
+                  x.sum8 + 4 * at,
+                  x.dim,
+                  row_blocks,
+                  act_tile(kernels_, run.n)};
         args.n_tok = n_tok;
         args.y = tile;
         args.y_stride = tile_stride;
@@ -64,7 +70,7 @@ void CpuBackend::linear_rows(const LinearOut& out, cpu::Range rows, const Act& x
                 tile = scratch_[static_cast<size_t>(worker)].tile;
                 stride = n_rows;
             }
-            multiply(out.w, row0, n_rows, x, tok0, n, tile, stride, worker, rows_at(out.w, next));
+            multiply(out.w, row0, n_rows, x, {0, n_tok}, tok0, n, tile, stride, worker, rows_at(out.w, next));
             for (int64_t t = 0; t < n; ++t) {
                 float* row = tile + t * stride;
                 if (out.add && t + cpu::kRowsAhead < n)
@@ -107,13 +113,12 @@ void CpuBackend::qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& 
     });
 }
 
-void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) {
+void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+                     Act& q) {
     const int64_t head_dim = args.kv.head_dim;
     const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
     const Weight* weights[3] = {&args.wq, &args.wk, &args.wv};
     const Vector* biases[3] = {&args.bq, &args.bk, &args.bv};
-    int64_t n_tok = 0;
-    for (const Segment& segment : segments) n_tok = std::max(n_tok, segment.row0 + segment.n_tok);
     const bool whole_rows = args.q_norm.n > head_dim || args.k_norm.n > head_dim;
     if (whole_rows) qk_rows(x, args, n_tok, q);
     const int64_t unit_heads = std::max<int64_t>(1, cpu::kUnitRows / head_dim);
@@ -132,7 +137,7 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
                     store_qkv(args, part, h, rows.row(tok0) + h * head_dim, rows.dim, tok0, n, segments, q);
                 continue;
             }
-            multiply(*weights[part], head0 * head_dim, n_rows, x, tok0, n, tile, n_rows, worker,
+            multiply(*weights[part], head0 * head_dim, n_rows, x, {0, n_tok}, tok0, n, tile, n_rows, worker,
                      rows_at(*weights[part], next * head_dim));
             if (*biases[part])
                 for (int64_t t = 0; t < n; ++t)
@@ -155,35 +160,35 @@ void CpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment>
     });
 }
 
-void CpuBackend::token_gate(const Weight& w, const Act& x, int64_t tok0, int64_t n_tok, float* gates,
-                            int worker) {
-    multiply(w, 0, 1, x, tok0, n_tok, gates, 1, worker);
+void CpuBackend::token_gate(const Weight& w, const Act& x, ActRun run, int64_t tok0, int64_t n_tok,
+                            float* gates, int worker) {
+    multiply(w, 0, 1, x, run, tok0, n_tok, gates, 1, worker);
     vec_.scale(gates, -1, n_tok);
     vec_.exp(gates, gates, n_tok);
     for (int64_t t = 0; t < n_tok; ++t) gates[t] = 1 / (1 + gates[t]);
 }
 
-void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x, int64_t tok0, int64_t n_tok,
-                            Act& y, int worker) {
+void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x, ActRun run, Act& y,
+                            int worker) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
     bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
     const auto run_tokens = [&](int64_t row0, int64_t n_rows, int64_t next, int64_t t0, int64_t n) {
         // Few tokens' image at once, while the products take their time; of many, some ahead of each.
-        for (int64_t t = t0; y.wants_int8 && n_tok <= cpu::kStreamTok && t < t0 + n; ++t)
-            will_quantize_part(y, t, row0, n_rows);
+        for (int64_t t = t0; y.wants_int8 && run.n <= cpu::kStreamTok && t < t0 + n; ++t)
+            will_quantize_part(y, run, t, row0, n_rows);
         const auto product = [&](bool up, const std::byte* then) {
-            multiply(up ? args.up : args.gate, row0, n_rows, x, t0, n, up ? up_tile : gate_tile, n_rows,
+            multiply(up ? args.up : args.gate, row0, n_rows, x, run, t0, n, up ? up_tile : gate_tile, n_rows,
                      worker, then);
         };
         product(up_first, (up_first ? args.gate : args.up).row(row0));
         up_first = !up_first;
         product(up_first, rows_at(up_first ? args.up : args.gate, next));
         float token_gates[cpu::kTokBlock];
-        if (args.token_gate) token_gate(args.token_gate, x, t0, n, token_gates, worker);
+        if (args.token_gate) token_gate(args.token_gate, x, run, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
-            if (y.wants_int8 && n_tok > cpu::kStreamTok && t + cpu::kRowsAhead < n)
-                will_quantize_part(y, t0 + t + cpu::kRowsAhead, row0, n_rows);
+            if (y.wants_int8 && run.n > cpu::kStreamTok && t + cpu::kRowsAhead < n)
+                will_quantize_part(y, run, t0 + t + cpu::kRowsAhead, row0, n_rows);
             float* gate = gate_tile + t * n_rows;
             float* up = up_tile + t * n_rows;
             // Rows of y are far apart, and a tile is near: floats that nobody reads need not leave it.
@@ -202,19 +207,20 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
                     break;
             }
             if (args.token_gate) vec_.scale(out, token_gates[t], n_rows);
-            if (y.wants_int8) quantize_part(y, t0 + t, row0, n_rows, out);
+            if (y.wants_int8) quantize_part(y, run, t0 + t, row0, n_rows, out);
         }
     };
-    cpu::each_stretch(rows, cpu::stream_rows(n_tok), [&](int64_t row0, int64_t n_rows, int64_t next) {
-        for (int64_t t = tok0; t < tok0 + n_tok; t += cpu::kTokBlock)
-            run_tokens(row0, n_rows, next, t, std::min(cpu::kTokBlock, tok0 + n_tok - t));
+    cpu::each_stretch(rows, cpu::stream_rows(run.n), [&](int64_t row0, int64_t n_rows, int64_t next) {
+        const int64_t end = run.first + run.n;
+        for (int64_t t = run.first; t < end; t += cpu::kTokBlock)
+            run_tokens(row0, n_rows, next, t, std::min(cpu::kTokBlock, end - t));
     });
 }
 
 void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
     const int64_t n_units = n_blocks(args.gate.n_out, cpu::kUnitRows);
     cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
-        gated_rows(args, cpu::unit_rows(first, end, args.gate.n_out), x, 0, n_tok, y, worker);
+        gated_rows(args, cpu::unit_rows(first, end, args.gate.n_out), x, {0, n_tok}, y, worker);
     });
 }
 

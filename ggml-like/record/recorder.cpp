@@ -117,8 +117,9 @@ void RecordBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOu
     }
 }
 
-void RecordBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) {
-    TSR_CHECK(rows_of(segments) == Rows::All);
+void RecordBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+                        Act& q) {
+    TSR_CHECK(n_tok == program_.n_tok && rows_of(segments) == Rows::All);
     const auto plane = segments.front().pages - no_pages_.data();
     cache_ = {static_cast<int32_t>(program_.caches.size())};
     program_.caches.push_back({args.kv, static_cast<int32_t>(plane)});
@@ -141,8 +142,8 @@ void RecordBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segme
              .k_rows = {},
              .q = {}};
     if (args.rope != RopeKind::None) op.angles = read(args.angles);
-    if (args.k_rows && args.k_rows->dim > 0) op.k_rows = {write(*args.k_rows, program_.n_tok)};
-    op.q = {write(q, program_.n_tok)};
+    if (args.k_rows && args.k_rows->dim > 0) op.k_rows = {write(*args.k_rows, n_tok)};
+    op.q = {write(q, n_tok)};
     append(std::move(op));
 }
 
@@ -151,7 +152,8 @@ void RecordBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
     append(KeepRowsOp{.a = update(a, 1)});
 }
 
-void RecordBackend::attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) {
+void RecordBackend::attend(const Act& q, int64_t n_tok, const AttendArgs& args,
+                           std::span<const Segment> segments, Act& y) {
     append(AttendOp{.q = read(&q),
                     .cache = cache_,
                     .n_head = args.n_head,
@@ -160,7 +162,7 @@ void RecordBackend::attend(const Act& q, const AttendArgs& args, std::span<const
                     .window = args.window,
                     .sinks = vector(args.sinks),
                     .rows = rows_of(segments),
-                    .y = {write(y, program_.n_tok)}});
+                    .y = {write(y, n_tok)}});
 }
 
 void RecordBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {

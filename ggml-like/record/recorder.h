@@ -28,9 +28,11 @@ class RecordBackend final : public Backend {
     void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override;
     void copy(const Act& x, int64_t n_tok, Act& y) override;
     void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
-    void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override;
+    void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+             Act& q) override;
     void keep_rows(std::span<const int32_t> rows, Act& a) override;
-    void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override;
+    void attend(const Act& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
+                Act& y) override;
     void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
     void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
     void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,

@@ -95,7 +95,7 @@ struct Replay::Runner {
     }
     void operator()(const QkvOp& op) const {
         const Segment segment = this->segment(op.cache, Rows::All);
-        be.qkv(act(op.x.value),
+        be.qkv(act(op.x.value), rows(op.q.value),
                {.wq = weight(op.wq),
                 .wk = weight(op.wk),
                 .wv = weight(op.wv),
@@ -120,7 +120,7 @@ struct Replay::Runner {
     }
     void operator()(const AttendOp& op) const {
         const Segment segment = this->segment(op.cache, op.rows);
-        be.attend(act(op.q.value),
+        be.attend(act(op.q.value), rows(op.y.value),
                   {.kv = program()[op.cache].where,
                    .n_head = op.n_head,
                    .scale = op.scale,

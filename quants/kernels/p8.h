@@ -16,8 +16,12 @@ constexpr int kActBlock = 32;
 /// finite.
 constexpr float kActSmallest = 0x1p-119f;
 
-/// One quantized token. d = amax / 127 of each 32-block (0 for an all-zero block), q = rint(x * (127 / amax))
+/// Quantized tokens. d = amax / 127 of each 32-block (0 for an all-zero block), q = rint(x * (127 / amax))
 /// to nearest even, in [-127, 127]; sums are exact.
+///
+/// Many tokens may lie in tiles instead of rows, as a table's products read them: each so many tokens side by
+/// side, the last ones as many as are left, every array [tile, n_k / 32, width of the tile] blocks of what it
+/// has for 32 k. Then q_stride is n_k, d_stride n_k / 32. (quants/act_place.h)
 struct ActView {
     const int8_t* q;       // [n_tok, n_k], rows q_stride apart
     const float* d;        // [n_tok, n_k / 32], rows d_stride apart
@@ -26,15 +30,20 @@ struct ActView {
     // [n_tok, n_k / 8] of each 16 k the sum of q where k % 4 < 2, then of the others, rows 4 * d_stride apart
     const int16_t* sum8;
     int64_t q_stride, d_stride;
+    int64_t tile = 1;  // tokens of a tile; 1: rows
 };
+/// So many tokens that are multiplied together lie in tiles, if the table has them.
+constexpr int64_t kFewestTiled = 8;
 
-/// The same, writable, for one token.
+/// The same, writable, for one token, each of whose blocks lies `step` blocks behind the one before it: 1 in
+/// a row.
 struct ActRow {
     int8_t* q;       // [n_k]
     float* d;        // [n_k / 32]
     float* s;        // [n_k / 32]
     int16_t* sum16;  // [n_k / 16]
     int16_t* sum8;   // [n_k / 8]
+    int64_t step = 1;
 };
 
 /// Quantizes one token of n_k (multiple of 32) floats. NaN counts as 0, infinities as the largest finite

@@ -73,6 +73,14 @@ TSR_INLINE void write_starts(const int16_t* sums, int64_t n_blocks, int16_t* sta
     }
 }
 
+/// What sums of a block begin with, of the block's sum8.
+template <class U, class V>
+TSR_INLINE auto lane_start(const int16_t* sums, int half) {
+    const auto lanes =
+        half == 2 ? add16(V::splat4(sums, 0), V::splat4(sums + 2, 0)) : V::splat4(sums + 2 * half, 0);
+    return mul16(lanes, splat_half(-U::kZero));
+}
+
 /// A tile's tokens as they lie: the first one's arrays from a unit's k on; the rest by stride.
 struct TileAct {
     const int8_t* q;
@@ -126,10 +134,7 @@ struct TileAct {
             const int at = (half == 1 ? kSecondStart : 0) + kStartStep * b;
             return V::splat4(x.start + kTokenStarts * t + at, kTokenStarts);
         } else if constexpr (kLaneSums) {
-            const int16_t* sums = sum8_at(x, t, b);
-            const auto lanes =
-                half == 2 ? add16(V::splat4(sums, 0), V::splat4(sums + 2, 0)) : V::splat4(sums + 2 * half, 0);
-            return mul16(lanes, splat_half(-U::kZero));
+            return lane_start<U, V>(sum8_at(x, t, b), half);
         } else {
             return first_halves(V::splat4(kLessZero<U>[half], 0),
                                 V::splat4(sum16_at(x, t, b), 2 * x.d_stride));
@@ -147,6 +152,126 @@ TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
             x.q_stride,
             x.d_stride,
             nullptr};
+}
+
+/// Bytes that a block of a token has in all of its arrays.
+constexpr int64_t kTiledBytes = kActBlock + 4 + 4 + 4 + 8;
+
+/// T tokens that lie in a tile (ActView), from a unit's k on: every place is a constant beside five pointers.
+template <int T>
+struct TiledAct {
+    static constexpr int64_t q_stride = kActBlock, d_stride = 1;
+    /// k ahead of the products that activations are asked for: a tile's arrays are few enough streams for
+    /// that to be worth it, and the next tile's follow them.
+    static constexpr int kAheadBlocks = 8;
+    const int8_t* q;
+    const float *d, *s;
+    const int16_t *sum16, *sum8;
+    const int16_t* start;  // kStartsMade: of the unit's blocks, 4 a token and block
+
+    TSR_INLINE const int8_t* q_at(const TiledAct& x, int64_t t, int b) {
+        return x.q + kActBlock * (T * b + t);
+    }
+    TSR_INLINE const float* d_at(const TiledAct& x, int64_t t, int b) { return x.d + T * b + t; }
+    TSR_INLINE const float* s_at(const TiledAct& x, int64_t t, int b) { return x.s + T * b + t; }
+    TSR_INLINE const int16_t* sum16_at(const TiledAct& x, int64_t t, int b) {
+        return x.sum16 + 2 * (T * b + t);
+    }
+    TSR_INLINE const int16_t* sum8_at(const TiledAct& x, int64_t t, int b) {
+        return x.sum8 + 4 * (T * b + t);
+    }
+
+    /// Whether starts are made for all rows: those of a block of a whole tile fill a vector.
+    template <class U>
+    static constexpr bool kMakes = kLaneSums&& kStartsOfBlock<U> != 0 && T == 4;
+    template <class U, int Tokens>
+    TSR_INLINE void open_unit(TiledAct& x, int64_t i, int64_t n_units,
+                              int16_t (&words)[Tokens][kTokenStarts]) {
+        constexpr int kBlocks = U::Format::kBlocks, kUnits = kStartBlocks / kBlocks;
+        if (kUnits > 1 && i % kUnits != 0) {
+            if constexpr (kMakes<U>) x.start += 4 * T * kBlocks;
+            return;
+        }
+        fetch_lines(x.d + T * kAheadBlocks);
+        if constexpr (U::Format::kMin == MinKind::PerBlock) fetch_lines(x.s + T * kAheadBlocks);
+        if constexpr (U::Format::kMin == MinKind::PerHalf) fetch_lines(x.sum16 + 2 * T * kAheadBlocks);
+        if constexpr (kMakes<U>) {
+            fetch_lines(x.sum8 + 4 * T * kAheadBlocks);
+            const int64_t left = n_units - i;
+            x.start = words[0];
+            for (int b = 0; b < (left < kUnits ? left : kUnits) * kBlocks; b++) {
+                Int lanes = mul16(load(sum8_at(x, 0, b)), splat_half(-U::kZero));
+                if constexpr (kStartsOfBlock<U> == 1) lanes = add16(lanes, swap_words(lanes));
+                store(words[0] + 4 * T * b, lanes);
+            }
+        }
+    }
+    /// What 8 blocks of the tile have from p on.
+    template <class At>
+    TSR_INLINE void fetch_lines(const At* p) {
+        constexpr int kBytes = kAheadBlocks * T * (sizeof(At) == 4 ? 4 : 8);
+        const auto* bytes = reinterpret_cast<const uint8_t*>(p);
+        TSR_UNROLL
+        for (int line = 0; line < kBytes; line += 64) prefetch(bytes + line);
+    }
+    /// Asks for block b of what comes kAheadBlocks later.
+    TSR_INLINE void fetch(const TiledAct& x, int b) {
+        TSR_UNROLL
+        for (int line = 0; line < kActBlock * T; line += 64) prefetch(q_at(x, 0, b + kAheadBlocks) + line);
+    }
+    template <class F>
+    TSR_INLINE void close_unit(TiledAct& x) {
+        x.q += T * F::kUnitK;
+        x.d += T * F::kBlocks;
+        x.s += T * F::kBlocks;
+        x.sum16 += 2 * T * F::kBlocks;
+        x.sum8 += 4 * T * F::kBlocks;
+    }
+    template <class U, class V, int>
+    TSR_INLINE auto start_at(const TiledAct& x, int64_t t, int b, int half) {
+        if constexpr (kMakes<U>) {
+            return V::splat4(x.start + 4 * (T * b + t) + (half == 1 ? kSecondStart : 0), 0);
+        } else {
+            return lane_start<U, V>(sum8_at(x, t, b), half);
+        }
+    }
+};
+
+/// The tile of T tokens from `token` on, which lie side by side.
+template <int T>
+TSR_INLINE TiledAct<T> tiled_act(const ActView& x, int64_t token, int64_t k) {
+    const int64_t at = token * x.d_stride + k / kActBlock * T;
+    return {x.q + kActBlock * at, x.d + at, x.s + at, x.sum16 + 2 * at, x.sum8 + 4 * at, nullptr};
+}
+
+/// Tokens of n_k k that so many bytes have room for in tiles: whole ones.
+TSR_INLINE int64_t tokens_in_tiles(int64_t n_k, int64_t bytes) {
+    return bytes / (n_k / kActBlock * kTiledBytes) / kActTile * kActTile;
+}
+/// Lays tokens in rows out in tiles that are as equal as possible, in `out` (64-byte aligned).
+template <int Tile>
+[[gnu::noinline]] ActView lay_tiles(const ActView& x, int64_t n_tok, int64_t n_k, uint8_t* out) {
+    const int64_t row_blocks = n_k / kActBlock, n = n_tok * row_blocks;
+    auto* q = reinterpret_cast<int8_t*>(out);
+    auto *d = reinterpret_cast<float*>(q + kActBlock * n), *s = d + n;
+    auto *sum16 = reinterpret_cast<int16_t*>(s + n), *sum8 = sum16 + 2 * n;
+    int64_t first = 0, step = 0, n_tiles = (n_tok + Tile - 1) / Tile;
+    for (int64_t t = 0; t < n_tok; t++) {
+        if (t == first + step) {
+            first = t;
+            step = (n_tok - t + n_tiles - 1) / n_tiles;
+            n_tiles--;
+        }
+        const TileAct from = tile_act(x, t, 0);
+        for (int64_t b = 0, at = first * row_blocks + t - first; b < row_blocks; b++, at += step) {
+            store(q + kActBlock * at, load(from.q + kActBlock * b));
+            d[at] = from.d[b];
+            s[at] = from.s[b];
+            __builtin_memcpy(sum16 + 2 * at, from.sum16 + 2 * b, 4);
+            __builtin_memcpy(sum8 + 4 * at, from.sum8 + 4 * b, 8);
+        }
+    }
+    return {q, d, s, sum16, sum8, n_k, row_blocks, Tile};
 }
 
 /// The tokens of a tile in one stream, block by block: every place in it is a constant, where eight tokens as

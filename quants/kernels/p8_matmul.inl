@@ -18,8 +18,6 @@ struct StreamPlan {
     /// How a single token's weights are asked for where others are in two steps, and the processor does not
     /// read ahead (reads_ahead).
     Fetch one = Fetch::TwoSteps;
-    /// Tokens of a panel's tile; 0: as many as its vectors say.
-    int panel_tile = 0;
 };
 /// Types of so many instructions that a single token's product does not wait for memory.
 template <class F>
@@ -34,8 +32,6 @@ constexpr int kStreamTokensOf =
 template <class F>
 constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
                                     .groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
-template <class F, class V>
-constexpr int kPanelTile = kStreamPlan<F>.panel_tile != 0 ? kStreamPlan<F>.panel_tile : V::kTile;
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
 /// vectors have larger ones. Tiles read it from there as fast as from the first cache.
 constexpr int kPanelUnitsK = 4096;
@@ -43,8 +39,6 @@ template <class F>
 constexpr int64_t kPanelUnits = kPanelUnitsK / F::kUnitK;
 template <class P>
 constexpr int64_t kPanelBytes = P::kUnitBytes* kPanelUnits<typename P::F>;
-/// Tokens up to which those that share a panel are gathered.
-constexpr int kFewTokens = 32;
 /// Activations that the panels of a call read one after the other, in bytes: half of a large L2 cache, since
 /// tokens lie at distances that share few of its sets. Of fewer than so many tokens unpacking would be felt,
 /// more so with products of wider vectors.
@@ -174,14 +168,13 @@ void gather_tiles(const PackedMatmulArgs& a, uint8_t* out) {
     });
 }
 
-/// The tokens that two groups or a panel share (kGathersFew), gathered in tiles of at most Most from byte
-/// `at` of the scratch on, or null where they stay as they lie: too few, more than there is room for, or too
-/// few rows to repay it.
+/// The tokens that two groups share (kGathersFew), gathered in tiles of at most Most, or null where they stay
+/// as they lie: too few, more than there is room for, or too few rows to repay it.
 template <class F, int Most>
-const uint8_t* gather_few(const PackedMatmulArgs& a, int64_t n_rows, int64_t at) {
+const uint8_t* gather_few(const PackedMatmulArgs& a, int64_t n_rows) {
     if (a.n_tok < kFewestGathered || n_rows < kFewestGatheredRows) return nullptr;
-    if (at + a.n_tok * gathered_bytes<F>(a) > static_cast<int64_t>(kPackedScratchBytes)) return nullptr;
-    uint8_t* gathered = static_cast<uint8_t*>(a.scratch) + at;
+    if (a.n_tok * gathered_bytes<F>(a) > static_cast<int64_t>(kPackedScratchBytes)) return nullptr;
+    uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
     gather_tiles<F, Most, 1>(a, gathered);
     return gathered;
 }
@@ -218,7 +211,7 @@ template <class F, int R, class V = OwnVectors>
 int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
     constexpr int kMost = (R == 2 ? kPairSums : kTileSums) / R;
     const uint8_t* gathered = nullptr;
-    if constexpr (kGathersFew && R == 2) gathered = gather_few<F, kMost>(a, a.n_rows - row, 0);
+    if constexpr (kGathersFew && R == 2) gathered = gather_few<F, kMost>(a, a.n_rows - row);
     int64_t n = kGroupRows;  // of a stream
     if (R == 1 || a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
     for (; n > 0 && row + R * n <= a.n_rows; row += R * n) {
@@ -257,6 +250,17 @@ int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
     return row;
 }
 
+/// What of a group's sums for T tokens from `token` on the matrix has rows for.
+template <int T>
+TSR_INLINE void copy_last(const PackedMatmulArgs& a, int64_t row, int64_t token,
+                          const float (&last)[T * kGroupRows]) {
+    const int64_t end = row + kGroupRows < a.n_rows ? row + kGroupRows : a.n_rows;
+    for (int t = 0; t < T; t++) {
+        float* y = a.y + (token + t) * a.y_stride;
+        for (int64_t r = row; r < end; r++) y[r] = last[t * kGroupRows + r - row];
+    }
+}
+
 /// The rows from `row` on times all tokens, the matrix's last and incomplete group included.
 template <class F, class V = OwnVectors>
 void stream_rows(const PackedMatmulArgs& a, int64_t row) {
@@ -281,16 +285,35 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     each_tile<kTileSums>(a.n_tok, [&]<int T>(int64_t token) {
         float last[T * kGroupRows];
         stream_tile<F, OwnVectors, 1, T>(a, {row, kGroupRows}, row, token, last, kGroupRows);
-        for (int t = 0; t < T; t++) {
-            float* y = a.y + (token + t) * a.y_stride;
-            for (int64_t r = row; r < a.n_rows; r++) y[r] = last[t * kGroupRows + r - row];
-        }
+        copy_last<T>(a, row, token, last);
     });
 }
 
-/// The rows of two vectors times all tokens, their weights unpacked once. gathered: of gather_few, or null.
-template <class F, class V>
-void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered) {
+/// The tile of T tokens of a product from `token` on, as panels read them.
+template <int T, class V>
+TSR_INLINE auto panel_act(const ActView& x, int64_t token, int64_t k) {
+    if constexpr (kActTile > 1) {
+        return tiled_act<T>(x, token, k);
+    } else {
+        return tile_act(x, V::kTokens * token, k);
+    }
+}
+
+/// run<n>(token) for the tiles that a panel takes its tokens in. Even: they are as equal as possible, and not
+/// full ones and a rest.
+template <class V, bool Even, class Run>
+TSR_INLINE void each_panel_tile(int64_t n_tok, const Run& run) {
+    if constexpr (kActTile > 1 && !Even) {
+        for (int64_t token = 0; token < n_tok; token += kActTile)
+            run_tile<kActTile, 1>(n_tok - token, token, run);
+    } else {
+        each_tile<V::kTile>(n_tok / V::kTokens, run);
+    }
+}
+
+/// The rows of two vectors times all tokens, their weights unpacked once.
+template <class F, class V, bool Even>
+void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     using P = PanelOf<F, V>;
@@ -300,23 +323,15 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row, const uint8_t* gathered)
         const int64_t count = n_units - first < kChunk ? n_units - first : kChunk;
         const PackedUnits units = panel_units<F>(a, row, P::kGroups, first);
         if constexpr (!kFillsPanels<P>) write_panel<P>(units, count, panel);
-        each_tile<kPanelTile<F, V>>(a.n_tok / V::kTokens, [&]<int T>(int64_t t) {
-            const int64_t token = V::kTokens * t;
-            const auto run = [&](auto x) {
-                float* y = a.y + token * a.y_stride + row;
-                if constexpr (kFillsPanels<P>) {
-                    if (token == 0)
-                        return tile<F, 2, T, typename P::FilledBy>({units, panel}, count, x, y, a.y_stride,
-                                                                   first != 0);
-                }
-                tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
-            };
-            if constexpr (kGathersFew && kFillsPanels<P> && T >= kFewestGathered) {
-                using Acts = GatheredAct<Unpack<F>, T>;
-                const int64_t at = token * gathered_bytes<F>(a) + first * F::kBlocks * Acts::kBlockBytes;
-                if (gathered) return run(Acts{gathered + at});
+        each_panel_tile<V, Even>(a.n_tok, [&]<int T>(int64_t t) {
+            const auto x = panel_act<T, V>(a.x, t, first * F::kUnitK);
+            float* y = a.y + V::kTokens * t * a.y_stride + row;
+            if constexpr (kFillsPanels<P>) {
+                if (t == 0)
+                    return tile<F, 2, T, typename P::FilledBy>({units, panel}, count, x, y, a.y_stride,
+                                                               first != 0);
             }
-            run(tile_act(a.x, token, first * F::kUnitK));
+            tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
         });
     }
     if (a.n_tok % V::kTokens != 0) {
@@ -335,19 +350,19 @@ TSR_INLINE PackedMatmulArgs of_tokens(PackedMatmulArgs a, int64_t token, int64_t
            a.x.sum16 + 2 * at,
            a.x.sum8 + 4 * at,
            a.x.q_stride,
-           a.x.d_stride};
+           a.x.d_stride,
+           a.x.tile};
     a.y += token * a.y_stride;
     a.n_tok = n_tok;
     return a;
 }
 
-/// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
-template <class F, class V = OwnVectors>
-void packed_matmul(const PackedMatmulArgs& a) {
-    if (a.n_tok <= kStreamPlan<F>.tokens && (a.n_tok <= kTileSums || gathers<F, V>(a))) {
-        return stream_rows<F, V>(a, 0);
-    }
-    constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = kPanelTile<F, V> * V::kTokens;
+/// All rows that are whole panels, times the tokens that a large L2 cache holds at a time. Returns the first
+/// row that is left.
+template <class F, class V, bool Even = false>
+int64_t panels(const PackedMatmulArgs& a) {
+    constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = V::kTile * V::kTokens;
+    static_assert(kActTile == 1 || kWhole % kActTile == 0);
     const int64_t n_rows = a.n_rows / kRows * kRows;
     const int64_t fit = kActPassBytes / a.n_k, fewest = kFewestTokens * V::kGroups;
     const int64_t most = fit > fewest ? fit : fewest;
@@ -356,15 +371,60 @@ void packed_matmul(const PackedMatmulArgs& a) {
         const int64_t rest = a.n_tok - token;
         const int64_t n = parts == 1 ? rest : (rest / parts + kWhole - 1) / kWhole * kWhole;
         const PackedMatmulArgs part = of_tokens(a, token, n);
-        const uint8_t* gathered = nullptr;
-        using P = PanelOf<F, V>;
-        if constexpr (kGathersFew && kFillsPanels<P>) {
-            if (n <= kFewTokens) gathered = gather_few<F, kPanelTile<F, V>>(part, a.n_rows, kPanelBytes<P>);
-        }
-        for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V>(part, row, gathered);
+        for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V, Even>(part, row);
         token += n;
     }
-    if (n_rows < a.n_rows) stream_rows<F, V>(a, n_rows);
+    return n_rows;
+}
+
+/// The same of tokens in rows for products of tiles: as many tokens at a time as the scratch has room for are
+/// laid out so behind the panel.
+template <class F, class V>
+int64_t panels_of_rows(const PackedMatmulArgs& a) {
+    constexpr int64_t kAt = (kPanelBytes<PanelOf<F, V>> + 63) / 64 * 64;
+    const int64_t most = tokens_in_tiles(a.n_k, static_cast<int64_t>(kPackedScratchBytes) - kAt);
+    if (most == 0) return 0;
+    for (int64_t token = 0; token < a.n_tok; token += most) {
+        const int64_t rest = a.n_tok - token;
+        PackedMatmulArgs part = of_tokens(a, token, rest < most ? rest : most);
+        part.x = lay_tiles<kActTile>(part.x, part.n_tok, a.n_k, static_cast<uint8_t*>(a.scratch) + kAt);
+        panels<F, V, true>(part);
+    }
+    return a.n_rows / (2 * kGroupRows) * (2 * kGroupRows);
+}
+
+/// The group that no panel has, and the matrix's incomplete one, times tokens in tiles.
+template <class F>
+void last_rows(const PackedMatmulArgs& a, int64_t row) {
+    for (; row < a.n_rows; row += kGroupRows) {
+        for (int64_t token = 0; token < a.n_tok; token += kActTile) {
+            run_tile<kActTile, 1>(a.n_tok - token, token, [&]<int T>(int64_t t) {
+                float last[T * kGroupRows];
+                tile<F, 1, T, Stream<Unpack<F>, 1>>(stream_units<F>(a, {row, kGroupRows}, row, 1),
+                                                    a.n_k / F::kUnitK, tiled_act<T>(a.x, t, 0), last,
+                                                    kGroupRows, false);
+                copy_last<T>(a, row, t, last);
+            });
+        }
+    }
+}
+
+/// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
+template <class F, class V = OwnVectors>
+void packed_matmul(const PackedMatmulArgs& a) {
+    if constexpr (kActTile > 1) {
+        if (a.x.tile > 1) return last_rows<F>(a, panels<F, V>(a));
+    }
+    if (a.n_tok <= kStreamPlan<F>.tokens && (a.n_tok <= kTileSums || gathers<F, V>(a))) {
+        return stream_rows<F, V>(a, 0);
+    }
+    int64_t row;
+    if constexpr (kActTile > 1) {
+        row = panels_of_rows<F, V>(a);
+    } else {
+        row = panels<F, V>(a);
+    }
+    if (row < a.n_rows) stream_rows<F, V>(a, row);
 }
 
 }  // namespace

@@ -190,54 +190,5 @@ requires(Source::U::kBySigns) TSR_INLINE
     }
 }
 
-/// Tokens and k of them that are gathered at a time where a call has many rows: all panels then read what
-/// they share out of the second cache, in one stream.
-constexpr int64_t kGatheredTokens = 256, kGatheredK = 2048;
-
-/// Panels of the rows 0 .. n_rows times n_tok tokens from `token` on, of `count` units from `first` on.
-template <class F>
-void gathered_panels(const PackedMatmulArgs& a, int64_t n_rows, int64_t first, int64_t count, int64_t token,
-                     int64_t n_tok) {
-    using U = Unpack<F>;
-    using P = PanelOf<F, OwnVectors>;
-    constexpr int kTile = kPanelTile<F, OwnVectors>;
-    constexpr int64_t kPanel = kGatheredK / F::kUnitK * P::kUnitBytes;
-    static_assert(kPanel + kGatheredTokens * kGatheredK / kActBlock * kGatheredBytes<U> <=
-                  static_cast<int64_t>(kPackedScratchBytes));
-    auto* panel = static_cast<uint8_t*>(a.scratch);
-    uint8_t* gathered = panel + kPanel;
-    const int64_t n_blocks = count * F::kBlocks, token_bytes = n_blocks * kGatheredBytes<U>;
-    each_tile<kTile>(n_tok, [&]<int T>(int64_t t) {
-        gather_act<U>(tile_act(a.x, token + t, first * F::kUnitK), T, n_blocks, gathered + t * token_bytes);
-    });
-    for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) {
-        const PackedUnits units = panel_units<F>(a, row, 2, first);
-        each_tile<kTile>(n_tok, [&]<int T>(int64_t t) {
-            const GatheredAct<U, T> x{gathered + t * token_bytes};
-            float* y = a.y + (token + t) * a.y_stride + row;
-            if (t == 0) {
-                tile<F, 2, T, typename P::FilledBy>({units, panel}, count, x, y, a.y_stride, first != 0);
-            } else {
-                tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
-            }
-        });
-    }
-}
-
-/// packed_matmul of p8_matmul.inl for these types.
-template <class F>
-void packed_matmul_signs(const PackedMatmulArgs& a) {
-    if (a.n_tok <= kFewTokens || a.n_rows < kFewestGatheredRows) return packed_matmul<F>(a);
-    const int64_t n_rows = a.n_rows / (2 * kGroupRows) * (2 * kGroupRows);
-    for (int64_t token = 0; token < a.n_tok; token += kGatheredTokens) {
-        const int64_t n_tok = a.n_tok - token < kGatheredTokens ? a.n_tok - token : kGatheredTokens;
-        for (int64_t k = 0; k < a.n_k; k += kGatheredK) {
-            const int64_t n_k = a.n_k - k < kGatheredK ? a.n_k - k : kGatheredK;
-            gathered_panels<F>(a, n_rows, k / F::kUnitK, n_k / F::kUnitK, token, n_tok);
-        }
-    }
-    if (n_rows < a.n_rows) stream_rows<F>(a, n_rows);
-}
-
 }  // namespace
 }  // namespace tessera::kernels

@@ -215,7 +215,7 @@ struct Panel {
     const uint8_t *unit, *block;
 
     TSR_INLINE void start(Panel& p, const uint8_t* panel) { p.unit = panel; }
-    static constexpr bool kMinimaFirst = true, kGroupsApart = false;
+    static constexpr bool kMinimaFirst = F::kMin == MinKind::PerBlock, kGroupsApart = false;
 
     TSR_INLINE void open_unit(Panel& p) { p.block = p.unit; }
     TSR_INLINE void open_block(Panel&, int) {}
@@ -471,11 +471,18 @@ constexpr int kAtOnce = [] {
 /// few of them at once are to save.
 TSR_INLINE void forget_loads() { asm volatile("" ::: "memory"); }
 
+/// Activations that follow those of block b are asked for where that gains.
+template <class Acts>
+TSR_INLINE void fetch_ahead(const Acts& x, int b) {
+    if constexpr (requires { Acts::fetch(x, b); }) Acts::fetch(x, b);
+}
+
 /// A unit of float scales: one block.
 template <class F, int R, int T, class Source, class Acts>
 TSR_INLINE void add_plain(const Source& s, const Acts& x, typename Source::V::Flt (&total)[T][R]) {
     using V = typename Source::V;
     constexpr int kEach = kAtOnce<typename Source::U, R, T>;
+    fetch_ahead(x, 0);
     TSR_UNROLL
     for (int at = 0; at < R; at += kEach) {
         if (at != 0) forget_loads();
@@ -534,6 +541,7 @@ template <class F, int R, int T, class Source, class Acts>
 TSR_INLINE void add_block(const Source& s, int b, const Acts& x, typename Source::V::Flt (&product)[T][R]) {
     using V = typename Source::V;
     constexpr int kEach = kAtOnce<typename Source::U, R, T>;
+    fetch_ahead(x, b);
     TSR_UNROLL
     for (int at = 0; at < R; at += kEach) {
         if (at != 0) forget_loads();

@@ -38,18 +38,19 @@ class ImatrixCollector::Observer final : public Backend {
     }
     void copy(const Act& x, int64_t n_tok, Act& y) override { inner_.copy(x, n_tok, y); }
     void keep_rows(std::span<const int32_t> rows, Act& a) override { inner_.keep_rows(rows, a); }
-    void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override {
-        inner_.attend(q, args, segments, y);
+    void attend(const Act& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
+                Act& y) override {
+        inner_.attend(q, n_tok, args, segments, y);
     }
 
     void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override {
         for (const LinearOut& out : outs) observe(x, n_tok, out.w);
         inner_.linear(x, n_tok, outs);
     }
-    void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override {
-        const int64_t n_tok = segments.back().row0 + segments.back().n_tok;
+    void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+             Act& q) override {
         for (const Weight* w : {&args.wq, &args.wk, &args.wv}) observe(x, n_tok, *w);
-        inner_.qkv(x, args, segments, q);
+        inner_.qkv(x, n_tok, args, segments, q);
     }
     void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override {
         for (const Weight* w : {&args.gate, &args.up, &args.token_gate}) observe(x, n_tok, *w);

@@ -32,7 +32,7 @@ void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv,
     const LayerWeights& w = m.weights().layers[layer];
     const LayerRope rope = h.layers[layer].rope;
     part_input(be, m, w.attn_norm, n_tok, a);
-    be.qkv(a.h,
+    be.qkv(a.h, n_tok,
            {.wq = w.wq,
             .wk = w.wk,
             .wv = w.wv,
@@ -110,11 +110,11 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
                                 .sinks = layer.sinks};
         qkv_block(be, m, i, kv.layers[i], segments, n_tok, a);
         if (i + 1 < w.layers.size() || n_out == n_tok) {
-            be.attend(a.q, attend, segments, a.attn);
+            be.attend(a.q, n_tok, attend, segments, a.attn);
         } else {
             // Behind the last layer's keys and values only the wanted rows go on.
             if (n_out == 0) return;
-            be.attend(a.q, attend, wanted_segments(segments, b.outputs, a), a.attn);
+            be.attend(a.q, n_tok, attend, wanted_segments(segments, b.outputs, a), a.attn);
             be.keep_rows(b.outputs, a.attn);
             be.keep_rows(b.outputs, a.x);
             n_tok = n_out;

@@ -172,11 +172,12 @@ void NpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> 
     }
 }
 
-void NpuBackend::qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) {
+void NpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+                     Act& q) {
     const auto& op = next<record::QkvOp>();
     bind(op.x.value, x);
     bind(op.q.value, q);
-    step([&] { cpu_.qkv(x, args, segments, q); });
+    step([&] { cpu_.qkv(x, n_tok, args, segments, q); });
 }
 
 void NpuBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
@@ -188,11 +189,12 @@ void NpuBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
         n_rows_ = std::ssize(rows);
 }
 
-void NpuBackend::attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) {
+void NpuBackend::attend(const Act& q, int64_t n_tok, const AttendArgs& args,
+                        std::span<const Segment> segments, Act& y) {
     const auto& op = next<record::AttendOp>();
     bind(op.q.value, q);
     bind(op.y.value, y);
-    step([&] { cpu_.attend(q, args, segments, y); });
+    step([&] { cpu_.attend(q, n_tok, args, segments, y); });
 }
 
 void NpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {

@@ -111,7 +111,8 @@ class AttentionRun {
         Act in_act{.name = "x", .dim = Shape::in, .f32 = in.data()},
             q_act{.name = "q", .dim = shape_.q(), .f32 = q.data()};
         Act y_act{.name = "y", .dim = shape_.q(), .f32 = y.data()};
-        backend_->qkv(in_act,
+        const int64_t n_tok = std::ssize(x) / Shape::in;
+        backend_->qkv(in_act, n_tok,
                       {.wq = projections_.q.weight(),
                        .wk = projections_.k.weight(),
                        .wv = projections_.v.weight(),
@@ -124,7 +125,7 @@ class AttentionRun {
                        .kv = args.kv},
                       segments, q_act);
         args.n_head = shape_.head;
-        backend_->attend(q_act, args, segments, y_act);
+        backend_->attend(q_act, n_tok, args, segments, y_act);
         return y;
     }
 

@@ -30,12 +30,14 @@ class HalfGeluBackend final : public Backend {
     void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override {
         cpu_.linear(x, n_tok, outs);
     }
-    void qkv(const Act& x, const QkvArgs& args, std::span<const Segment> segments, Act& q) override {
-        cpu_.qkv(x, args, segments, q);
+    void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+             Act& q) override {
+        cpu_.qkv(x, n_tok, args, segments, q);
     }
     void keep_rows(std::span<const int32_t> rows, Act& a) override { cpu_.keep_rows(rows, a); }
-    void attend(const Act& q, const AttendArgs& args, std::span<const Segment> segments, Act& y) override {
-        cpu_.attend(q, args, segments, y);
+    void attend(const Act& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
+                Act& y) override {
+        cpu_.attend(q, n_tok, args, segments, y);
     }
     void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override {
         cpu_.moe_route(x, n_tok, args, routes);

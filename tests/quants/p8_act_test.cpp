@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "quants/act_place.h"
 #include "tests/quants/p8_support.h"
 
 namespace tessera::test {
@@ -51,6 +52,36 @@ TEST(P8Act, FollowsTheDefinition) {
         EXPECT_EQ(t.d[b] * static_cast<float>(sums[0] + sums[1] + sums[2] + sums[3]), t.s[b]);
     }
     expect_tables_agree(x, "normal");
+}
+
+/// A run of tokens, quantized each to its place, lies in rows or in tiles as products read them, whatever
+/// lies before the run.
+TEST(P8Act, TokensOfARunLieInRowsOrTiles) {
+    constexpr int64_t kK = 32 * 3, kFirst = 5;
+    for (const KernelTable* table : vector_tables()) {
+        for (const int64_t n : {1, 7, 8, 9, 10, 11, 12, 33}) {
+            const Tokens rows = make_tokens(n, kK, Fill::Random, 5);
+            Tokens got(kFirst + n, kK);
+            std::vector<float> x(kK);
+            for (int64_t t = 0; t < n; t++) {
+                // Numbers whose image is what they are.
+                for (size_t k = 0; k < x.size(); k++) {
+                    const size_t at = static_cast<size_t>(t) * x.size() + k;
+                    x[k] = rows.q[at];
+                }
+                const auto [block, step] = act_place(*table, {kFirst, n}, kFirst + t, kK);
+                table->quantize_act(x.data(), kK, got.from(block, step));
+            }
+            const int64_t tile = act_tile(*table, n);
+            EXPECT_EQ(n < kernels::kFewestTiled ? 1 : table->act_tile, tile);
+            const Tokens want = in_tiles(rows, n, tile);
+            EXPECT_EQ(want.q, std::vector<int8_t>(got.q.begin() + kFirst * kK, got.q.end())) << table->name;
+            EXPECT_EQ(want.sum16, std::vector<int16_t>(got.sum16.begin() + kFirst * kK / 16, got.sum16.end()))
+                << table->name << ' ' << n;
+            EXPECT_EQ(want.sum8, std::vector<int16_t>(got.sum8.begin() + kFirst * kK / 8, got.sum8.end()))
+                << table->name << ' ' << n;
+        }
+    }
 }
 
 TEST(P8Act, EdgesAreDefinedAndFinite) {

@@ -155,12 +155,35 @@ struct Tokens {
           s(d.size()),
           sum16(2 * d.size()),
           sum8(4 * d.size()) {}
-    ActRow row(int64_t t) {
-        return {q.data() + t * n_k, d.data() + t * n_k / 32, s.data() + t * n_k / 32,
-                sum16.data() + t * n_k / 16, sum8.data() + t * n_k / 8};
+    /// From a block on, of all that there are.
+    ActRow from(int64_t block, int64_t step) {
+        return {q.data() + 32 * block,    d.data() + block,        s.data() + block,
+                sum16.data() + 2 * block, sum8.data() + 4 * block, step};
     }
-    ActView view() const { return {q.data(), d.data(), s.data(), sum16.data(), sum8.data(), n_k, n_k / 32}; }
+    ActRow row(int64_t t) { return from(t * n_k / 32, 1); }
+    ActView view(int64_t tile = 1) const {
+        return {q.data(), d.data(), s.data(), sum16.data(), sum8.data(), n_k, n_k / 32, tile};
+    }
 };
+
+/// The first n_tok of tokens in rows, in tiles of `tile` and one of the rest.
+inline Tokens in_tiles(const Tokens& x, int64_t n_tok, int64_t tile) {
+    Tokens out(n_tok, x.n_k);
+    const int64_t n_blocks = x.n_k / 32;
+    for (int64_t t = 0; t < n_tok; t++) {
+        const int64_t first = t / tile * tile, width = std::min(tile, n_tok - first);
+        for (int64_t b = 0; b < n_blocks; b++) {
+            const auto in = static_cast<size_t>(t * n_blocks + b);
+            const auto at = static_cast<size_t>(first * n_blocks + b * width + t - first);
+            std::memcpy(&out.q[32 * at], &x.q[32 * in], 32);
+            out.d[at] = x.d[in];
+            out.s[at] = x.s[in];
+            std::memcpy(&out.sum16[2 * at], &x.sum16[2 * in], 4);
+            std::memcpy(&out.sum8[4 * at], &x.sum8[4 * in], 8);
+        }
+    }
+    return out;
+}
 
 /// Random tokens; Extremes: every value is + or - the largest, Largest: all +.
 inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) {
@@ -180,7 +203,8 @@ inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) 
     return tokens;
 }
 
-/// y[t, r] with rows y_stride apart, which is more than n_rows; what no row owns stays `kUntouched`.
+/// y[t, r] with rows y_stride apart, which is more than n_rows; what no row owns stays `kUntouched`. A table
+/// that takes tokens in tiles too gives the same for these.
 constexpr float kUntouched = 12345.0f;
 inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
                                    const std::vector<uint8_t>& packed, const Tokens& x, int64_t n_rows,
@@ -190,6 +214,14 @@ inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
     std::vector<float> y(static_cast<size_t>(n_tok * y_stride), kUntouched);
     t.in(table).matmul(
         {packed.data(), n_rows, x.n_k, x.view(), n_tok, y.data(), y_stride, scratch, next, fetch});
+    if (table.act_tile > 1) {
+        const Tokens tiled = in_tiles(x, n_tok, table.act_tile);
+        std::vector<float> same(y.size(), kUntouched);
+        t.in(table).matmul({packed.data(), n_rows, x.n_k, tiled.view(table.act_tile), n_tok, same.data(),
+                            y_stride, scratch, next, fetch});
+        EXPECT_EQ(0, std::memcmp(y.data(), same.data(), sizeof(float) * y.size()))
+            << table.name << ' ' << t.name << " k " << x.n_k << " rows " << n_rows << " tokens " << n_tok;
+    }
     return y;
 }
 

@@ -20,9 +20,11 @@ constexpr bool kSplitsFour = true;
 constexpr int kStreamTokens = 5;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = false;
-/// Whether tokens that share two groups (three to five) or a panel (six to 32) are gathered: their arrays lie
-/// a power of two apart, where lines displace each other. Measured with AVX2 alone.
+/// Whether tokens that share two groups (three to five) are gathered: their arrays lie a power of two apart,
+/// where lines displace each other. Measured with AVX2 alone.
 constexpr bool kGathersFew = true;
+/// Tokens of the tiles that many tokens come in (KernelTable::act_tile): as many as a panel's tile has.
+constexpr int kActTile = kTileSums / 2;
 /// Whether weights that fill a byte go as what they are without a sign, times activations with it
 /// (p8_signs.inl): such a product fits a halfword, but no sum of two does.
 constexpr bool kBytesBySigns = true;

@@ -38,17 +38,18 @@ void quantize_act(const float* x, int64_t n_k, const ActRow& out) {
         TSR_UNROLL
         for (int i = 0; i < 4; i++) q[i] = _mm256_cvtps_epi32(mul(v[i], scale));
         const Int bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
-        store(out.q + kActBlock * b,
+        const int64_t at = b * out.step;
+        store(out.q + kActBlock * at,
               _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
-        out.d[b] = largest / 127.0f;
+        out.d[at] = largest / 127.0f;
         // Of each half the words 0 and 1 of 4, and the words 2 and 3.
         const Int pairs_of_halves = _mm256_hadd_epi32(add32(q[0], q[1]), add32(q[2], q[3]));
         const __m128i sum8 = _mm_add_epi32(_mm256_castsi256_si128(pairs_of_halves),
                                            _mm256_extracti128_si256(pairs_of_halves, 1));
         const __m128i sum16 = _mm_hadd_epi32(sum8, sum8);
-        out.s[b] = out.d[b] * static_cast<float>(_mm_cvtsi128_si32(sum16) + _mm_extract_epi32(sum16, 1));
-        _mm_storeu_si32(out.sum16 + 2 * b, _mm_packs_epi32(sum16, sum16));
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(out.sum8 + 4 * b), _mm_packs_epi32(sum8, sum8));
+        out.s[at] = out.d[at] * static_cast<float>(_mm_cvtsi128_si32(sum16) + _mm_extract_epi32(sum16, 1));
+        _mm_storeu_si32(out.sum16 + 2 * at, _mm_packs_epi32(sum16, sum16));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(out.sum8 + 4 * at), _mm_packs_epi32(sum8, sum8));
     }
 }
 

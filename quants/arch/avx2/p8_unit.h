@@ -15,7 +15,7 @@ namespace {
 // As kernels_bench has it. Panels' tiles of three tokens gain least on streams where a block takes most steps
 // besides its products. What Q2_K takes of a panel for its minima is worth one token more.
 template <>
-constexpr StreamPlan kStreamPlan<Q2_K> = {.tokens = 6, .panel_tile = 5};
+constexpr StreamPlan kStreamPlan<Q2_K> = {.tokens = 6};
 template <>
 constexpr StreamPlan kStreamPlan<Q3_K> = {.tokens = 6};
 template <>

@@ -2,6 +2,7 @@
 // with AVX-VNNI (quants/arch/avxvnni). The units of these folders include no std headers and define nothing
 // but tables and the packed functions (p8.h) outside their anonymous namespaces. The kernels:
 // quants/kernels/*.inl.
+#include "quants/arch/avx2/dot.h"
 #include "quants/arch/avx2/isa.h"
 #include "quants/arch/avx2/p8.h"
 #if defined(TSR_HAVE_AVXVNNI)
@@ -22,6 +23,12 @@ constexpr KernelTable make_table(const char* name) {
     return table;
 }
 
+constexpr KernelTable make_avx2_table() {
+    KernelTable table = make_table("avx2");
+    table.act_tile = kActTile;
+    return table;
+}
+
 #if defined(TSR_HAVE_AVXVNNI)
 constexpr KernelTable make_avxvnni_table() {
     KernelTable table = make_table("avxvnni");
@@ -32,7 +39,7 @@ constexpr KernelTable make_avxvnni_table() {
 
 }  // namespace
 
-constinit const KernelTable kAvx2Table = make_table("avx2");
+constinit const KernelTable kAvx2Table = make_avx2_table();
 #if defined(TSR_HAVE_AVXVNNI)
 constinit const KernelTable kAvxVnniTable = make_avxvnni_table();
 #endif

@@ -15,8 +15,10 @@ constexpr bool kSplitsFour = false;
 constexpr int kStreamTokens = 32;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = true;
-/// Whether tokens that share two groups or a panel are gathered. Not measured here.
+/// Whether tokens that share two groups are gathered. Not measured here.
 constexpr bool kGathersFew = false;
+/// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
+constexpr int kActTile = 1;
 
 /// sum + unsigned bytes of w times signed bytes of a, a word a row.
 TSR_INLINE Int dot_words(Int sum, Int w, Int a) { return _mm256_dpbusd_epi32(sum, w, a); }

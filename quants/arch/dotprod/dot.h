@@ -22,8 +22,10 @@ constexpr bool kSplitsFour = false;
 constexpr int kStreamTokens = kTileSums;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = false;
-/// Whether tokens that share two groups or a panel are gathered. Not measured here.
+/// Whether tokens that share two groups are gathered. Not measured here.
 constexpr bool kGathersFew = false;
+/// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
+constexpr int kActTile = 1;
 constexpr bool kBytesBySigns = false;
 constexpr bool kSignedOperands = true;
 /// What the zero point takes off is the same for every row, so sums start from there (zero_start).

@@ -27,6 +27,7 @@ void quantize_act(const float* x, int64_t n_k, const ActRow& out) {
         float largest = vmaxvq_f32(sizes);
         if (largest < kActSmallest) largest = 0.0f;
         const float32x4_t scale = vdupq_n_f32(largest > 0.0f ? 127.0f / largest : 0.0f);
+        const int64_t at = b * out.step;
         int32_t sum[2];
         TSR_UNROLL
         for (int half = 0; half < 2; half++) {
@@ -42,13 +43,13 @@ void quantize_act(const float* x, int64_t n_k, const ActRow& out) {
             const int16x4_t pairs = vpadd_s16(vget_low_s16(both), vget_high_s16(both));
             const int16x4_t sum8 = vadd_s16(pairs, vext_s16(pairs, pairs, 2));
             const uint32_t two = vget_lane_u32(vreinterpret_u32_s16(sum8), 0);
-            __builtin_memcpy(out.sum8 + 4 * b + 2 * half, &two, sizeof two);
+            __builtin_memcpy(out.sum8 + 4 * at + 2 * half, &two, sizeof two);
             sum[half] = vaddv_s16(pairs);
-            vst1q_s8(out.q + kActBlock * b + 16 * half, vmovn_high_s16(vmovn_s16(q[0]), q[1]));
-            out.sum16[2 * b + half] = static_cast<int16_t>(sum[half]);
+            vst1q_s8(out.q + kActBlock * at + 16 * half, vmovn_high_s16(vmovn_s16(q[0]), q[1]));
+            out.sum16[2 * at + half] = static_cast<int16_t>(sum[half]);
         }
-        out.d[b] = largest / 127.0f;
-        out.s[b] = out.d[b] * static_cast<float>(sum[0] + sum[1]);
+        out.d[at] = largest / 127.0f;
+        out.s[at] = out.d[at] * static_cast<float>(sum[0] + sum[1]);
     }
 }
 

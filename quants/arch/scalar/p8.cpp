@@ -141,16 +141,17 @@ void quantize_act(const float* x, int64_t n_k, const ActRow& out) {
         }
         if (largest < kActSmallest) largest = 0.0f;
         const float scale = largest > 0.0f ? 127.0f / largest : 0.0f;
+        const int64_t at = b * out.step;
         int32_t sum[4] = {};
         for (int i = 0; i < kActBlock; i++) {
             const long q = __builtin_lrintf(finite(x[i]) * scale);
-            out.q[kActBlock * b + i] = static_cast<int8_t>(q);
+            out.q[kActBlock * at + i] = static_cast<int8_t>(q);
             sum[i / 16 * 2 + i % 4 / 2] += static_cast<int32_t>(q);
         }
-        out.d[b] = largest / 127.0f;
-        out.s[b] = out.d[b] * static_cast<float>(sum[0] + sum[1] + sum[2] + sum[3]);
-        for (int i = 0; i < 2; i++) out.sum16[2 * b + i] = static_cast<int16_t>(sum[2 * i] + sum[2 * i + 1]);
-        for (int i = 0; i < 4; i++) out.sum8[4 * b + i] = static_cast<int16_t>(sum[i]);
+        out.d[at] = largest / 127.0f;
+        out.s[at] = out.d[at] * static_cast<float>(sum[0] + sum[1] + sum[2] + sum[3]);
+        for (int i = 0; i < 2; i++) out.sum16[2 * at + i] = static_cast<int16_t>(sum[2 * i] + sum[2 * i + 1]);
+        for (int i = 0; i < 4; i++) out.sum8[4 * at + i] = static_cast<int16_t>(sum[i]);
     }
 }
 

@@ -15,8 +15,9 @@ constexpr bool kSplitsFour = false;
 constexpr int kStreamTokens = 32;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = true;
-/// Whether tokens that share two groups or a panel are gathered. Not measured here.
+/// Whether tokens that share two groups are gathered. Not measured here.
 constexpr bool kGathersFew = false;
+constexpr int kActTile = 1;
 
 using Act = Int;
 /// Group g of a block's activations q.
