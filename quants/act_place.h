@@ -24,7 +24,7 @@ inline int64_t act_tile(const kernels::KernelTable& table, int64_t n_tok) {
 
 /// Of token `token` of a run, which is not counted from the run's first one, with n_k k each.
 inline ActPlace act_place(const kernels::KernelTable& table, ActRun run, int64_t token, int64_t n_k) {
-    const int64_t tile = act_tile(table, run.n), at = token - run.first, first = at / tile * tile;
+    const int64_t tile = act_tile(table, run.n), at = token - run.first, first = at & -tile;
     return {(run.first + first) * (n_k / kernels::kActBlock) + at - first, std::min(tile, run.n - first)};
 }
 

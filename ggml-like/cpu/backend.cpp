@@ -134,10 +134,9 @@ void CpuBackend::quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64
 }
 
 void CpuBackend::will_quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n) {
-    const auto [block, step] = act_place(kernels_, run, t, y.dim);
     // Tokens of a tile lie on the same lines: the first one asks for all.
-    const int64_t tile = act_tile(kernels_, run.n);
-    if ((t - run.first) % tile != 0) return;
+    if (((t - run.first) & (act_tile(kernels_, run.n) - 1)) != 0) return;
+    const auto [block, step] = act_place(kernels_, run, t, y.dim);
     const int64_t at = block + col / kernels::kActBlock * step, n_blocks = n / kernels::kActBlock * step;
     vec_.will_write(y.q + at * kernels::kActBlock, n_blocks * kernels::kActBlock);
     vec_.will_write(y.d + at, n_blocks * 4);

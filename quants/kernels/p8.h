@@ -81,7 +81,7 @@ struct PackedMatmulArgs {
     const void* next = nullptr;
     Fetch fetch = Fetch::TwoSteps;
 };
-constexpr size_t kPackedScratchBytes = size_t{672} << 10;  // a panel of up to 160 KiB, and tokens
+constexpr size_t kPackedScratchBytes = size_t{512} << 10;  // a panel of up to 160 KiB, and tokens
 
 using PackedMatmulFn = void (*)(const PackedMatmulArgs&);
 

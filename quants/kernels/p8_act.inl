@@ -161,13 +161,13 @@ constexpr int64_t kTiledBytes = kActBlock + 4 + 4 + 4 + 8;
 template <int T>
 struct TiledAct {
     static constexpr int64_t q_stride = kActBlock, d_stride = 1;
-    /// k ahead of the products that activations are asked for: a tile's arrays are few enough streams for
-    /// that to be worth it, and the next tile's follow them.
+    /// Blocks that activations are asked for ahead of their products: a tile's arrays are few enough streams
+    /// for that to be worth it, and the next tile's follow them.
     static constexpr int kAheadBlocks = 8;
     const int8_t* q;
     const float *d, *s;
     const int16_t *sum16, *sum8;
-    const int16_t* start;  // kStartsMade: of the unit's blocks, 4 a token and block
+    const int16_t* start;  // kMakes: of the unit's blocks, 4 a token and block
 
     TSR_INLINE const int8_t* q_at(const TiledAct& x, int64_t t, int b) {
         return x.q + kActBlock * (T * b + t);
@@ -183,7 +183,7 @@ struct TiledAct {
 
     /// Whether starts are made for all rows: those of a block of a whole tile fill a vector.
     template <class U>
-    static constexpr bool kMakes = kLaneSums&& kStartsOfBlock<U> != 0 && T == 4;
+    static constexpr bool kMakes = kLaneSums&& kStartsOfBlock<U> != 0 && T == kActTile;
     template <class U, int Tokens>
     TSR_INLINE void open_unit(TiledAct& x, int64_t i, int64_t n_units,
                               int16_t (&words)[Tokens][kTokenStarts]) {
@@ -196,6 +196,7 @@ struct TiledAct {
         if constexpr (U::Format::kMin == MinKind::PerBlock) fetch_lines(x.s + T * kAheadBlocks);
         if constexpr (U::Format::kMin == MinKind::PerHalf) fetch_lines(x.sum16 + 2 * T * kAheadBlocks);
         if constexpr (kMakes<U>) {
+            static_assert(4 * T * sizeof *x.sum8 == sizeof(Int));
             fetch_lines(x.sum8 + 4 * T * kAheadBlocks);
             const int64_t left = n_units - i;
             x.start = words[0];

@@ -393,27 +393,44 @@ int64_t panels_of_rows(const PackedMatmulArgs& a) {
     return a.n_rows / (2 * kGroupRows) * (2 * kGroupRows);
 }
 
-/// The group that no panel has, and the matrix's incomplete one, times tokens in tiles.
-template <class F>
-void last_rows(const PackedMatmulArgs& a, int64_t row) {
-    for (; row < a.n_rows; row += kGroupRows) {
-        for (int64_t token = 0; token < a.n_tok; token += kActTile) {
-            run_tile<kActTile, 1>(a.n_tok - token, token, [&]<int T>(int64_t t) {
-                float last[T * kGroupRows];
-                tile<F, 1, T, Stream<Unpack<F>, 1>>(stream_units<F>(a, {row, kGroupRows}, row, 1),
-                                                    a.n_k / F::kUnitK, tiled_act<T>(a.x, t, 0), last,
-                                                    kGroupRows, false);
-                copy_last<T>(a, row, t, last);
-            });
-        }
+/// The rows from `row` on, R groups at a time while that many are complete, times tokens in tiles. Returns
+/// the first row that is left.
+template <class F, int R>
+int64_t tiled_groups(const PackedMatmulArgs& a, int64_t row) {
+    for (; row + R * kGroupRows <= a.n_rows; row += R * kGroupRows) {
+        const PackedUnits units = stream_units<F>(a, {row, kGroupRows}, row, R);
+        each_panel_tile<OwnVectors, false>(a.n_tok, [&]<int T>(int64_t t) {
+            tile<F, R, T, Stream<Unpack<F>, R>>(units, a.n_k / F::kUnitK, tiled_act<T>(a.x, t, 0),
+                                                a.y + t * a.y_stride + row, a.y_stride, false);
+        });
     }
+    return row;
+}
+
+/// The same to the matrix's end, its incomplete group included.
+template <class F>
+void tiled_rows(const PackedMatmulArgs& a, int64_t row) {
+    row = tiled_groups<F, 1>(a, row);
+    if (row == a.n_rows) return;
+    const PackedUnits units = stream_units<F>(a, {row, kGroupRows}, row, 1);
+    each_panel_tile<OwnVectors, false>(a.n_tok, [&]<int T>(int64_t t) {
+        float last[T * kGroupRows];
+        tile<F, 1, T, Stream<Unpack<F>, 1>>(units, a.n_k / F::kUnitK, tiled_act<T>(a.x, t, 0), last,
+                                            kGroupRows, false);
+        copy_last<T>(a, row, t, last);
+    });
 }
 
 /// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
 template <class F, class V = OwnVectors>
 void packed_matmul(const PackedMatmulArgs& a) {
     if constexpr (kActTile > 1) {
-        if (a.x.tile > 1) return last_rows<F>(a, panels<F, V>(a));
+        if (a.x.tile > 1) {
+            if constexpr (kStreamPlan<F>.tokens >= kFewestTiled) {
+                if (a.n_tok <= kStreamPlan<F>.tokens) return tiled_rows<F>(a, tiled_groups<F, 2>(a, 0));
+            }
+            return tiled_rows<F>(a, panels<F, V>(a));
+        }
     }
     if (a.n_tok <= kStreamPlan<F>.tokens && (a.n_tok <= kTileSums || gathers<F, V>(a))) {
         return stream_rows<F, V>(a, 0);

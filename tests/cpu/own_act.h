@@ -1,0 +1,37 @@
+#pragma once
+// An activation that owns its memory, and whether two have the same bits.
+#include <cstring>
+
+#include "common/arena.h"
+#include "ggml-like/place.h"
+
+namespace tessera {
+
+/// An activation of n_tok rows in memory of its own.
+struct OwnAct : Act {
+    Arena arena;
+
+    OwnAct(int64_t n, int64_t n_tok, bool floats, bool int8) {
+        dim = n;
+        wants_f32 = floats;
+        wants_int8 = int8;
+        ArenaSize size;
+        place_act(*this, n_tok, size);
+        arena = *Arena::create(size.bytes(), "an activation");
+        place_act(*this, n_tok, arena);
+    }
+};
+
+template <class T>
+bool same(const T* a, const T* b, int64_t n) {
+    return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(T)) == 0;
+}
+
+/// Of n_tok tokens' int8 images.
+inline bool same_image(const Act& a, const Act& b, int64_t n_tok) {
+    const int64_t n = n_tok * a.dim;
+    return same(a.q, b.q, n) && same(a.d, b.d, n / 32) && same(a.s, b.s, n / 32) &&
+           same(a.sum16, b.sum16, n / 16) && same(a.sum8, b.sum8, n / 8);
+}
+
+}  // namespace tessera
