@@ -47,7 +47,15 @@ alignas(4) constexpr int16_t kLessZero[3][2] = {{-U::kZero, 0}, {0, -U::kZero}, 
 /// A block's sums of activations that its starts are made of.
 constexpr int kStartSums = kLaneSums ? 4 : 2;
 
-/// The starts of n_blocks <= 8 blocks with so many sums each. (Pairs: a table has the verbs of one way only.)
+/// The starts that a vector of sum8 gives. (Pairs, here and below: a table has the verbs of one way only.)
+template <class U, class Pairs>
+TSR_INLINE Pairs starts_of_lanes(Pairs sums) {
+    const Pairs lanes = mul16(sums, Pairs{splat_half(-U::kZero)});
+    if constexpr (kStartsOfBlock<U> == 1) return add16(lanes, swap_words(lanes));
+    return lanes;
+}
+
+/// The starts of n_blocks <= 8 blocks with so many sums each.
 template <class U, class Pairs = Int>
 TSR_INLINE void write_starts(const int16_t* sums, int64_t n_blocks, int16_t* start) {
     alignas(32) int16_t last[kStartSums * kStartBlocks] = {};
@@ -59,9 +67,7 @@ TSR_INLINE void write_starts(const int16_t* sums, int64_t n_blocks, int16_t* sta
         TSR_UNROLL
         for (int i = 0; i < 2; i++) {
             const Pairs loaded = load(sums + 2 * kStartBlocks * i);
-            Pairs lanes = mul16(loaded, Pairs{splat_half(-U::kZero)});
-            if constexpr (kStartsOfBlock<U> == 1) lanes = add16(lanes, swap_words(lanes));
-            store(start + 2 * kStartBlocks * i, lanes);
+            store(start + 2 * kStartBlocks * i, starts_of_lanes<U>(loaded));
         }
     } else {
         const Pairs pairs = load(sums);
@@ -200,11 +206,8 @@ struct TiledAct {
             fetch_lines(x.sum8 + 4 * T * kAheadBlocks);
             const int64_t left = n_units - i;
             x.start = words[0];
-            for (int b = 0; b < (left < kUnits ? left : kUnits) * kBlocks; b++) {
-                Int lanes = mul16(load(sum8_at(x, 0, b)), splat_half(-U::kZero));
-                if constexpr (kStartsOfBlock<U> == 1) lanes = add16(lanes, swap_words(lanes));
-                store(words[0] + 4 * T * b, lanes);
-            }
+            for (int b = 0; b < (left < kUnits ? left : kUnits) * kBlocks; b++)
+                store(words[0] + 4 * T * b, starts_of_lanes<U>(load(sum8_at(x, 0, b))));
         }
     }
     /// What 8 blocks of the tile have from p on.

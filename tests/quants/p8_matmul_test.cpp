@@ -131,8 +131,8 @@ TEST(P8Matmul, LongRowsAgreeBitForBit) {
     }
 }
 
-/// Rows enough to repay gathering tokens that share groups or a panel, as many as are gathered and one more,
-/// and a last row that is on its own; k of a part of what starts are written down for, and of several short
+/// Rows enough to repay gathering tokens that share groups, tokens for streams and for panels, and a last row
+/// that is on its own; k of a part of what starts are written down for, and of several short
 /// panels.
 TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
@@ -148,10 +148,11 @@ TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
     }
 }
 
-/// As many rows, and more tokens than the scratch has room for: of a panel's, and of two groups'.
+/// As many rows, and more tokens than the scratch has room for: of a panel's, of two groups', and of a single
+/// tile.
 TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
     const P8Type& t = p8_types().front();
-    const int64_t n_rows = 136, shapes[][2] = {{4 * 4096 + 512, 27}, {24 * 4096, 5}};
+    const int64_t n_rows = 136, shapes[][2] = {{4 * 4096 + 512, 27}, {24 * 4096, 5}, {24 * 4096, 8}};
     for (const auto& [n_k, n_tok] : shapes) {
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 81), n_k);
@@ -161,7 +162,7 @@ TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
     }
 }
 
-/// More tokens than all panels of a call take at a time, and than are gathered for many rows.
+/// More tokens than all panels of a call take at a time, and than a scratch has room for in tiles.
 TEST(P8Matmul, ManyTokensAgreeBitForBit) {
     const int64_t n_tok = 259, shapes[][2] = {{4096 + 512, 16}, {256, 137}};
     for (const P8Type& t : p8_types()) {
