@@ -150,9 +150,7 @@ void CpuBackend::gather_queries(const AttendUnit& unit, int worker) {
             std::memcpy(a.queries + r * head_dim, query, static_cast<size_t>(head_dim) * sizeof(float));
         else {
             const auto [at, step] = act_place(kernels_, unit.query_run(), r, head_dim);
-            kernels_.quantize_act(
-                query, head_dim,
-                {a.q + at * kernels::kActBlock, a.d + at, a.s + at, a.sum16 + 2 * at, a.sum8 + 4 * at, step});
+            kernels_.quantize_act(query, head_dim, act_row(a, at, step));
         }
     }
 }

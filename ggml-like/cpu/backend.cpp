@@ -128,21 +128,18 @@ void CpuBackend::copy(const Act& x, int64_t n_tok, Act& y) {
 
 void CpuBackend::quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x) {
     const auto [block, step] = act_place(kernels_, run, t, y.dim);
-    const int64_t at = block + col / kernels::kActBlock * step;
-    kernels_.quantize_act(
-        x, n, {y.q + at * kernels::kActBlock, y.d + at, y.s + at, y.sum16 + 2 * at, y.sum8 + 4 * at, step});
+    kernels_.quantize_act(x, n, act_row(y, block + col / kernels::kActBlock * step, step));
 }
 
 void CpuBackend::will_quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n) {
-    // Tokens of a tile lie on the same lines: the first one asks for all.
-    if (((t - run.first) & (act_tile(kernels_, run.n) - 1)) != 0) return;
     const auto [block, step] = act_place(kernels_, run, t, y.dim);
-    const int64_t at = block + col / kernels::kActBlock * step, n_blocks = n / kernels::kActBlock * step;
-    vec_.will_write(y.q + at * kernels::kActBlock, n_blocks * kernels::kActBlock);
-    vec_.will_write(y.d + at, n_blocks * 4);
-    vec_.will_write(y.s + at, n_blocks * 4);
-    vec_.will_write(y.sum16 + 2 * at, n_blocks * 4);
-    vec_.will_write(y.sum8 + 4 * at, n_blocks * 8);
+    const kernels::ActRow to = act_row(y, block + col / kernels::kActBlock * step, step);
+    const int64_t n_blocks = n / kernels::kActBlock * step;
+    vec_.will_write(to.q, n_blocks * kernels::kActBlock);
+    vec_.will_write(to.d, n_blocks * 4);
+    vec_.will_write(to.s, n_blocks * 4);
+    vec_.will_write(to.sum16, n_blocks * 4);
+    vec_.will_write(to.sum8, n_blocks * 8);
 }
 
 void CpuBackend::copy_row(const Act& from, ActRun run, int64_t t, Act& to, ActRun to_run, int64_t row) {

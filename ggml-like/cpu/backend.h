@@ -118,7 +118,8 @@ class CpuBackend final : public Backend {
     void finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, Act& y);
     /// Fills the int8 image of part of a row from its floats x; col and n are multiples of 32.
     void quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x);
-    /// That part's image, which every thread has read, is fetched to be written.
+    /// That part's image, which every thread has read, is fetched to be written, with those of its tile's
+    /// tokens: they lie on the same lines.
     void will_quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n);
     /// Copies a token's floats and image, as far as `to` wants them.
     void copy_row(const Act& from, ActRun run, int64_t t, Act& to, ActRun to_run, int64_t row);

@@ -27,14 +27,9 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
         args.n_rows = n_rows;
         args.n_k = w.n_in;
         const int64_t row_blocks = x.dim / kernels::kActBlock, at = tok0 * row_blocks;
-        args.x = {x.q + at * kernels::kActBlock,
-                  x.d + at,
-                  x.s + at,
-                  x.sum16 + 2 * at,
-                  x.sum8 + 4 * at,
-                  x.dim,
-                  row_blocks,
-                  act_tile(kernels_, run.n)};
+        const kernels::ActRow first = act_row(x, at, 1);
+        args.x = {first.q,    first.d, first.s,    first.sum16,
+                  first.sum8, x.dim,   row_blocks, act_tile(kernels_, run.n)};
         args.n_tok = n_tok;
         args.y = tile;
         args.y_stride = tile_stride;
@@ -175,7 +170,8 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
     bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
     const auto run_tokens = [&](int64_t row0, int64_t n_rows, int64_t next, int64_t t0, int64_t n) {
         // Few tokens' image at once, while the products take their time; of many, some ahead of each.
-        for (int64_t t = t0; y.wants_int8 && run.n <= cpu::kStreamTok && t < t0 + n; ++t)
+        const int64_t together = act_tile(kernels_, run.n);
+        for (int64_t t = t0; y.wants_int8 && run.n <= cpu::kStreamTok && t < t0 + n; t += together)
             will_quantize_part(y, run, t, row0, n_rows);
         const auto product = [&](bool up, const std::byte* then) {
             multiply(up ? args.up : args.gate, row0, n_rows, x, run, t0, n, up ? up_tile : gate_tile, n_rows,
@@ -187,7 +183,8 @@ void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x
         float token_gates[cpu::kTokBlock];
         if (args.token_gate) token_gate(args.token_gate, x, run, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
-            if (y.wants_int8 && run.n > cpu::kStreamTok && t + cpu::kRowsAhead < n)
+            const bool asks = (t + cpu::kRowsAhead) % together == 0 && t + cpu::kRowsAhead < n;
+            if (y.wants_int8 && run.n > cpu::kStreamTok && asks)
                 will_quantize_part(y, run, t0 + t + cpu::kRowsAhead, row0, n_rows);
             float* gate = gate_tile + t * n_rows;
             float* up = up_tile + t * n_rows;

@@ -359,7 +359,7 @@ TSR_INLINE PackedMatmulArgs of_tokens(PackedMatmulArgs a, int64_t token, int64_t
 
 /// All rows that are whole panels, times the tokens that a large L2 cache holds at a time. Returns the first
 /// row that is left.
-template <class F, class V, bool Even = false>
+template <class F, class V>
 int64_t panels(const PackedMatmulArgs& a) {
     constexpr int kRows = 2 * V::kGroups * kGroupRows, kWhole = V::kTile * V::kTokens;
     static_assert(kActTile == 1 || kWhole % kActTile == 0);
@@ -371,7 +371,7 @@ int64_t panels(const PackedMatmulArgs& a) {
         const int64_t rest = a.n_tok - token;
         const int64_t n = parts == 1 ? rest : (rest / parts + kWhole - 1) / kWhole * kWhole;
         const PackedMatmulArgs part = of_tokens(a, token, n);
-        for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V, Even>(part, row);
+        for (int64_t row = 0; row < n_rows; row += kRows) panel_rows<F, V, false>(part, row);
         token += n;
     }
     return n_rows;
@@ -383,14 +383,15 @@ template <class F, class V>
 int64_t panels_of_rows(const PackedMatmulArgs& a) {
     constexpr int64_t kAt = (kPanelBytes<PanelOf<F, V>> + 63) / 64 * 64;
     const int64_t most = tokens_in_tiles(a.n_k, static_cast<int64_t>(kPackedScratchBytes) - kAt);
-    if (most == 0) return 0;
+    const int64_t n_rows = most == 0 ? 0 : a.n_rows / (2 * kGroupRows) * (2 * kGroupRows);
+    if (n_rows == 0) return 0;
     for (int64_t token = 0; token < a.n_tok; token += most) {
         const int64_t rest = a.n_tok - token;
         PackedMatmulArgs part = of_tokens(a, token, rest < most ? rest : most);
         part.x = lay_tiles<kActTile>(part.x, part.n_tok, a.n_k, static_cast<uint8_t*>(a.scratch) + kAt);
-        panels<F, V, true>(part);
+        for (int64_t row = 0; row < n_rows; row += 2 * kGroupRows) panel_rows<F, V, true>(part, row);
     }
-    return a.n_rows / (2 * kGroupRows) * (2 * kGroupRows);
+    return n_rows;
 }
 
 /// The rows from `row` on, R groups at a time while that many are complete, times tokens in tiles. Returns

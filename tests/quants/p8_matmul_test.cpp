@@ -132,8 +132,7 @@ TEST(P8Matmul, LongRowsAgreeBitForBit) {
 }
 
 /// Rows enough to repay gathering tokens that share groups, tokens for streams and for panels, and a last row
-/// that is on its own; k of a part of what starts are written down for, and of several short
-/// panels.
+/// that is on its own; k of a part of what starts are written down for, and of several short panels.
 TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
         for (const int64_t n_k : {32 * 11, 2048 + 512}) {

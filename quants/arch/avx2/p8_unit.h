@@ -13,7 +13,7 @@ namespace tessera::kernels {
 namespace {
 
 // As kernels_bench has it. Panels' tiles of three tokens gain least on streams where a block takes most steps
-// besides its products. What Q2_K takes of a panel for its minima is worth one token more.
+// besides its products.
 template <>
 constexpr StreamPlan kStreamPlan<Q2_K> = {.tokens = 6};
 template <>
@@ -29,12 +29,8 @@ constexpr StreamPlan kStreamPlan<Q5_1> = {.tokens = 7};
 template <>
 constexpr StreamPlan kStreamPlan<Q6_K> = {.tokens = 6};
 // What a weight and its sign take is little beside the products.
-template <>
-constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = 8};
-template <>
-constexpr StreamPlan kStreamPlan<IQ4_NL> = {.tokens = 8};
-template <>
-constexpr StreamPlan kStreamPlan<IQ4_XS> = {.tokens = 8};
+template <class F>
+requires(Unpack<F>::kBySigns) constexpr StreamPlan kStreamPlan<F> = {.tokens = 8};
 
 }  // namespace
 }  // namespace tessera::kernels

@@ -16,22 +16,17 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr KernelTable make_table(const char* name) {
+constexpr KernelTable make_table(const char* name, int64_t act_tile) {
     KernelTable table = float_table<Avx2Isa>(name);
     avx2::set_packed(table);
     set_encoders(table);
-    return table;
-}
-
-constexpr KernelTable make_avx2_table() {
-    KernelTable table = make_table("avx2");
-    table.act_tile = kActTile;
+    table.act_tile = act_tile;
     return table;
 }
 
 #if defined(TSR_HAVE_AVXVNNI)
 constexpr KernelTable make_avxvnni_table() {
-    KernelTable table = make_table("avxvnni");
+    KernelTable table = make_table("avxvnni", 1);
     avxvnni::set_products(table);
     return table;
 }
@@ -39,7 +34,7 @@ constexpr KernelTable make_avxvnni_table() {
 
 }  // namespace
 
-constinit const KernelTable kAvx2Table = make_avx2_table();
+constinit const KernelTable kAvx2Table = make_table("avx2", kActTile);
 #if defined(TSR_HAVE_AVXVNNI)
 constinit const KernelTable kAvxVnniTable = make_avxvnni_table();
 #endif
