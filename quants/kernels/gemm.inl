@@ -47,17 +47,19 @@ struct PanelsOf {
 template <class Isa>
 using Panels = PanelsOf<Isa, float, false>;
 
-/// acc += the products at one k, which is at x.
+/// acc += the products at one k, which is at x. Each x serves all panels while it is in a register: the other
+/// way round all tokens' would be kept in some.
 template <class Isa, int kPanels, int kTok, class Source>
 TSR_INLINE void add_products(Source& w, const float* x, int64_t x_stride,
                              typename Isa::Wide (&acc)[kPanels * kTok]) {
+    typename Isa::Wide weights[kPanels];
     TSR_UNROLL
-    for (int p = 0; p < kPanels; p++) {
-        const typename Isa::Wide weights = w.load(p);
+    for (int p = 0; p < kPanels; p++) weights[p] = w.load(p);
+    TSR_UNROLL
+    for (int t = 0; t < kTok; t++) {
+        const typename Isa::Wide spread = Isa::set1(x[t * x_stride]);
         TSR_UNROLL
-        for (int t = 0; t < kTok; t++) {
-            Isa::add_product(acc[p * kTok + t], weights, Isa::set1(x[t * x_stride]));
-        }
+        for (int p = 0; p < kPanels; p++) Isa::add_product(acc[p * kTok + t], weights[p], spread);
     }
     w.next();
 }

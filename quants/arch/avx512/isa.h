@@ -8,8 +8,8 @@ namespace tessera::kernels {
 namespace {
 
 struct Avx512Isa : Avx2Isa {
-    /// 12 sums; with two panels each x that is loaded serves two of them.
-    static constexpr int kTileTokens = 12;
+    /// 24 sums next to two panels' weights and an x, which serves both.
+    static constexpr int kTileTokens = 24;
     static constexpr int kGemmPanels = 2;
 
     using Wide = __m512;
