@@ -1,6 +1,8 @@
 // The float tiles, for any Isa: 16 to 64 rows of W times a few tokens, k rising, one fma a step. Weights are
 // k-major: panels here, packed groups in p8_floats.inl. Included by the ISA units after their isa.h;
 // everything here is local to the unit. Drivers: matmul.inl and p8_floats.inl.
+#include <type_traits>
+
 #include "quants/kernels/inline.h"
 #include "quants/kernels/table.h"
 
@@ -102,17 +104,27 @@ TileFn<Source> tile_of(int64_t n) {
 }
 
 /// All tokens against kPanels panels, in tiles as equal as possible: 7 = 4 + 3 keeps more chains going than 6
-/// + 1.
-template <class Isa, int kPanels, class Source>
-void gemm_tiles(const Source& w, const TileArgs& a, const float* x, int64_t n_tok, float* y) {
+/// + 1. The first tile's weights are `first`, where all others' come to be.
+template <class Isa, int kPanels, class First, class Source>
+void gemm_tiles(const First& first, const Source& w, const TileArgs& a, const float* x, int64_t n_tok,
+                float* y) {
     constexpr int kMost = Isa::kTileTokens / kPanels;
-    for (int64_t n_tiles = (n_tok + kMost - 1) / kMost; n_tiles > 0; n_tiles--) {
+    const int64_t most = (n_tok + kMost - 1) / kMost;
+    for (int64_t n_tiles = most; n_tiles > 0; n_tiles--) {
         const int64_t n = (n_tok + n_tiles - 1) / n_tiles;
-        tile_of<Isa, kPanels, kMost, Source>(n)(w, a, x, y);
+        if (std::is_same_v<First, Source> || n_tiles < most) {
+            tile_of<Isa, kPanels, kMost, Source>(n)(w, a, x, y);
+        } else {
+            tile_of<Isa, kPanels, kMost, First>(n)(first, a, x, y);
+        }
         x += n * a.x_stride;
         y += n * a.y_stride;
         n_tok -= n;
     }
+}
+template <class Isa, int kPanels, class Source>
+void gemm_tiles(const Source& w, const TileArgs& a, const float* x, int64_t n_tok, float* y) {
+    gemm_tiles<Isa, kPanels>(w, w, a, x, n_tok, y);
 }
 
 /// The panels from w on, kPanels at a time while there are as many and then fewer.

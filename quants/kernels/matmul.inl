@@ -69,37 +69,48 @@ struct Gemm {
         }
     }
 
-    /// The panels of rows row0 .. end - 1 times all tokens: all of them at once where they are full.
-    void gemm_panels(int64_t row0, int64_t end, int64_t k0, int64_t n_k) const {
-        if (kPanels > 1 && end - row0 == kPanels * kPanelRows) {
-            const Panels<Isa> w{args.scratch, kPanelRows, kGemmFloats};
-            gemm_tiles<Isa, kPanels>(w, {n_k, args.x_stride, args.y_stride, k0 > 0}, args.x + k0, args.n_tok,
-                                     args.y + row0);
-            return;
+    /// A block of rows and k: rows row0 .. end - 1, at most kPanels panels.
+    struct Block {
+        int64_t row0, end, k0, n_k;
+        bool whole() const { return end - row0 == kPanels * kPanelRows; }
+    };
+
+    /// Whole panels that their first tokens fill on their way, and other rows' by themselves.
+    template <class Rows>
+    void multiply(const Rows& rows, const Block& b) const {
+        const Panels<Isa> w{args.scratch, kPanelRows, kGemmFloats};
+        const TileArgs tile_args{b.n_k, args.x_stride, args.y_stride, b.k0 > 0};
+        const float* x = args.x + b.k0;
+        float* y = args.y + b.row0;
+        if constexpr (requires { rows.filling(b.row0, b.k0, b.n_k, args.scratch, kGemmFloats); }) {
+            if (b.whole())
+                return gemm_tiles<Isa, kPanels>(rows.filling(b.row0, b.k0, b.n_k, args.scratch, kGemmFloats),
+                                                w, tile_args, x, args.n_tok, y);
         }
-        const float* panel = args.scratch;
-        for (int64_t row = row0; row < end; row += kPanelRows, panel += kGemmFloats) {
-            gemm_rows(panel, row, k0, n_k);
+        float* panel = args.scratch;
+        for (int64_t row = b.row0; row < b.end; row += kPanelRows, panel += kGemmFloats) {
+            for (int64_t k = 0; k < b.n_k; k += kPanelK) {
+                rows.fill_panel(row, b.k0 + k, at_most(b.n_k - k, kPanelK), panel + k * kPanelRows);
+            }
+        }
+        rows.fetch(b.end, b.k0, kPanels * kPanelRows, b.n_k);
+        if (b.whole()) return gemm_tiles<Isa, kPanels>(w, tile_args, x, args.n_tok, y);
+        panel = args.scratch;
+        for (int64_t row = b.row0; row < b.end; row += kPanelRows, panel += kGemmFloats) {
+            gemm_rows(panel, row, b.k0, b.n_k);
         }
     }
 
     /// k outermost: the tokens' x of one chunk is read by all row groups while it is in L2.
-    /// `rows` has fill_panel(), and fetch() of weights that the next panels will take.
+    /// `rows` has fill_panel(), and fetch() of weights that the next panels will take; or filling(), a source
+    /// of whole panels' weights that writes them there.
     template <class Rows>
     void run(const Rows& rows) const {
         constexpr int64_t kStep = kGemmChunks * kPanelK;
         for (int64_t k0 = 0; k0 < args.n_k; k0 += kStep) {
             const int64_t n_k = at_most(args.n_k - k0, kStep);
             for (int64_t row0 = 0; row0 < args.n_rows; row0 += kPanels * kPanelRows) {
-                const int64_t end = at_most(args.n_rows, row0 + kPanels * kPanelRows);
-                float* panel = args.scratch;
-                for (int64_t row = row0; row < end; row += kPanelRows, panel += kGemmFloats) {
-                    for (int64_t k = 0; k < n_k; k += kPanelK) {
-                        rows.fill_panel(row, k0 + k, at_most(n_k - k, kPanelK), panel + k * kPanelRows);
-                    }
-                }
-                rows.fetch(end, k0, kPanels * kPanelRows, n_k);
-                gemm_panels(row0, end, k0, n_k);
+                multiply(rows, {row0, at_most(args.n_rows, row0 + kPanels * kPanelRows), k0, n_k});
             }
         }
     }

@@ -49,6 +49,25 @@ struct GroupStreams {
     [[gnu::always_inline]] inline void next() { w += kRowBytes; }
 };
 
+/// The same for the first tokens of panels, which it writes meanwhile. Lines of the next panels are asked for
+/// as the last ones of these are read (GroupStreams::ahead).
+template <class Isa, class Element>
+struct FillingGroups : GroupStreams<Isa, Element> {
+    using Groups = GroupStreams<Isa, Element>;
+    float* panel;
+    int64_t panel_size;
+
+    [[gnu::always_inline]] inline typename Isa::Wide load(int p) const {
+        const typename Isa::Wide weights = Groups::load(p);
+        Isa::store(panel + p * panel_size, weights);
+        return weights;
+    }
+    [[gnu::always_inline]] inline void next() {
+        Groups::next();
+        panel += kPanelRows;
+    }
+};
+
 template <class Isa, class Element>
 struct PackedFloats {
     using Streams = GroupStreams<Isa, Element>;
@@ -60,26 +79,32 @@ struct PackedFloats {
     const MatmulArgs& args;
 
     int64_t group_bytes() const { return args.n_k * Streams::kRowBytes; }
-    /// n_groups streams from `row` on. Where a matrix ends with the first of two groups, it is both.
-    Streams streams(int64_t row, int n_groups) const {
-        const uint8_t* w = static_cast<const uint8_t*>(args.w) + row / kGroupRows * group_bytes();
+    /// n_groups streams from `row` on, n_k k from k0 on, which go on with the same k of later groups. Where a
+    /// matrix ends with the first of two groups, it is both.
+    Streams streams(int64_t row, int n_groups, int64_t k0, int64_t n_k) const {
+        const uint8_t* group = static_cast<const uint8_t*>(args.w) + row / kGroupRows * group_bytes();
+        const uint8_t* w = group + k0 * Streams::kRowBytes;
+        const int64_t n_bytes = n_k * Streams::kRowBytes;
         const int64_t next = args.n_rows - row > kGroupRows ? group_bytes() : 0;
-        Streams streams{w, next, w + group_bytes(), (n_groups - 1) * group_bytes()};
+        Streams streams{w, next, w + n_bytes, n_groups * group_bytes() - n_bytes};
         if (row + n_groups * kGroupRows >= args.n_rows)
-            streams.next_groups =
-                args.next ? static_cast<const uint8_t*>(args.next) - streams.end : -group_bytes();
+            streams.next_groups = args.next ? static_cast<const uint8_t*>(args.next) - streams.end : -n_bytes;
         return streams;
     }
+    Streams streams(int64_t row, int n_groups) const { return streams(row, n_groups, 0, args.n_k); }
 
     // ---- what Gemm asks for
 
     void fill_panel(int64_t row0, int64_t k0, int64_t n_k, float* panel) const {
-        Streams from = streams(row0, 2);
-        from.w += k0 * Streams::kRowBytes;
+        Streams from = streams(row0, 2, k0, n_k);
         for (int64_t k = 0; k < n_k; k++, from.next()) Isa::store(panel + k * kPanelRows, from.load(0));
     }
+    FillingGroups<Isa, Element> filling(int64_t row0, int64_t k0, int64_t n_k, float* panel,
+                                        int64_t panel_size) const {
+        return {streams(row0, 2 * Isa::kGemmPanels, k0, n_k), panel, panel_size};
+    }
     void fetch(int64_t row0, int64_t k0, int64_t n_rows, int64_t n_k) const {
-        const uint8_t* w = streams(row0, 1).w + k0 * Streams::kRowBytes;
+        const uint8_t* w = streams(row0, 1, k0, n_k).w;
         for (int64_t r = 0; r < n_rows; r += kGroupRows, w += group_bytes())
             for (int64_t b = 0; b < n_k * Streams::kRowBytes; b += kLine) Isa::prefetch_far(w + b);
     }

@@ -23,11 +23,13 @@ namespace tessera {
 namespace {
 
 constexpr int kMaxRows = 40;
-constexpr int kMaxTok = 49;
+/// Tokens at most: of types that have packed floats, and of the others.
+constexpr int kMaxTok = 97, kMaxRowsTok = 25;
 constexpr int kRowCounts[] = {1, 7, 8, 15, 16, 17, 31, 33, 40};
-constexpr int kTokCounts[] = {1, 2, 3, 5, 6, 7, 12, 17};
+constexpr int kTokCounts[] = {1, 2, 3, 5, 6, 7, 12, 17, 25};
 constexpr int kPackedRowCounts[] = {1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 32, 33, 40};
-constexpr int kPackedTokCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 24, 25, 33, 49};
+/// To one more than streams take with the largest tiles, 4 x 24.
+constexpr int kPackedTokCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 24, 25, 33, 49, 97};
 
 using Rng = std::mt19937;
 
@@ -83,12 +85,13 @@ struct Case {
         w.resize(kMaxRows * row_bytes);
         for (size_t at = 0; at < w.size(); at += static_cast<size_t>(info.block_bytes))
             random_block(info, rng, &w[at]);
-        x = random_floats(static_cast<size_t>(kMaxTok * k), rng);
-        y.resize(kMaxTok * kMaxRows);
+        const int most_tok = info.block == 1 ? kMaxTok : kMaxRowsTok;
+        x = random_floats(static_cast<size_t>(most_tok * k), rng);
+        y.resize(static_cast<size_t>(most_tok * kMaxRows));
         std::vector<float> row(static_cast<size_t>(k));
         for (int r = 0; r < kMaxRows; r++) {
             info.dequantize(w.data() + static_cast<size_t>(r) * row_bytes, row.data(), k);
-            for (int t = 0; t < kMaxTok; t++) {
+            for (int t = 0; t < most_tok; t++) {
                 float acc = 0;
                 for (int64_t i = 0; i < k; i++)
                     acc = std::fmaf(row[static_cast<size_t>(i)], x[static_cast<size_t>(t * k + i)], acc);
@@ -101,8 +104,8 @@ struct Case {
     int64_t n_k;
     size_t row_bytes;
     std::vector<std::byte> w;
-    std::vector<float> x;  // [kMaxTok, n_k]
-    std::vector<float> y;  // [kMaxTok, kMaxRows]
+    std::vector<float> x;  // [kMaxTok or kMaxRowsTok, n_k]
+    std::vector<float> y;  // [kMaxTok or kMaxRowsTok, kMaxRows]
 };
 
 class Scratch {
@@ -300,7 +303,7 @@ void expect_parts(const kernels::KernelTable& table, kernels::PanelsArgs a, cons
 
 TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
     Rng rng(7);
-    constexpr int64_t kMaxK = 70, kMaxPanels = 7;
+    constexpr int64_t kMaxK = 70, kMaxPanels = 7, kMostTok = 49;
     // From one panel to the next and from one k to the next: panels apart, or side by side in long rows.
     constexpr int64_t kPlaces[][2] = {{kMaxK * 16, 16}, {kMaxK * 20, 20}, {16, 16 * kMaxPanels}};
     const auto floats = random_floats(kMaxPanels * kMaxK * 16 * kMaxPanels, rng);
@@ -310,7 +313,8 @@ TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
         halves[i] = f32_to_f16(floats[i]);
         halves_as_floats[i] = f16_to_f32(halves[i]);
     }
-    const auto x = random_floats(kMaxTok * kMaxK, rng), start = random_floats(kMaxTok * 16 * kMaxPanels, rng);
+    const auto x = random_floats(kMostTok * kMaxK, rng),
+               start = random_floats(kMostTok * 16 * kMaxPanels, rng);
     for (const auto& [panel_size, panel_stride] : kPlaces)
         for (const int64_t n_k : {0, 1, 5, 16, 70})
             for (const bool half : {false, true})
@@ -324,7 +328,7 @@ TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
                     a.n_k = n_k;
                     a.x = x.data();
                     a.x_stride = kMaxK;
-                    a.n_tok = kMaxTok;
+                    a.n_tok = kMostTok;
                     a.y_stride = 16 * kMaxPanels;
                     a.accumulate = accumulate;
                     a.next = accumulate ? x.data() : nullptr;
