@@ -82,7 +82,8 @@ struct Gemm {
         const TileArgs tile_args{b.n_k, args.x_stride, args.y_stride, b.k0 > 0};
         const float* x = args.x + b.k0;
         float* y = args.y + b.row0;
-        if constexpr (requires { rows.filling(b.row0, b.k0, b.n_k, args.scratch, kGemmFloats); }) {
+        constexpr bool kFills = requires { rows.filling(b.row0, b.k0, b.n_k, args.scratch, kGemmFloats); };
+        if constexpr (kFills) {
             if (b.whole())
                 return gemm_tiles<Isa, kPanels>(rows.filling(b.row0, b.k0, b.n_k, args.scratch, kGemmFloats),
                                                 w, tile_args, x, args.n_tok, y);
@@ -93,7 +94,7 @@ struct Gemm {
                 rows.fill_panel(row, b.k0 + k, at_most(b.n_k - k, kPanelK), panel + k * kPanelRows);
             }
         }
-        rows.fetch(b.end, b.k0, kPanels * kPanelRows, b.n_k);
+        if constexpr (!kFills) rows.fetch(b.end, b.k0, kPanels * kPanelRows, b.n_k);
         if (b.whole()) return gemm_tiles<Isa, kPanels>(w, tile_args, x, args.n_tok, y);
         panel = args.scratch;
         for (int64_t row = b.row0; row < b.end; row += kPanelRows, panel += kGemmFloats) {
@@ -102,8 +103,8 @@ struct Gemm {
     }
 
     /// k outermost: the tokens' x of one chunk is read by all row groups while it is in L2.
-    /// `rows` has fill_panel(), and fetch() of weights that the next panels will take; or filling(), a source
-    /// of whole panels' weights that writes them there.
+    /// `rows` has fill_panel(), and fetch() of weights that the next panels will take or instead filling(), a
+    /// source of whole panels' weights that writes them there and asks for the next ones.
     template <class Rows>
     void run(const Rows& rows) const {
         constexpr int64_t kStep = kGemmChunks * kPanelK;

@@ -103,11 +103,6 @@ struct PackedFloats {
                                         int64_t panel_size) const {
         return {streams(row0, 2 * Isa::kGemmPanels, k0, n_k), panel, panel_size};
     }
-    void fetch(int64_t row0, int64_t k0, int64_t n_rows, int64_t n_k) const {
-        const uint8_t* w = streams(row0, 1, k0, n_k).w;
-        for (int64_t r = 0; r < n_rows; r += kGroupRows, w += group_bytes())
-            for (int64_t b = 0; b < n_k * Streams::kRowBytes; b += kLine) Isa::prefetch_far(w + b);
-    }
 
     // ---- few tokens
 

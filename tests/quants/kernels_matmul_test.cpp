@@ -303,6 +303,7 @@ void expect_parts(const kernels::KernelTable& table, kernels::PanelsArgs a, cons
 
 TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
     Rng rng(7);
+    // Two of the largest tiles, and one more.
     constexpr int64_t kMaxK = 70, kMaxPanels = 7, kMostTok = 49;
     // From one panel to the next and from one k to the next: panels apart, or side by side in long rows.
     constexpr int64_t kPlaces[][2] = {{kMaxK * 16, 16}, {kMaxK * 20, 20}, {16, 16 * kMaxPanels}};
