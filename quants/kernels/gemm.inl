@@ -17,26 +17,42 @@ struct TileArgs {
     bool accumulate;
 };
 
-/// A tile's weights out of panels of 16 rows that lie panel_size elements apart. kFetches: as many bytes as
-/// the panels hold are fetched from elsewhere as they are read, where next_bytes is not null.
-template <class Isa, class Element, bool kFetches>
+/// k of a round of a tile's loop: with one its counting costs 4 % of the fma roofline (Granite Rapids).
+constexpr int kTileStep = 4;
+
+/// A tile's weights out of panels of 16 rows that lie kSize floats apart. What is constant here takes neither
+/// registers nor instructions.
+template <class Isa, int64_t kSize>
+struct Panels {
+    static constexpr int kStep = kTileStep;
+    const float* panel;
+
+    [[gnu::always_inline]] inline void fetch(int) const {}
+    /// The weights of the 16 rows of panel p at this k.
+    [[gnu::always_inline]] inline typename Isa::Wide load(int p) const {
+        return Isa::load(panel + p * kSize);
+    }
+    [[gnu::always_inline]] inline void next() { panel += kPanelRows; }
+};
+
+/// The same of panels that lie panel_size elements apart, each k's weights panel_stride. As many bytes as
+/// they hold are fetched from elsewhere as they are read, where next_bytes is not null.
+template <class Isa, class Element>
 struct PanelsOf {
-    /// k of a round of the tile's loop: with one its counting costs 4 % of the fma roofline (Granite Rapids).
-    static constexpr int kStep = 4;
+    static constexpr int kStep = kTileStep;
     const Element* panel;
     int64_t panel_stride;
     int64_t panel_size;
     const uint8_t* next_bytes = nullptr;
 
     /// As many as a round reads of n_panels.
-    [[gnu::always_inline]] inline void fetch([[maybe_unused]] int n_panels) {
-        if (!kFetches || !next_bytes) return;
+    [[gnu::always_inline]] inline void fetch(int n_panels) {
+        if (!next_bytes) return;
         const int n = n_panels * kStep * kPanelRows * static_cast<int>(sizeof(Element));
         TSR_UNROLL
         for (int at = 0; at < n; at += 64) __builtin_prefetch(next_bytes + at);
         next_bytes += n;
     }
-    /// The weights of the 16 rows of panel p at this k.
     [[gnu::always_inline]] inline typename Isa::Wide load(int p) const {
         if constexpr (sizeof(Element) == 2) {
             return Isa::load_half(panel + p * panel_size);
@@ -46,20 +62,43 @@ struct PanelsOf {
     }
     [[gnu::always_inline]] inline void next() { panel += panel_stride; }
 };
-template <class Isa>
-using Panels = PanelsOf<Isa, float, false>;
 
-/// acc += the products at one k, which is at x. Each x serves all panels while it is in a register: the other
-/// way round all tokens' would be kept in some.
+/// Where a tile's tokens are at some k. As many share a pointer as addresses reach from it, since one for
+/// each takes more registers than there are, and then loads.
+template <class Isa, int kTok>
+struct TokenRows {
+    static constexpr int kShare = Isa::kTokensAPointer;
+    static constexpr int kPointers = (kTok + kShare - 1) / kShare;
+    const float* x[kPointers];  // [n_k] of every kShare-th token
+    int64_t stride;
+
+    [[gnu::always_inline]] inline TokenRows(const float* first, int64_t x_stride) : stride(x_stride) {
+        TSR_UNROLL
+        for (int i = 0; i < kPointers; i++) x[i] = first + i * kShare * stride;
+    }
+    [[gnu::always_inline]] inline float at(int t, int k) const {
+        return x[t / kShare][t % kShare * stride + k];
+    }
+    [[gnu::always_inline]] inline void next(int n_k) {
+        TSR_UNROLL
+        for (int i = 0; i < kPointers; i++) {
+            x[i] += n_k;
+            TSR_OWN_REGISTER(x[i]);
+        }
+    }
+};
+
+/// acc += the products at the rows' k-th k. Each x serves all panels while it is in a register: the other way
+/// round all tokens' would be kept in some.
 template <class Isa, int kPanels, int kTok, class Source>
-TSR_INLINE void add_products(Source& w, const float* x, int64_t x_stride,
+TSR_INLINE void add_products(Source& w, const TokenRows<Isa, kTok>& x, int k,
                              typename Isa::Wide (&acc)[kPanels * kTok]) {
     typename Isa::Wide weights[kPanels];
     TSR_UNROLL
     for (int p = 0; p < kPanels; p++) weights[p] = w.load(p);
     TSR_UNROLL
     for (int t = 0; t < kTok; t++) {
-        const typename Isa::Wide spread = Isa::set1(x[t * x_stride]);
+        const typename Isa::Wide spread = Isa::set1(x.at(t, k));
         TSR_UNROLL
         for (int p = 0; p < kPanels; p++) Isa::add_product(acc[p * kTok + t], weights[p], spread);
     }
@@ -70,21 +109,21 @@ TSR_INLINE void add_products(Source& w, const float* x, int64_t x_stride,
 /// that and two, the accumulators fill the registers as far as is good; with fewer tokens, two panels keep
 /// enough independent chains going to cover the latency of fma.
 template <class Isa, int kPanels, int kTok, class Source>
-void tile(Source w, const TileArgs& a, const float* x, float* y) {
+void tile(Source w, const TileArgs& a, const float* first, float* y) {
     typename Isa::Wide acc[kPanels * kTok];
     TSR_UNROLL
     for (int i = 0; i < kPanels * kTok; i++) {
         acc[i] = a.accumulate ? Isa::load(y + (i % kTok) * a.y_stride + i / kTok * kPanelRows) : Isa::zero();
     }
-    int64_t k = 0;
-    for (; k + Source::kStep <= a.n_k; k += Source::kStep) {
+    TokenRows<Isa, kTok> x(first, a.x_stride);
+    int64_t left = a.n_k;
+    for (; left >= Source::kStep; left -= Source::kStep) {
         w.fetch(kPanels);
         TSR_UNROLL
-        for (int i = 0; i < Source::kStep; i++) {
-            add_products<Isa, kPanels, kTok>(w, x + k + i, a.x_stride, acc);
-        }
+        for (int k = 0; k < Source::kStep; k++) add_products<Isa, kPanels, kTok>(w, x, k, acc);
+        x.next(Source::kStep);
     }
-    for (; k < a.n_k; k++) add_products<Isa, kPanels, kTok>(w, x + k, a.x_stride, acc);
+    for (; left > 0; left--, x.next(1)) add_products<Isa, kPanels, kTok>(w, x, 0, acc);
     TSR_UNROLL
     for (int i = 0; i < kPanels * kTok; i++) {
         Isa::store(y + (i % kTok) * a.y_stride + i / kTok * kPanelRows, acc[i]);
@@ -162,7 +201,7 @@ template <class Isa>
 void gemm_panels(const PanelsArgs& a) {
     const auto run = [&]<class Element>(const Element* w) {
         const uint8_t* next = static_cast<const uint8_t*>(a.next);
-        gemm_panels_of<Isa>(PanelsOf<Isa, Element, true>{w, a.panel_stride, a.panel_size, next}, a);
+        gemm_panels_of<Isa>(PanelsOf<Isa, Element>{w, a.panel_stride, a.panel_size, next}, a);
     };
     if (a.half) {
         run(static_cast<const uint16_t*>(a.w));

@@ -5,6 +5,10 @@
 // be the one that the linker keeps.
 #define TSR_INLINE [[gnu::always_inline]] static inline
 
+// From here on the compiler does not know what the pointer p is made of, and gives it a register instead of
+// one to each address that it could make of it beforehand.
+#define TSR_OWN_REGISTER(p) asm("" : "+r"(p))
+
 // Above every loop over an array of vectors that is meant to live in registers. Without it gcc 12 keeps the
 // array in memory (a third of the speed); both spellings unroll completely, all such loops being short and
 // constant.

@@ -29,7 +29,7 @@ constexpr int kGemmChunks = 3;
 constexpr int64_t kGemmFloats = kGemmChunks * kPanelFloats;
 
 /// Behind the panels in the scratch: the copy of the last rows.
-constexpr int kTailChunk = 6;
+constexpr int kTailChunk = 12;
 
 inline int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
@@ -47,7 +47,7 @@ struct Gemm {
         const float* x = args.x + k0;
         float* y = args.y + row0;
         const int64_t n_rows = args.n_rows - row0;
-        const Panels<Isa> w{panel, kPanelRows, 0};
+        const Panels<Isa, kGemmFloats> w{panel};
         const TileArgs tile_args{n_k, args.x_stride, args.y_stride, k0 > 0};
         if (n_rows >= kPanelRows) {
             gemm_tiles<Isa, 1>(w, tile_args, x, args.n_tok, y);
@@ -78,15 +78,15 @@ struct Gemm {
     /// Whole panels that their first tokens fill on their way, and other rows' by themselves.
     template <class Rows>
     void multiply(const Rows& rows, const Block& b) const {
-        const Panels<Isa> w{args.scratch, kPanelRows, kGemmFloats};
+        const Panels<Isa, kGemmFloats> w{args.scratch};
         const TileArgs tile_args{b.n_k, args.x_stride, args.y_stride, b.k0 > 0};
         const float* x = args.x + b.k0;
         float* y = args.y + b.row0;
-        constexpr bool kFills = requires { rows.filling(b.row0, b.k0, b.n_k, args.scratch, kGemmFloats); };
+        constexpr bool kFills = requires { rows.filling(b.row0, b.k0, b.n_k, args.scratch); };
         if constexpr (kFills) {
             if (b.whole())
-                return gemm_tiles<Isa, kPanels>(rows.filling(b.row0, b.k0, b.n_k, args.scratch, kGemmFloats),
-                                                w, tile_args, x, args.n_tok, y);
+                return gemm_tiles<Isa, kPanels>(rows.filling(b.row0, b.k0, b.n_k, args.scratch), w, tile_args,
+                                                x, args.n_tok, y);
         }
         float* panel = args.scratch;
         for (int64_t row = b.row0; row < b.end; row += kPanelRows, panel += kGemmFloats) {
@@ -183,8 +183,8 @@ struct Matmul {
     /// as those of this one are unpacked: all at once would hold up what follows, and 32 streams are too many
     /// for the processor to follow by itself.
     void gemv() const {
-        const Panels<Isa> panels{args.scratch, kPanelRows, kPanelFloats};
-        const auto run_tile = tile_of<Isa, kGemvPanels, kGemvTokens, Panels<Isa>>(args.n_tok);
+        const Panels<Isa, kPanelFloats> panels{args.scratch};
+        const auto run_tile = tile_of<Isa, kGemvPanels, kGemvTokens, Panels<Isa, kPanelFloats>>(args.n_tok);
         alignas(64) float sums[kGemvTokens * kGemvRows];
         TileArgs tile_args{0, args.x_stride, kGemvRows, false};
         for (int64_t row0 = 0; row0 < args.n_rows; row0 += kGemvRows) {

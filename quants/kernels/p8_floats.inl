@@ -55,11 +55,10 @@ template <class Isa, class Element>
 struct FillingGroups : GroupStreams<Isa, Element> {
     using Groups = GroupStreams<Isa, Element>;
     float* panel;
-    int64_t panel_size;
 
     [[gnu::always_inline]] inline typename Isa::Wide load(int p) const {
         const typename Isa::Wide weights = Groups::load(p);
-        Isa::store(panel + p * panel_size, weights);
+        Isa::store(panel + p * kGemmFloats, weights);
         return weights;
     }
     [[gnu::always_inline]] inline void next() {
@@ -99,9 +98,8 @@ struct PackedFloats {
         Streams from = streams(row0, 2, k0, n_k);
         for (int64_t k = 0; k < n_k; k++, from.next()) Isa::store(panel + k * kPanelRows, from.load(0));
     }
-    FillingGroups<Isa, Element> filling(int64_t row0, int64_t k0, int64_t n_k, float* panel,
-                                        int64_t panel_size) const {
-        return {streams(row0, 2 * Isa::kGemmPanels, k0, n_k), panel, panel_size};
+    FillingGroups<Isa, Element> filling(int64_t row0, int64_t k0, int64_t n_k, float* panel) const {
+        return {streams(row0, 2 * Isa::kGemmPanels, k0, n_k), panel};
     }
 
     // ---- few tokens

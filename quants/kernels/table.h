@@ -32,7 +32,7 @@ struct MatmulArgs {
     float* scratch;              // kScratchFloats, 64-byte aligned, private to the calling thread
     const void* next = nullptr;  // as of PackedMatmulArgs, for packed weights
 };
-constexpr size_t kScratchFloats = 7 * static_cast<size_t>(kPanelRows) * kPanelK;
+constexpr size_t kScratchFloats = 13 * static_cast<size_t>(kPanelRows) * kPanelK;
 
 using MatmulFn = void (*)(const MatmulArgs&);
 

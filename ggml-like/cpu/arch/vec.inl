@@ -336,7 +336,8 @@ struct Vec {
     }
 
     static void weigh_block(const WeighArgs& a) {
-        constexpr int kPanels = Isa::kGemmPanels, kMost = Isa::kTileTokens / kPanels;
+        constexpr int kPanels = Isa::kGemmPanels < kBlock / kWide ? Isa::kGemmPanels : kBlock / kWide;
+        constexpr int kMost = Isa::kTileTokens / kPanels;
         for (int64_t element = 0; element < kBlock; element += kPanels * kWide) {
             int64_t row = 0;
             for (int64_t n_tiles = (a.n_rows + kMost - 1) / kMost; n_tiles > 0; n_tiles--) {

@@ -19,6 +19,8 @@ struct Avx2Isa {
     /// 6 tokens x 2 registers of sums plus two weight registers and one broadcast fit 16 registers.
     static constexpr int kTileTokens = 6;
     static constexpr int kGemmPanels = 1;
+    /// An index register goes into an address once or twice.
+    static constexpr int kTokensAPointer = 3;
     struct Wide {
         __m256 lo, hi;
     };

@@ -20,6 +20,8 @@ struct NeonIsa {
     /// spilled.
     static constexpr int kTileTokens = 5;
     static constexpr int kGemmPanels = 1;
+    /// Loads to all lanes take no index.
+    static constexpr int kTokensAPointer = 1;
     struct Wide {
         float32x4_t a, b, c, d;
     };

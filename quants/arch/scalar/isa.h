@@ -14,6 +14,7 @@ struct ScalarIsa {
     static constexpr int kWide = 16;
     static constexpr int kTileTokens = 1;
     static constexpr int kGemmPanels = 1;
+    static constexpr int kTokensAPointer = 1;
     struct Wide {
         float lane[16];
     };

@@ -13,7 +13,7 @@ namespace {
 /// A Wide is a pair of registers on AVX2, so only the shape of the tiles is to be taken over.
 struct EmulatedAvx512Isa : Avx2Isa {
     static constexpr int kTileTokens = 24;
-    static constexpr int kGemmPanels = 2;
+    static constexpr int kGemmPanels = 4;
 };
 
 constexpr KernelTable make_table(const char* name) {
