@@ -95,7 +95,11 @@ struct Avx512Isa : Avx2Isa {
         memcpy(&pair, p, sizeof pair);
         return _mm512_set1_epi32(pair);
     }
-    TSR_INLINE Sums add_dots(Sums a, Pairs v, Pair w) { return _mm512_dpwssd_epi32(a, v, w); }
+    /// In assembler: gcc 12 copies each sum before the instruction and back, and to memory.
+    TSR_INLINE Sums add_dots(Sums a, Pairs v, Pair w) {
+        asm("vpdpwssd %2, %1, %0" : "+v"(a) : "v"(v), "v"(w));
+        return a;
+    }
     TSR_INLINE Wide to_wide(Sums a) { return _mm512_cvtepi32_ps(a); }
 };
 
