@@ -180,7 +180,8 @@ void gemm_sources(Source w, int64_t n_panels, const TileArgs& a, const float* x,
 }
 
 /// As many panels at once as one tile has room for next to all tokens: the fewer the tokens, the more chains
-/// of sums they need from panels.
+/// of sums they need from panels. Of many tokens a tile has the shape that Isa prefers, unless each of its
+/// weights were to be converted for fewer tokens then.
 template <class Isa, class Source>
 void gemm_panels_of(const Source& w, const PanelsArgs& a) {
     const TileArgs tile_args{a.n_k, a.x_stride, a.y_stride, a.accumulate};
@@ -193,7 +194,7 @@ void gemm_panels_of(const Source& w, const PanelsArgs& a) {
     } else if (2 * a.n_tok <= Isa::kTileTokens) {
         run.template operator()<2>();
     } else {
-        run.template operator()<1>();
+        run.template operator()<sizeof(*w.panel) == sizeof(float) ? Isa::kGemmPanels : 1>();
     }
 }
 
