@@ -73,7 +73,7 @@ struct PackedFloats {
     /// Up to this many tokens four groups side by side fill the registers with sums.
     static constexpr int kFourGroups = Isa::kTileTokens / 2;
     /// Up to this many, converting weights again for each tile costs less than a panel.
-    static constexpr int kStreamTokens = 4 * Isa::kTileTokens;
+    static constexpr int kStreamTokens = Isa::kTileTokens;
 
     const MatmulArgs& args;
 
