@@ -10,6 +10,11 @@ function(tsr_isa_library name)
     target_link_libraries(${name} PRIVATE tsr_flags)
     # -falign-functions: else what comes before a kernel in the file makes some of them 3 % slower or faster.
     target_compile_options(${name} PRIVATE ${ARG_FLAGS} -falign-functions=64 -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables)
+    # For AArch64 gcc also orders instructions before it gives them registers, so that tiles had sums on the stack. It
+    # orders them once more after that.
+    if(TSR_ARM64 AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+        target_compile_options(${name} PRIVATE -fno-schedule-insns)
+    endif()
     file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/isa-objects/${name}.txt
         CONTENT "$<JOIN:$<TARGET_OBJECTS:${name}>,\n>\n")
 endfunction()
