@@ -105,9 +105,9 @@ TSR_INLINE void add_products(Source& w, const TokenRows<Isa, kTok>& x, int k,
     w.next();
 }
 
-/// y[t, r] (+)= sum_k w[k, r] * x[t, k] for kTok tokens. With Isa::kTileTokens and one panel, or half of
-/// that and two, the accumulators fill the registers as far as is good; with fewer tokens, two panels keep
-/// enough independent chains going to cover the latency of fma.
+/// y[t, r] (+)= sum_k w[k, r] * x[t, k] for kTok tokens. With Isa::kTileTokens and one panel, or a share of
+/// those and several, the accumulators fill the registers as far as is good; with fewer tokens, more panels
+/// keep enough independent chains going to cover the latency of fma.
 template <class Isa, int kPanels, int kTok, class Source>
 void tile(Source w, const TileArgs& a, const float* first, float* y) {
     typename Isa::Wide acc[kPanels * kTok];

@@ -22,14 +22,15 @@
 namespace tessera {
 namespace {
 
-constexpr int kMaxRows = 40;
+/// One more than the largest block of panels, 4 x 16, and another panel.
+constexpr int kMaxRows = 81;
 /// Tokens at most: of types that have packed floats, and of the others.
-constexpr int kMaxTok = 97, kMaxRowsTok = 25;
-constexpr int kRowCounts[] = {1, 7, 8, 15, 16, 17, 31, 33, 40};
+constexpr int kMaxTok = 33, kMaxRowsTok = 25;
+constexpr int kRowCounts[] = {1, 7, 8, 15, 17, 33, 64, 81};
 constexpr int kTokCounts[] = {1, 2, 3, 5, 6, 7, 12, 17, 25};
-constexpr int kPackedRowCounts[] = {1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 32, 33, 40};
-/// To one more than streams take with the largest tiles, 4 x 24.
-constexpr int kPackedTokCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 24, 25, 33, 49, 97};
+constexpr int kPackedRowCounts[] = {1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 33, 64, 81};
+/// To more than streams take with the largest tiles, 24.
+constexpr int kPackedTokCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 24, 25, 33};
 
 using Rng = std::mt19937;
 
