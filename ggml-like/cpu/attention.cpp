@@ -272,7 +272,7 @@ void CpuBackend::weigh_float(const AttendUnit& unit, int64_t begin, int64_t end,
 /// block of 32 elements; the sum over the chunk is then an exact integer.
 void CpuBackend::weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_sum,
                                  float* chunk_out, int worker) {
-    static_assert(kKvChunk == cpu::kWeighed);
+    static_assert(kKvChunk == cpu::kWeighPositions);
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_blocks = head_dim / kernels::kActBlock;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);

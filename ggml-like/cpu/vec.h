@@ -10,12 +10,12 @@ namespace tessera::cpu {
 
 /// Positions of quantized values at once at most, and from one row of their weights to the next, a constant
 /// so that rows take no registers.
-constexpr int64_t kWeighed = 512;
+constexpr int64_t kWeighPositions = 512;
 
 /// Quantized values times int16 weights, for the 32 elements of a block:
-/// out[r, e] = float(sum_i q[r, i] * v[i, e]) * (top[r] * (1 / 32767)). The sum of kWeighed is exact.
+/// out[r, e] = float(sum_i q[r, i] * v[i, e]) * (top[r] * (1 / 32767)). The sum of kWeighPositions is exact.
 struct WeighArgs {
-    const int16_t* q;  // [n_rows, positions], rows kWeighed apart
+    const int16_t* q;  // [n_rows, positions], rows kWeighPositions apart
     const float* top;  // [n_rows] what 32767 stands for
     // The positions in parts, each n_pairs[part] pairs of positions: codes[part][(pair * head_dim + e) * 2 +
     // position % 2].

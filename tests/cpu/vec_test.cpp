@@ -383,7 +383,7 @@ TEST(Vec, NibblePairsBecomeInt8) {
 /// In two parts, with every number of rows that a tile may have, and at the end of what fits an int32. What
 /// comes next is only fetched: any address does.
 TEST(Vec, ValuesAreWeighedExactly) {
-    constexpr int64_t kDim = 64, kParts[] = {24, 232}, kPositions = kWeighed;
+    constexpr int64_t kDim = 64, kParts[] = {24, 232}, kPositions = kWeighPositions;
     std::mt19937 rng(14);
     std::vector<int8_t> codes(64 + kPositions * kDim);
     std::vector<int16_t> q(static_cast<size_t>(14 * kPositions));

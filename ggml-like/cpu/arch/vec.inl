@@ -297,7 +297,7 @@ struct Vec {
         typename Isa::Sums sums[kPanels * kRows];
         TSR_UNROLL
         for (int i = 0; i < kPanels * kRows; i++) sums[i] = Isa::no_sums();
-        const int16_t* q = a.q + row * kWeighed;
+        const int16_t* q = a.q + row * kWeighPositions;
         for (int64_t part = 0; part < a.n_parts; part++) {
             const int8_t* v = a.codes[part] + 2 * element;
             if (row == 0 && a.next) fetch_share(a, part, element, kPanels * kWide);
@@ -307,7 +307,7 @@ struct Vec {
                 for (int p = 0; p < kPanels; p++) pairs[p] = Isa::load_int8_pairs(v + 2 * kWide * p);
                 TSR_UNROLL
                 for (int r = 0; r < kRows; r++) {
-                    const auto w = Isa::set1_pair(q + r * kWeighed);
+                    const auto w = Isa::set1_pair(q + r * kWeighPositions);
                     TSR_UNROLL
                     for (int p = 0; p < kPanels; p++)
                         sums[p * kRows + r] = Isa::add_dots(sums[p * kRows + r], pairs[p], w);
