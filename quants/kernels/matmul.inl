@@ -22,9 +22,9 @@ constexpr int64_t kGemvRows = kGemvPanels * kPanelRows;
 /// Bytes of a row that are unpacked at a time: a cache line.
 constexpr int64_t kLine = 64;
 
-/// With more, one panel of up to this many kPanelK. The longer a tile runs, the less its start and end weigh:
-/// 512 tokens take 89 % of the fma roofline at one, 92 % at two and 93 % at three (Sapphire Rapids, 3 GHz).
-/// That such a panel leaves L1 does not matter, being read at 11 bytes a cycle.
+/// With more, Isa::kGemmPanels panels of up to this many kPanelK. The longer a tile runs, the less its start
+/// and end weigh: 512 tokens take 89 % of the fma roofline at one, 92 % at two and 93 % at three (Sapphire
+/// Rapids, 3 GHz). That such a panel leaves L1 does not matter, being read at 11 to 21 bytes a cycle.
 constexpr int kGemmChunks = 3;
 constexpr int64_t kGemmFloats = kGemmChunks * kPanelFloats;
 
