@@ -41,22 +41,16 @@ struct Gemm {
 
     const MatmulArgs& args;
 
-    /// One panel times all tokens. The last rows go through a tile of their own, so that nothing is
-    /// written beyond column n_rows of y.
-    void gemm_rows(const float* panel, int64_t row0, int64_t k0, int64_t n_k) const {
+    /// Fewer rows than a panel has, the last ones, times all tokens. They go through a tile of their own, so
+    /// that nothing is written beyond column n_rows of y.
+    void last_rows(const float* panel, int64_t row0, int64_t k0, int64_t n_k) const {
         const float* x = args.x + k0;
         float* y = args.y + row0;
         const int64_t n_rows = args.n_rows - row0;
         const Panels<Isa, kGemmFloats> w{panel};
-        const TileArgs tile_args{n_k, args.x_stride, args.y_stride, k0 > 0};
-        if (n_rows >= kPanelRows) {
-            gemm_tiles<Isa, 1>(w, tile_args, x, args.n_tok, y);
-            return;
-        }
+        const TileArgs part_args{n_k, args.x_stride, kPanelRows, k0 > 0};
         const size_t row_bytes = static_cast<size_t>(n_rows) * sizeof(float);
         alignas(64) float part[Isa::kTileTokens * kPanelRows] = {};
-        TileArgs part_args = tile_args;
-        part_args.y_stride = kPanelRows;
         for (int64_t t0 = 0; t0 < args.n_tok; t0 += Isa::kTileTokens) {
             const int64_t n_tok = at_most(args.n_tok - t0, Isa::kTileTokens);
             for (int64_t t = 0; t < n_tok && k0 > 0; t++) {
@@ -72,21 +66,34 @@ struct Gemm {
     /// A block of rows and k: rows row0 .. end - 1, at most kPanels panels.
     struct Block {
         int64_t row0, end, k0, n_k;
-        bool whole() const { return end - row0 == kPanels * kPanelRows; }
     };
+    TileArgs tile_args(const Block& b) const { return {b.n_k, args.x_stride, args.y_stride, b.k0 > 0}; }
+
+    /// A block's panels, kAtOnce at a time while there are as many and then fewer.
+    template <int kAtOnce>
+    void gemm_rows(const float* panel, Block b) const {
+        for (; b.end - b.row0 >= kAtOnce * kPanelRows; b.row0 += kAtOnce * kPanelRows) {
+            gemm_tiles<Isa, kAtOnce>(Panels<Isa, kGemmFloats>{panel}, tile_args(b), args.x + b.k0, args.n_tok,
+                                     args.y + b.row0);
+            panel += kAtOnce * kGemmFloats;
+        }
+        if constexpr (kAtOnce > 1) {
+            gemm_rows<kAtOnce / 2>(panel, b);
+        } else if (b.row0 < b.end) {
+            last_rows(panel, b.row0, b.k0, b.n_k);
+        }
+    }
 
     /// Whole panels that their first tokens fill on their way, and other rows' by themselves.
     template <class Rows>
     void multiply(const Rows& rows, const Block& b) const {
-        const Panels<Isa, kGemmFloats> w{args.scratch};
-        const TileArgs tile_args{b.n_k, args.x_stride, args.y_stride, b.k0 > 0};
-        const float* x = args.x + b.k0;
-        float* y = args.y + b.row0;
         constexpr bool kFills = requires { rows.filling(b.row0, b.k0, b.n_k, args.scratch); };
         if constexpr (kFills) {
-            if (b.whole())
-                return gemm_tiles<Isa, kPanels>(rows.filling(b.row0, b.k0, b.n_k, args.scratch), w, tile_args,
-                                                x, args.n_tok, y);
+            if (b.end - b.row0 == kPanels * kPanelRows) {
+                return gemm_tiles<Isa, kPanels>(rows.filling(b.row0, b.k0, b.n_k, args.scratch),
+                                                Panels<Isa, kGemmFloats>{args.scratch}, tile_args(b),
+                                                args.x + b.k0, args.n_tok, args.y + b.row0);
+            }
         }
         float* panel = args.scratch;
         for (int64_t row = b.row0; row < b.end; row += kPanelRows, panel += kGemmFloats) {
@@ -95,11 +102,7 @@ struct Gemm {
             }
         }
         if constexpr (!kFills) rows.fetch(b.end, b.k0, kPanels * kPanelRows, b.n_k);
-        if (b.whole()) return gemm_tiles<Isa, kPanels>(w, tile_args, x, args.n_tok, y);
-        panel = args.scratch;
-        for (int64_t row = b.row0; row < b.end; row += kPanelRows, panel += kGemmFloats) {
-            gemm_rows(panel, row, b.k0, b.n_k);
-        }
+        gemm_rows<kPanels>(args.scratch, b);
     }
 
     /// k outermost: the tokens' x of one chunk is read by all row groups while it is in L2.
