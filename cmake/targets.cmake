@@ -26,6 +26,11 @@ function(tsr_test name)
     target_link_libraries(${name} PRIVATE tsr_flags ${ARG_LINK} GTest::gtest GTest::gtest_main)
     target_compile_definitions(${name} PRIVATE TSR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
         TSR_BINARY_DIR="${CMAKE_BINARY_DIR}")
+    # A third less to compile; what tests spend their time in is the libraries'. Not under an emulator, where a test's
+    # own loops count.
+    if(NOT TSR_EMULATED_CPUS)
+        target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
     tsr_precompile(${name} test)
     add_dependencies(tsr_tests ${name})
     # Under an emulator: on each of the processors that the toolchain file names, all with the label `arm`.

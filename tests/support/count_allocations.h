@@ -22,7 +22,8 @@ inline void* counted_allocation(size_t n_bytes) {
 
 void* operator new(size_t n_bytes) { return tessera::test::counted_allocation(n_bytes); }
 void* operator new[](size_t n_bytes) { return tessera::test::counted_allocation(n_bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+// Not inlined: where only one of a pair is, gcc 12 warns that they do not match.
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
