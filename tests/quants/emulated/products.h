@@ -1,10 +1,8 @@
 #pragma once
 // The packed products of the emulated instruction sets.
 #define TSR_P8_ISA emulated_avxvnni
-#define TSR_P8_TYPES "tests/quants/emulated/types.inc"
 #include "quants/kernels/p8_products.inl"
 #undef TSR_P8_ISA
 #define TSR_P8_ISA emulated_avx512
-#define TSR_P8_TYPES "tests/quants/emulated/types.inc"
 #include "quants/kernels/p8_products.inl"
 #undef TSR_P8_ISA

@@ -11,7 +11,7 @@ namespace tessera::kernels {
 
 #define TSR_P8(Name, name) \
     void emulated_avx512::matmul_##name(const PackedMatmulArgs& a) { packed_matmul<Name, WideVectors>(a); }
-#include "tests/quants/emulated/types.inc"
+#include "quants/pack/types.inc"
 #undef TSR_P8
 
 }  // namespace tessera::kernels

@@ -12,7 +12,7 @@ namespace tessera::kernels {
 
 #define TSR_P8(Name, name) \
     void emulated_avxvnni::matmul_##name(const PackedMatmulArgs& a) { packed_matmul<Name>(a); }
-#include "tests/quants/emulated/types.inc"
+#include "quants/pack/types.inc"
 #undef TSR_P8
 
 }  // namespace tessera::kernels
