@@ -29,7 +29,7 @@ step "packages"
 "$root/scripts/setup.sh" --test
 
 step "release build"
-build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON
+build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON -DTSR_PCH=TESTS
 
 if ((!quick)); then
     # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason.

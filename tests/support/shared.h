@@ -13,7 +13,7 @@ namespace tessera::test {
 /// Path of the reference data: $TESSERA_SHARED, else `shared` beside the checkout.
 inline std::string shared_dir() {
     if (const char* dir = std::getenv("TESSERA_SHARED")) return dir;
-    return std::string(TSR_SOURCE_DIR) + "/../shared";
+    return TSR_SOURCE_DIR "/../shared";
 }
 
 inline std::string shared(const std::string& relative) { return shared_dir() + "/" + relative; }
