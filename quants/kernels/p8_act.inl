@@ -58,19 +58,16 @@ TSR_INLINE Pairs starts_of_lanes(Pairs sums) {
 /// The starts of n_blocks <= 8 blocks with so many sums each.
 template <class U, class Pairs = Int>
 TSR_INLINE void write_starts(const int16_t* sums, int64_t n_blocks, int16_t* start) {
-    alignas(32) int16_t last[kStartSums * kStartBlocks] = {};
-    if (n_blocks < kStartBlocks) {
-        __builtin_memcpy(last, sums, static_cast<size_t>(n_blocks) * kStartSums * sizeof *sums);
-        sums = last;
-    }
     if constexpr (kLaneSums) {
         TSR_UNROLL
         for (int i = 0; i < 2; i++) {
-            const Pairs loaded = load(sums + 2 * kStartBlocks * i);
+            const int16_t* from = sums + 2 * kStartBlocks * i;
+            const Pairs loaded =
+                n_blocks < kStartBlocks ? load_words(from, 2 * n_blocks - kStartBlocks * i) : load(from);
             store(start + 2 * kStartBlocks * i, starts_of_lanes<U>(loaded));
         }
     } else {
-        const Pairs pairs = load(sums);
+        const Pairs pairs = n_blocks < kStartBlocks ? load_words(sums, n_blocks) : load(sums);
         TSR_UNROLL
         for (int i = 0; i < kStartsOfBlock<U>; i++) {
             const int half = kStartsOfBlock<U> == 1 ? 2 : i;

@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, OfModel, testing::Values("llama", "gemma2", "gp
 
 TEST(Distributions, OfTheDefaultModelEqualTheReference) {
     ThreadPool pool(2);
-    auto model = tessera::test::load_model(std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf", pool);
+    auto model = tessera::test::load_model(TSR_SOURCE_DIR "/models/tessera-tiny.gguf", pool);
     ASSERT_TRUE(model) << model.error().message;
     const std::vector<int32_t> tokens = {1, 403, 278, 931, 300, 264, 777, 512, 3000, 42, 555, 278};
     const std::vector<float> logits = tessera::test::all_logits(*model, pool, tokens, 4);

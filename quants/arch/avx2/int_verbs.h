@@ -30,6 +30,13 @@ TSR_INLINE TwoGroups operator+(const TwoGroups& groups, int64_t n) {
 TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }
 
 TSR_INLINE Int load(const void* p) { return _mm256_loadu_si256(static_cast<const Int*>(p)); }
+/// The first n words of 4 bytes, zeros behind them, where nothing is read. (By way of a copy on the stack a
+/// load would wait until all the copy's stores are in the cache.)
+TSR_INLINE Int load_words(const void* p, int64_t n) {
+    const Int places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const Int wanted = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), places);
+    return _mm256_maskload_epi32(static_cast<const int*>(p), wanted);
+}
 TSR_INLINE void store(void* p, Int v) { _mm256_storeu_si256(static_cast<Int*>(p), v); }
 TSR_INLINE Flt load_float(const float* p) { return _mm256_loadu_ps(p); }
 TSR_INLINE void store_float(float* p, Flt v) { _mm256_storeu_ps(p, v); }

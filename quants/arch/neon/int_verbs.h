@@ -36,6 +36,12 @@ TSR_INLINE void pin(Int& v) { asm volatile("" : "+w"(v.lo), "+w"(v.hi)); }
 
 TSR_INLINE uint8x16_t load16(const void* p) { return vld1q_u8(static_cast<const uint8_t*>(p)); }
 TSR_INLINE Int load(const void* p) { return {load16(p), load16(static_cast<const uint8_t*>(p) + 16)}; }
+/// The first n <= 8 words of 4 bytes, zeros behind them, where nothing is read.
+TSR_INLINE Int load_words(const void* p, int64_t n) {
+    uint8_t words[32] = {};
+    __builtin_memcpy(words, p, static_cast<size_t>(4 * n));
+    return load(words);
+}
 TSR_INLINE void store(void* p, Int v) {
     vst1q_u8(static_cast<uint8_t*>(p), v.lo);
     vst1q_u8(static_cast<uint8_t*>(p) + 16, v.hi);
