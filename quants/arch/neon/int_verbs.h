@@ -3,9 +3,8 @@
 // registers. Int holds 4 bytes, 2 halfwords or 1 word a row, Flt one float a row. How products of bytes are
 // summed: dot.h of this folder, and of dotprod.
 #include <arm_neon.h>
-
+#include <stddef.h>
 #include <stdint.h>
-#include <cstddef>
 
 #include "quants/kernels/inline.h"
 
