@@ -4,6 +4,9 @@
 # them; tests, compiled with little inlining, keep all warnings as errors. Never for ISA units.
 set(TSR_PCH OFF CACHE STRING "Precompile the headers that most units include: OFF, TESTS or ON")
 set_property(CACHE TSR_PCH PROPERTY STRINGS OFF TESTS ON)
+if(TSR_PCH AND NOT TSR_PCH MATCHES "^(TESTS|ON)$")
+    message(FATAL_ERROR "TSR_PCH: expected OFF, TESTS or ON, found ${TSR_PCH}")
+endif()
 
 set(tsr_precompiled_kinds "")
 if(TSR_PCH AND TSR_BUILD_TESTS)

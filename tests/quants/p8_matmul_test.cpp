@@ -1,11 +1,14 @@
 // The packed product: the scalar table against the formula, every other table against the scalar one bit for
 // bit.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <initializer_list>
 #include <numeric>
 #include <string>
 
 #include "tests/quants/p8_support.h"
+#include "tests/support/guarded_buffer.h"
 
 namespace tessera::test {
 namespace {
@@ -143,6 +146,39 @@ TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
             const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 72);
             expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
                                 {2, 3, 4, 5, 6, 7, 8, 11, 32, n_tok});
+        }
+    }
+}
+
+/// Of short rows, a head's keys for one: every number of blocks below what starts are written down for at
+/// once, whose sums are the last that may be read.
+TEST(P8Matmul, RowsOfFewBlocksAgreeBitForBitAndReadNoFurther) {
+    constexpr int64_t kRows = 137, kTokens = 33;
+    const GuardedBuffer ends16(sizeof(int16_t) * 2 * kTokens * 7), ends8(sizeof(int16_t) * 4 * kTokens * 7);
+    for (const P8Type& t : p8_types()) {
+        if (t.info().block > 32) continue;
+        for (int64_t n_k = 32; n_k < 256; n_k += 32) {
+            const std::vector<uint8_t> packed =
+                pack_rows(t, scalar(), make_rows(t, kRows, n_k, Fill::Random, 73), n_k);
+            const Tokens x = make_tokens(kTokens, n_k, Fill::Random, 74);
+            const std::vector<float> want = multiply(t, scalar(), packed, x, kRows, kTokens, kRows);
+            for (const int64_t n_tok : {3, 6, 8, 33}) {
+                expect_first_tokens(t, packed, x, want, kRows, {n_tok});
+                const size_t n_blocks = static_cast<size_t>(n_tok * n_k / 32);
+                ActView view = x.view();
+                auto* sum16 = ends16.last_of<int16_t>(2 * n_blocks);
+                auto* sum8 = ends8.last_of<int16_t>(4 * n_blocks);
+                std::copy_n(view.sum16, 2 * n_blocks, sum16);
+                std::copy_n(view.sum8, 4 * n_blocks, sum8);
+                view.sum16 = sum16;
+                view.sum8 = sum8;
+                for (const KernelTable* table : vector_tables()) {
+                    const std::vector<float> got =
+                        multiply_view(t, *table, packed, view, n_k, kRows, n_tok, kRows);
+                    ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * got.size()))
+                        << table->name << ' ' << t.name << " k " << n_k << " tokens " << n_tok;
+                }
+            }
         }
     }
 }

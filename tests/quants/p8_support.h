@@ -203,22 +203,29 @@ inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) 
     return tokens;
 }
 
-/// y[t, r] with rows y_stride apart, which is more than n_rows; what no row owns stays `kUntouched`. A table
-/// that takes tokens in tiles too gives the same for these.
+/// y[t, r] with rows y_stride >= n_rows apart; what no row owns stays `kUntouched`.
 constexpr float kUntouched = 12345.0f;
+inline std::vector<float> multiply_view(const P8Type& t, const KernelTable& table,
+                                        const std::vector<uint8_t>& packed, const ActView& x, int64_t n_k,
+                                        int64_t n_rows, int64_t n_tok, int64_t y_stride,
+                                        const void* next = nullptr, Fetch fetch = Fetch::TwoSteps) {
+    alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
+    std::vector<float> y(static_cast<size_t>(n_tok * y_stride), kUntouched);
+    t.in(table).matmul({packed.data(), n_rows, n_k, x, n_tok, y.data(), y_stride, scratch, next, fetch});
+    return y;
+}
+
+/// The same of tokens in rows; a table that takes them in tiles too gives the same for these.
 inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
                                    const std::vector<uint8_t>& packed, const Tokens& x, int64_t n_rows,
                                    int64_t n_tok, int64_t y_stride, const void* next = nullptr,
                                    Fetch fetch = Fetch::TwoSteps) {
-    alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
-    std::vector<float> y(static_cast<size_t>(n_tok * y_stride), kUntouched);
-    t.in(table).matmul(
-        {packed.data(), n_rows, x.n_k, x.view(), n_tok, y.data(), y_stride, scratch, next, fetch});
+    const std::vector<float> y =
+        multiply_view(t, table, packed, x.view(), x.n_k, n_rows, n_tok, y_stride, next, fetch);
     if (table.act_tile > 1) {
         const Tokens tiled = in_tiles(x, n_tok, table.act_tile);
-        std::vector<float> same(y.size(), kUntouched);
-        t.in(table).matmul({packed.data(), n_rows, x.n_k, tiled.view(table.act_tile), n_tok, same.data(),
-                            y_stride, scratch, next, fetch});
+        const std::vector<float> same = multiply_view(t, table, packed, tiled.view(table.act_tile), x.n_k,
+                                                      n_rows, n_tok, y_stride, next, fetch);
         EXPECT_EQ(0, std::memcmp(y.data(), same.data(), sizeof(float) * y.size()))
             << table.name << ' ' << t.name << " k " << x.n_k << " rows " << n_rows << " tokens " << n_tok;
     }
