@@ -6,7 +6,8 @@ it takes from the file to the first token, stock and packed.
   scripts/perf_rows.py MODEL.gguf... [--program PATH] [--threads 2] [--rounds 3] [--depth 4096]
 
 Models take turns, round after round, so that a machine whose speed wanders treats them alike. Figures are medians,
-with the best of the rounds in brackets; shares are medians of those "in turn" (docs/performance.md).
+with the best of the rounds in brackets; shares are medians of those "in turn" (docs/performance.md). Before each test
+the machine gets some seconds: a virtual one may hand back to its host what the last test has freed, and slow the next.
 """
 import argparse
 import os
@@ -106,6 +107,7 @@ def measure(args, packed):
     stock, mapped = Start(args, first), Start(args, packed)
     for _ in range(args.rounds):
         for test in (models[0], many, shallow, deep, stock, mapped, *models[1:]):
+            time.sleep(args.pause)
             test.round()
 
     print_table(("weights", f"prompt of {args.prompt_tokens}, tokens/s", "of the int8 chain", "decoding, tokens/s",
@@ -131,10 +133,14 @@ def main():
     for name, default in (("threads", 2), ("rounds", 3), ("depth", 4096), ("prompt-tokens", 512), ("n-predict", 64)):
         arguments.add_argument(f"--{name}", type=int, default=default, metavar="N",
                                help=f"at least 1 (default: {default})")
+    arguments.add_argument("--pause", type=float, default=10, metavar="S",
+                           help="seconds before each test (default: 10)")
     args = arguments.parse_args()
     for name, value in vars(args).items():
         if isinstance(value, int) and value < 1:
             arguments.error(f"--{name.replace('_', '-')}: expected at least 1, found {value}")
+    if not 0 <= args.pause <= 3600:
+        arguments.error(f"--pause: expected 0 to 3600, found {args.pause}")
     for model in args.models:
         if not model.is_file():
             arguments.error(f"{model} is not a file")

@@ -82,7 +82,8 @@ class BenchTest(ProgramCase):
 
     def test_rows_of_this_machine(self):
         rows = [sys.executable, ROOT / "scripts/perf_rows.py"]
-        options = ["--rounds", "2", "--depth", "64", "--prompt-tokens", "16", "--n-predict", "4"]
+        options = ["--rounds", "2", "--depth", "64", "--prompt-tokens", "16", "--n-predict", "4",
+                   "--pause", "0"]
         done = subprocess.run([*rows, TINY, TINY, "--program", self.program, *options], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(re.findall(r"^\| tessera-tiny \| \d+ \(\d+\) \| \d\.\d\d \| \d+ \(\d+\) \| \d\.\d\d \|$",
@@ -97,6 +98,7 @@ class BenchTest(ProgramCase):
         self.fine("pack", TINY, packed)
         for arguments, code, says in ((["absent.gguf"], 2, "absent.gguf is not a file"),
                                       ([TINY, "--rounds", "0"], 2, "--rounds: expected at least 1, found 0"),
+                                      ([TINY, "--pause", "nan"], 2, "--pause: expected 0 to 3600, found nan"),
                                       ([TINY, "--program", "/absent"], 1, "/absent: No such file"),
                                       ([packed], 1, "packed already")):
             done = subprocess.run([sys.executable, ROOT / "scripts/perf_rows.py", "--program", self.program,

@@ -4,6 +4,9 @@ import os
 import resource
 import signal
 import struct
+import subprocess
+import time
+from pathlib import Path
 
 from program_case import LLAMA, ROOT, ProgramCase, main, text_value
 
@@ -153,6 +156,36 @@ class Packed(ProgramCase):
             while piece := a.read(1 << 20):
                 self.assertTrue(piece == b.read(len(piece)))
             self.assertEqual(b.read(1), b"")
+
+    def mapped_kib(self, process):
+        """What /proc tells of the process's mappings of the packed file, summed up, in KiB."""
+        sums, ours = {}, False
+        for line in Path(f"/proc/{process.pid}/smaps").read_text().splitlines():
+            field, *rest = line.split()
+            if not field.endswith(":"):
+                ours = line.endswith(f" {self.packed}")
+            elif ours and rest[-1] == "kB":
+                sums[field] = sums.get(field, 0) + int(rest[0])
+        return sums
+
+    def test_processes_share_the_file(self):
+        self.fine("pack", MODEL, self.packed)
+        size = self.packed.stat().st_size // 1024
+        processes = [self.start("chat", self.packed, "-n", 1, stdin=subprocess.PIPE) for _ in range(2)]
+        for process in processes:
+            process.stdin.write(b"Hello\n")  # whose answer reads every weight; then it waits for the next line
+            process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while True:
+            sums = [self.mapped_kib(process) for process in processes]
+            if all(of.get("Shared_Clean:", 0) > 0.9 * size for of in sums) or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        for process, of in zip(processes, sums):
+            self.assertGreater(of.get("Shared_Clean:", 0), 0.9 * size, of)
+            self.assertEqual(of["Private_Dirty:"], 0, of)
+            _, err = process.communicate(timeout=20)
+            self.assertEqual(process.returncode, 0, err)
 
     def test_interrupt(self):
         large = self.folder / "large.gguf"
