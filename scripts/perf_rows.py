@@ -3,7 +3,7 @@
 of every MODEL, and of the first one also eight sequences side by side, a long context behind a q8_0 cache, and what
 it takes from the file to the first token, stock and packed.
 
-  scripts/perf_rows.py MODEL.gguf... [--program PATH] [--threads 2] [--rounds 3] [--depth 4096]
+  scripts/perf_rows.py MODEL.gguf... [--program PATH] [--threads 2] [--rounds 3] [--depth 4096] [--pause 10]
 
 Models take turns, round after round, so that a machine whose speed wanders treats them alike. Figures are medians,
 with the best of the rounds in brackets; shares are medians of those "in turn" (docs/performance.md). Before each test

@@ -159,11 +159,11 @@ class Packed(ProgramCase):
 
     def mapped_kib(self, process):
         """What /proc tells of the process's mappings of the packed file, summed up, in KiB."""
-        sums, ours = {}, False
+        sums, ours, path = {}, False, self.packed.resolve()
         for line in Path(f"/proc/{process.pid}/smaps").read_text().splitlines():
             field, *rest = line.split()
             if not field.endswith(":"):
-                ours = line.endswith(f" {self.packed}")
+                ours = line.endswith(f" {path}")
             elif ours and rest[-1] == "kB":
                 sums[field] = sums.get(field, 0) + int(rest[0])
         return sums
@@ -173,6 +173,7 @@ class Packed(ProgramCase):
         size = self.packed.stat().st_size // 1024
         processes = [self.start("chat", self.packed, "-n", 1, stdin=subprocess.PIPE) for _ in range(2)]
         for process in processes:
+            self.addCleanup(process.kill)
             process.stdin.write(b"Hello\n")  # whose answer reads every weight; then it waits for the next line
             process.stdin.flush()
         deadline = time.monotonic() + 60

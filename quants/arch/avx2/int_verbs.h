@@ -30,8 +30,8 @@ TSR_INLINE TwoGroups operator+(const TwoGroups& groups, int64_t n) {
 TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }
 
 TSR_INLINE Int load(const void* p) { return _mm256_loadu_si256(static_cast<const Int*>(p)); }
-/// The first n words of 4 bytes, none below 1 and at most 8, zeros behind them, where nothing is read. (By
-/// way of a copy on the stack a load would wait until all the copy's stores are in the cache.)
+/// The first n words of 4 bytes, 1 <= n <= 8, and zeros behind them, where nothing is read. (By way of a copy
+/// on the stack a load would wait until all the copy's stores are in the cache.)
 TSR_INLINE Int load_words(const void* p, int64_t n) {
     const Int places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const Int wanted = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), places);
