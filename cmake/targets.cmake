@@ -38,11 +38,13 @@ function(tsr_test name)
     tsr_test_flags(${name})
     tsr_precompile(${name} test)
     add_dependencies(tsr_tests ${name})
-    # Under an emulator: on each of the processors that the toolchain file names, all with the label `arm`.
+    # Under an emulator: on each of the processors that the toolchain file names, all with the label `arm`; each tests
+    # the kernels that it would choose, so that none are tested twice.
     foreach(cpu IN LISTS TSR_EMULATED_CPUS)
         set(test ${TSR_TEST_PREFIX}${cpu}.${name})
         add_test(NAME ${test} COMMAND ${name})
-        set_tests_properties(${test} PROPERTIES LABELS arm TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT QEMU_CPU=${cpu})
+        set_tests_properties(${test} PROPERTIES LABELS arm TIMEOUT ${ARG_TIMEOUT}
+            ENVIRONMENT "QEMU_CPU=${cpu};TSR_TEST_BEST_TABLE=1")
     endforeach()
     if(NOT TSR_EMULATED_CPUS)
         add_test(NAME ${TSR_TEST_PREFIX}${name} COMMAND ${name})

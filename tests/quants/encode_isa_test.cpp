@@ -10,6 +10,7 @@
 #include "common/rng.h"
 #include "quants/dispatch.h"
 #include "quants/types.h"
+#include "tests/quants/tables.h"
 
 namespace tessera {
 namespace {
@@ -52,14 +53,14 @@ TEST(EncodeIsa, SameBytesFromEveryTable) {
                     std::vector<uint8_t> expected(n_bytes);
                     if (!info.quantize) continue;
                     info.quantize(x.data(), importance, expected.data(), static_cast<int64_t>(n));
-                    for (const kernels::IsaInfo& isa : kernels::all_isas()) {
-                        const kernels::EncodeFn encode = isa.table->encode[static_cast<uint32_t>(info.type)];
-                        if (!isa.usable || !encode) continue;
+                    for (const kernels::KernelTable* table : test::all_tables()) {
+                        const kernels::EncodeFn encode = table->encode[static_cast<uint32_t>(info.type)];
+                        if (!encode) continue;
                         // One byte off, and guarded at the end by the sanitizers.
                         std::vector<uint8_t> found(n_bytes + 1);
                         encode(x.data(), importance, found.data() + 1, static_cast<int64_t>(n));
                         ASSERT_EQ(std::memcmp(found.data() + 1, expected.data(), n_bytes), 0)
-                            << isa.name << " " << info.name << ", " << n_blocks << " blocks, kind "
+                            << table->name << " " << info.name << ", " << n_blocks << " blocks, kind "
                             << static_cast<int>(kind) << (importance ? ", with importances" : "");
                         n_compared++;
                     }
