@@ -1,11 +1,17 @@
-// The choice of a kernel table by machine, by name and by environment.
+// The choice of a kernel table by machine, by name and by environment, and what a kernel leaves to its
+// caller.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "common/cpu.h"
 #include "quants/dispatch.h"
+#include "tests/quants/tables.h"
 
 namespace tessera::kernels {
 namespace {
@@ -86,6 +92,40 @@ TEST(KernelsDispatch, TheEnvironmentDecides) {
     unsetenv("TESSERA_ISA");
     EXPECT_EQ(choose_isa_from_environment().value(), choose_isa("").value());
 }
+
+#if defined(__x86_64__)
+/// Whether bits beyond the lowest 128 of a vector register are in use (Intel SDM volume 1, 13.6: XINUSE).
+bool has_upper_halves() {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+    return (low & 4) != 0;
+}
+
+/// Code of the old encoding, which is all code but kernels, is up to fifty times slower behind one that does.
+TEST(KernelsLeave, NoUpperHalvesInUse) {
+    uint32_t a, b, c, d;
+    if (!__get_cpuid_count(13, 1, &a, &b, &c, &d) || (a & 4) == 0 || !cpu_features().avx2)
+        GTEST_SKIP() << "this processor does not tell which registers are in use";
+    __asm__ volatile("vpcmpeqb %%ymm0, %%ymm0, %%ymm0" ::: "xmm0");
+    const bool tells_used = has_upper_halves();
+    __asm__ volatile("vzeroupper" ::: "xmm0");
+    if (!tells_used || has_upper_halves())
+        GTEST_SKIP() << "this processor does not tell whether they are clear";
+
+    const float w[16] = {1, 2}, x[1] = {3};
+    for (const KernelTable* table : test::vector_tables()) {
+        float y[16];
+        PanelsArgs args{};
+        args.w = w, args.x = x, args.y = y;
+        args.n_panels = args.n_k = args.n_tok = 1;
+        args.panel_size = args.panel_stride = args.y_stride = 16;
+        table->gemm_panels(args);
+        EXPECT_FALSE(has_upper_halves()) << table->name;
+        __asm__ volatile("vzeroupper" ::: "xmm0");
+        EXPECT_EQ(y[1], 6.0f);
+    }
+}
+#endif
 
 }  // namespace
 }  // namespace tessera::kernels
