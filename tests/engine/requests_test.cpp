@@ -14,6 +14,9 @@ TEST_F(Engines, SameTokensInAnyCompanyAndAnyBatch) {
     const EngineOptions plain{.n_ctx = 512, .max_running = 1};
     const std::vector<int32_t> expected = alone(asked, plain);
     ASSERT_EQ(expected.size(), 40u);
+    Request longer = asked;
+    longer.prompt.insert(longer.prompt.end(), expected.begin(), expected.begin() + 20);
+    const std::vector<int32_t> expected_more = alone(longer, plain);
     ThreadPool single(1);
     for (ThreadPool* pool : {&pool_, &single})
         for (const int64_t n_batch : {8, 37, 512}) {
@@ -31,12 +34,10 @@ TEST_F(Engines, SameTokensInAnyCompanyAndAnyBatch) {
             busy->submit(asked, again.listener())->wait();
             EXPECT_EQ(again.ids[0], expected);
             EXPECT_GE(again.outcome[0].usage.n_cached, static_cast<int64_t>(asked.prompt.size()) - 1);
-            Request longer = asked;
-            longer.prompt.insert(longer.prompt.end(), expected.begin(), expected.begin() + 20);
             Got more;
             busy->submit(longer, more.listener())->wait();
             EXPECT_GE(more.outcome[0].usage.n_cached, static_cast<int64_t>(longer.prompt.size()) - 1);
-            EXPECT_EQ(more.ids[0], alone(longer, plain));
+            EXPECT_EQ(more.ids[0], expected_more);
         }
 }
 
