@@ -317,6 +317,14 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     using P = PanelOf<F, V>;
+    if constexpr (kActTile > 1 && kFillsPanels<P>) {
+        if (a.n_tok == 2 * V::kTile) {
+            two_tiles<F, P>({panel_units<F>(a, row, P::kGroups, 0), panel}, n_units,
+                            tiled_act<V::kTile>(a.x, 0, 0), tiled_act<V::kTile>(a.x, V::kTile, 0), a.y + row,
+                            a.y_stride);
+            return;
+        }
+    }
     constexpr int64_t kChunk = kPanelUnits<F>;
     static_assert(kPanelBytes<P> <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += kChunk) {

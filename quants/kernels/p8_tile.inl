@@ -612,6 +612,41 @@ TSR_INLINE void store_sums(float* y, [[maybe_unused]] int64_t y_stride, [[maybe_
     }
 }
 
+/// Adds the products of units i to end, of n_units, to the totals. words: what the activations' starts are
+/// written down in (open_unit).
+template <class F, int R, int T, class Source, class Acts>
+TSR_INLINE void add_units(Source& s, Acts& x, int64_t i, int64_t end, int64_t n_units,
+                          int16_t (&words)[Source::V::kTokens * T][kTokenStarts],
+                          typename Source::V::Flt (&total)[T][R]) {
+    for (; i < end; i++) {
+        Source::open_unit(s);
+        Acts::template open_unit<typename Source::U>(x, i, n_units, words);
+        if constexpr (F::kSuper) {
+            add_super<F, R, T>(s, x, total);
+        } else {
+            Source::open_block(s, 0);
+            add_plain<F, R, T>(s, x, total);
+        }
+        Source::close_unit(s);
+        Acts::template close_unit<F>(x);
+    }
+}
+
+/// y[t][r * apart ...] = the totals of a tile (see below).
+template <class Source, int R, int T>
+TSR_INLINE void store_totals(const typename Source::V::Flt (&total)[T][R], float* y, int64_t y_stride,
+                             int64_t apart) {
+    using V = typename Source::V;
+    TSR_UNROLL
+    for (int t = 0; t < T; t++) {
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) {
+            const int64_t first = Source::kGroupsApart ? V::kGroups * r : r;
+            store_sums<Source>(y + V::kTokens * t * y_stride + apart * first, y_stride, apart, total[t][r]);
+        }
+    }
+}
+
 /// y[t][r * apart ...] (+)= the product over n_units, apart being the rows from one vector's to the next's,
 /// or from one group's to the next's where they lie anywhere. resume: y holds the sum of the units before.
 template <class F, int R, int T, class Source, class Acts>
@@ -634,26 +669,40 @@ template <class F, int R, int T, class Source, class Acts>
         }
     }
     [[maybe_unused]] alignas(32) int16_t words[V::kTokens * T][kTokenStarts];
-    for (int64_t i = 0; i < n_units; i++) {
-        Source::open_unit(s);
-        Acts::template open_unit<typename Source::U>(x, i, n_units, words);
-        if constexpr (F::kSuper) {
-            add_super<F, R, T>(s, x, total);
-        } else {
-            Source::open_block(s, 0);
-            add_plain<F, R, T>(s, x, total);
-        }
-        Source::close_unit(s);
-        Acts::template close_unit<F>(x);
-    }
+    add_units<F, R, T>(s, x, 0, n_units, n_units, words, total);
+    store_totals<Source>(total, y, y_stride, apart);
+}
+
+/// y[t][...] = the product over n_units of a panel's rows and the tokens of two tiles. Some units at a time
+/// go through both, so that the panel has room for those alone: it stays in the first cache for the second
+/// tile, and weights are waited for throughout, not in turn with a tile that needs none.
+template <class F, class P, class Acts>
+[[gnu::noinline]] void two_tiles(typename P::FilledBy::Start start, int64_t n_units, Acts x, Acts next,
+                                 float* y, int64_t y_stride) {
+    using V = typename P::V;
+    constexpr int T = V::kTile, R = 2;
+    constexpr int64_t kUnits = kStartBlocks / F::kBlocks;
+    typename P::FilledBy first;
+    P second;
+    P::FilledBy::start(first, start);
+    typename V::Flt total[T][R], next_total[T][R];
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
+        prefetch(y + t * y_stride);
+        prefetch(y + (T + t) * y_stride);
         TSR_UNROLL
-        for (int r = 0; r < R; r++) {
-            const int64_t first = Source::kGroupsApart ? V::kGroups * r : r;
-            store_sums<Source>(y + V::kTokens * t * y_stride + apart * first, y_stride, apart, total[t][r]);
-        }
+        for (int r = 0; r < R; r++) total[t][r] = next_total[t][r] = V::no_float();
     }
+    [[maybe_unused]] alignas(32) int16_t words[T][kTokenStarts], next_words[T][kTokenStarts];
+    for (int64_t i = 0; i < n_units; i += kUnits) {
+        const int64_t end = i + kUnits < n_units ? i + kUnits : n_units;
+        first.to = start.panel;
+        add_units<F, R, T>(first, x, i, end, n_units, words, total);
+        P::start(second, start.panel);
+        add_units<F, R, T>(second, next, i, end, n_units, next_words, next_total);
+    }
+    store_totals<P>(total, y, y_stride, kGroupRows);
+    store_totals<P>(next_total, y + T * y_stride, y_stride, kGroupRows);
 }
 
 }  // namespace
