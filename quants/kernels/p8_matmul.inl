@@ -318,11 +318,16 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     using P = PanelOf<F, V>;
     if constexpr (kActTile > 1 && kFillsPanels<P>) {
-        if (a.n_tok == 2 * V::kTile) {
-            two_tiles<F, P>({panel_units<F>(a, row, P::kGroups, 0), panel}, n_units,
-                            tiled_act<V::kTile>(a.x, 0, 0), tiled_act<V::kTile>(a.x, V::kTile, 0), a.y + row,
-                            a.y_stride);
-            return;
+        constexpr int kFull = V::kTile;
+        const auto take_turns = [&]<int First, int Second>() {
+            two_tiles<F, P, First, Second>({panel_units<F>(a, row, P::kGroups, 0), panel}, n_units,
+                                           tiled_act<First>(a.x, 0, 0), tiled_act<Second>(a.x, First, 0),
+                                           a.y + row, a.y_stride);
+        };
+        if (a.n_tok == 2 * kFull) return take_turns.template operator()<kFull, kFull>();
+        if (a.n_tok == 2 * kFull - 1) return take_turns.template operator()<kFull, kFull - 1>();
+        if constexpr (Even) {
+            if (a.n_tok == 2 * kFull - 2) return take_turns.template operator()<kFull - 1, kFull - 1>();
         }
     }
     constexpr int64_t kChunk = kPanelUnits<F>;

@@ -673,36 +673,29 @@ template <class F, int R, int T, class Source, class Acts>
     store_totals<Source>(total, y, y_stride, apart);
 }
 
-/// y[t][...] = the product over n_units of a panel's rows and the tokens of two tiles. Some units at a time
-/// go through both, so that the panel has room for those alone: it stays in the first cache for the second
-/// tile, and weights are waited for throughout, not in turn with a tile that needs none.
-template <class F, class P, class Acts>
-[[gnu::noinline]] void two_tiles(typename P::FilledBy::Start start, int64_t n_units, Acts x, Acts next,
-                                 float* y, int64_t y_stride) {
-    using V = typename P::V;
-    constexpr int T = V::kTile, R = 2;
+/// y[t][...] = the product over n_units of a panel's rows and two tiles of First and Second tokens. Some
+/// units at a time go through both, so that the panel has room for those alone: it stays in the first cache
+/// for the second tile, and weights are waited for throughout, not in turn with a tile that needs none.
+template <class F, class P, int First, int Second>
+[[gnu::noinline]] void two_tiles(typename P::FilledBy::Start start, int64_t n_units, TiledAct<First> x,
+                                 TiledAct<Second> next_x, float* y, int64_t y_stride) {
     constexpr int64_t kUnits = kStartBlocks / F::kBlocks;
-    typename P::FilledBy first;
-    P second;
-    P::FilledBy::start(first, start);
-    typename V::Flt total[T][R], next_total[T][R];
+    typename P::FilledBy filling;
+    P panel;
+    P::FilledBy::start(filling, start);
+    Flt total[First][2] = {}, next_total[Second][2] = {};
     TSR_UNROLL
-    for (int t = 0; t < T; t++) {
-        prefetch(y + t * y_stride);
-        prefetch(y + (T + t) * y_stride);
-        TSR_UNROLL
-        for (int r = 0; r < R; r++) total[t][r] = next_total[t][r] = V::no_float();
-    }
-    [[maybe_unused]] alignas(32) int16_t words[T][kTokenStarts], next_words[T][kTokenStarts];
+    for (int t = 0; t < First + Second; t++) prefetch(y + t * y_stride);
+    [[maybe_unused]] alignas(32) int16_t words[First][kTokenStarts], next_words[Second][kTokenStarts];
     for (int64_t i = 0; i < n_units; i += kUnits) {
         const int64_t end = i + kUnits < n_units ? i + kUnits : n_units;
-        first.to = start.panel;
-        add_units<F, R, T>(first, x, i, end, n_units, words, total);
-        P::start(second, start.panel);
-        add_units<F, R, T>(second, next, i, end, n_units, next_words, next_total);
+        filling.to = start.panel;
+        add_units<F, 2, First>(filling, x, i, end, n_units, words, total);
+        P::start(panel, start.panel);
+        add_units<F, 2, Second>(panel, next_x, i, end, n_units, next_words, next_total);
     }
     store_totals<P>(total, y, y_stride, kGroupRows);
-    store_totals<P>(next_total, y + T * y_stride, y_stride, kGroupRows);
+    store_totals<P>(next_total, y + First * y_stride, y_stride, kGroupRows);
 }
 
 }  // namespace
