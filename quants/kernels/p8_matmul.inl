@@ -33,7 +33,7 @@ template <class F>
 constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
                                     .groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
 /// k per panel of 16 rows: the panel stays below 160 KiB, in half of a small L2 cache; processors with wider
-/// vectors have larger ones. Tiles read it from there as fast as from the first cache.
+/// vectors have larger ones. Many tiles read it from there as fast as from the first cache; two take turns.
 constexpr int kPanelUnitsK = 4096;
 template <class F>
 constexpr int64_t kPanelUnits = kPanelUnitsK / F::kUnitK;
