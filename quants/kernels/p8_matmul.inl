@@ -317,6 +317,7 @@ void panel_rows(const PackedMatmulArgs& a, int64_t row) {
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     using P = PanelOf<F, V>;
+    // The two tiles that each_panel_tile would make of six to eight tokens.
     if constexpr (kActTile > 1 && kFillsPanels<P>) {
         constexpr int kFull = V::kTile;
         const auto take_turns = [&]<int First, int Second>() {
