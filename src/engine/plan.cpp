@@ -1,6 +1,7 @@
 // Sums of what others say they take: the model its weights, Activations and CpuBackend their buffers, the
 // layout of the cache its pages. What is resident already (program, vocabulary, keys) is asked of the system
-// and not computed. Buffers of 2 MiB and more have huge pages, which come whole.
+// and not computed. A buffer counts by its bytes, with huge pages too: the mapping that asks for them ends
+// where the buffer does, so that its last part comes in small ones.
 #include "src/engine/plan.h"
 
 #include <algorithm>
@@ -16,11 +17,6 @@ namespace {
 
 /// A part of what is left stays free for what nobody plans: stacks, requests, the system's own.
 constexpr uint64_t kSpareShare = 32;
-
-uint64_t resident(uint64_t n_bytes) {
-    constexpr uint64_t kHugePage = uint64_t{2} << 20;
-    return n_bytes < kHugePage ? n_bytes : (n_bytes + kHugePage - 1) / kHugePage * kHugePage;
-}
 
 /// The longest pass.
 struct PassSize {
@@ -64,11 +60,11 @@ Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, i
     const PassSize pass = pass_of(demand, cache.n_ctx);
     plan.page = cache.layout.page_bytes;
     plan.process = current_rss_bytes();
-    plan.packed = resident(model.packed_bytes());
+    plan.packed = model.packed_bytes();
     plan.mapped = model.mapped_bytes();
-    plan.cache = resident(static_cast<uint64_t>(plan.n_pages) * plan.page);
-    plan.activations = resident(Activations::bytes(model, pass.n_tok, pass.n_out));
-    plan.scratch = resident(CpuBackend::scratch_bytes(backend_limits(model, pass.n_tok), n_threads));
+    plan.cache = static_cast<uint64_t>(plan.n_pages) * plan.page;
+    plan.activations = Activations::bytes(model, pass.n_tok, pass.n_out);
+    plan.scratch = CpuBackend::scratch_bytes(backend_limits(model, pass.n_tok), n_threads);
     plan.sampling = sample::Candidates::bytes(static_cast<size_t>(model.hparams().n_vocab)) *
                     static_cast<uint64_t>(n_slots);
     return plan;
@@ -84,10 +80,10 @@ Result<void> add_npu(const Model& model, const MemoryDemand& demand, const NpuMo
     TSR_TRY(const NpuNeeds needs, npu.needs(model, n_threads, plan.n_ctx, pass.n_tok, pass.n_out));
     plan.npu = {.program = program,
                 .mapped = needs.mapped,
-                .arena = resident(needs.device.arena),
-                .cache = resident(needs.device.cache),
-                .vtcm = resident(needs.device.vtcm),
-                .rows = resident(needs.results) + resident(needs.device.scratch) + needs.device.streams,
+                .arena = needs.device.arena,
+                .cache = needs.device.cache,
+                .vtcm = needs.device.vtcm,
+                .rows = needs.results + needs.device.scratch + needs.device.streams,
                 .all_kv = needs.all_kv};
     if (needs.all_kv) plan.cache = 0;
     return {};

@@ -25,6 +25,8 @@ TEST(MemoryPlan, BoundAndLoadedModelsAgree) {
         ASSERT_TRUE(a && b);
         EXPECT_EQ(a->to_come(), b->to_come());
         EXPECT_EQ((*before)->packed_bytes(), (*after)->packed_bytes());
+        EXPECT_EQ(a->packed, (*before)->packed_bytes());
+        EXPECT_EQ(a->activations, Activations::bytes(**before, 64, 3));
         EXPECT_EQ(a->packed > 0, pack);
         EXPECT_EQ(a->mapped > 0, !pack);
         EXPECT_EQ(a->n_pages, 8);

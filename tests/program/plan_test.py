@@ -1,7 +1,9 @@
 """What `plan` says against what is measured: models of some hundred MiB with random weights, whose whole context is
 used, and the refusal of what does not fit."""
+import ctypes
 import json
 import os
+import pathlib
 import random
 import subprocess
 import sys
@@ -11,6 +13,23 @@ from program_case import SHARED, SKIPPED, ProgramCase, main
 KIT = SHARED / "tools/gguf_kit.py"
 VOCABULARY = SHARED / "data/vocab/ggml-vocab-llama-spm.gguf"
 LARGE_VOCABULARY = SHARED / "data/vocab/ggml-vocab-deepseek-llm.gguf"
+
+
+def huge_pages_not_given():
+    """How often the system, for whichever process, gave small pages for want of huge ones; None: it never gives any."""
+    try:
+        if "[never]" in pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+            return None
+        counts = dict(line.split() for line in pathlib.Path("/proc/vmstat").read_text().splitlines())
+        return int(counts["thp_fault_fallback"])
+    except (OSError, KeyError):
+        return None
+
+
+def refuse_huge_pages():
+    """For a process to be: its system has none left, or none at all (prctl(2), PR_SET_THP_DISABLE)."""
+    if ctypes.CDLL(None, use_errno=True).prctl(41, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def python_with_numpy():
@@ -41,8 +60,10 @@ class Plan(ProgramCase):
         cut = " ".join(ids.split()[:n_tokens])
         return self.fine("detokenize", model, stdin=cut.encode())
 
-    def peak(self, *arguments, stdin=b""):
-        process = self.start(*arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    def peak(self, *arguments, stdin=b"", before=None):
+        """Bytes, and how far the plan may be above them."""
+        not_given = huge_pages_not_given()
+        process = self.start(*arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, preexec_fn=before)
         process.stdin.write(stdin)
         process.stdin.close()
         errors = process.stderr.read()
@@ -50,34 +71,39 @@ class Plan(ProgramCase):
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         self.assertEqual(process.returncode, 0, errors)
-        return usage.ru_maxrss * 1024
+        # Parts of buffers that a run does not touch are resident where they share huge pages with others.
+        huge = before is None and not_given is not None and huge_pages_not_given() == not_given
+        return usage.ru_maxrss * 1024, 0.03 if huge else 0.05
 
-    def compare(self, what, plan, measured, looked_up=0):
+    def compare(self, what, plan, peak, looked_up=0):
         """`looked_up`: bytes of a table in the plan, of which a run reads some rows only."""
+        measured, above = peak
         most, least = plan["total_bytes"] / measured - 1, (plan["total_bytes"] - looked_up) / measured - 1
-        print(f"{what}: plan {plan['total_bytes'] >> 20} MiB, measured {measured >> 20} MiB, {100 * most:+.2f} %")
+        print(f"{what}: plan {plan['total_bytes'] >> 20} MiB, measured {measured >> 20} MiB, {100 * most:+.2f} % "
+              f"(-3 to {100 * above:+.1f} % asked)")
         self.assertGreater(measured, 200 << 20)
         self.assertGreater(most, -0.03, what)
-        self.assertLess(least, 0.03, what)
+        self.assertLess(least, above, what)
 
-    def compare_run(self, model, n_ctx, *options):
+    def compare_run(self, model, n_ctx, *options, before=None):
         plan = self.plan(model, "-c", n_ctx, *options)
-        measured = self.peak("run", model, "-", "-c", n_ctx, "-n", 2, "--ignore-eos", *options,
-                             stdin=self.prompt(model, n_ctx - 3))
+        peak = self.peak("run", model, "-", "-c", n_ctx, "-n", 2, "--ignore-eos", *options,
+                         stdin=self.prompt(model, n_ctx - 3), before=before)
         # Beside an NPU that has all products, what is mapped of the weights is the table of embeddings.
         looked_up = plan["mapped_bytes"] if "npu" in plan else 0
-        self.compare(" ".join(map(str, (model.name, n_ctx, *options))), plan, measured, looked_up)
+        self.compare(" ".join(map(str, (model.name, n_ctx, *options))), plan, peak, looked_up)
 
     def test_dense(self):
         model = self.make("qwen3-0.6b", "q4_k_m")
         self.compare_run(model, 512)
+        self.compare_run(model, 512, before=refuse_huge_pages)
         self.compare_run(model, 1024, "--kv", "f32")
         self.compare_run(model, 2048, "--kv", "q8_0,q4_0")
         self.compare_run(model, 512, "--batch", 64, "-t", 1)
         self.compare_run(model, 256, "--precise")
         plan = self.plan(model, "-c", 256, "--slots", 6)
-        measured = self.peak("bench", model, "-p", 240, "-n", 16, "--concurrency", 6, "--requests", 6)
-        self.compare("six at a time", plan, measured)
+        peak = self.peak("bench", model, "-p", 240, "-n", 16, "--concurrency", 6, "--requests", 6)
+        self.compare("six at a time", plan, peak)
         # What does not fit is refused with the plan, before it is loaded.
         refusal = ("memory: expected room for", "KV cache", "weights", "in all")
         for command in (("run", model, "-p", "x"), ("chat", model), ("serve", model, "--port", 0), ("bench", model, "-p", 8)):
