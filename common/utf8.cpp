@@ -53,7 +53,7 @@ Scan scan(std::string_view text) {
 
 }  // namespace
 
-Decoded decode(std::string_view text) { return scan(text).decoded; }
+Decoded decode_any(std::string_view text) { return scan(text).decoded; }
 
 void append(std::string& out, uint32_t code_point) {
     const auto put = [&out](uint32_t byte) { out += static_cast<char>(static_cast<unsigned char>(byte)); };

@@ -13,8 +13,14 @@ struct Decoded {
     bool valid;
 };
 
+/// decode() of a text that may start with anything but ASCII, too.
+Decoded decode_any(std::string_view text);
+
 /// Decodes the first code point of a non-empty text.
-Decoded decode(std::string_view text);
+inline Decoded decode(std::string_view text) {
+    const auto first = static_cast<unsigned char>(text[0]);
+    return first < 0x80 ? Decoded{first, 1, true} : decode_any(text);
+}
 
 void append(std::string& out, uint32_t code_point);
 

@@ -95,6 +95,14 @@ class Symbols {
     std::deque<std::string_view> passages_;
 };
 
+struct Split {
+    std::string_view left, right;
+};
+
+struct SymbolPair {
+    int32_t left, right;
+};
+
 class BpeScheme final : public Scheme {
   public:
     BpeScheme(const Vocab& vocab, const PreTokenizer& pre, Splitter splitter)
@@ -161,25 +169,45 @@ Result<void> BpeScheme::load(const gguf::File& file) {
     return {};
 }
 
+/// The two spellings of a merge. A letter stands for each space in a spelling, so that the space between them
+/// is the only one.
+Result<Split> split_merge(std::string_view text, uint32_t order) {
+    const size_t space = text.find(' ');
+    if (space == 0 || space == text.npos || space + 1 == text.size() ||
+        text.find(' ', space + 1) != text.npos)
+        return fail(ErrorCode::Malformed,
+                    "key '%s': expected merge %u to be two spellings with a space between, found '%s'",
+                    kMergesKey, order, printable(text).c_str());
+    return Split{text.substr(0, space), text.substr(space + 1)};
+}
+
 Result<void> BpeScheme::load_merges(const gguf::Value& merges, Symbols& symbols) {
     if (merges.size() >= Merge::kNever)
         return fail(ErrorCode::Unsupported, "key '%s': expected fewer than 2^32 - 1 merges, found %" PRIu64,
                     kMergesKey, merges.size());
-    merges_.reserve(static_cast<size_t>(merges.size()));
-    std::string joined;
-    for (uint32_t order = 0; order < merges.size(); order++) {
-        const std::string_view text = merges.at(order).as_string().value_or("");
-        // A letter stands for each space in a spelling, so that the space here is the only one.
-        const size_t space = text.find(' ');
-        if (space == 0 || space == text.npos || space + 1 == text.size() ||
-            text.find(' ', space + 1) != text.npos)
-            return fail(ErrorCode::Malformed,
-                        "key '%s': expected merge %u to be two spellings with a space between, found '%s'",
-                        kMergesKey, order, printable(text).c_str());
-        const std::string_view left = text.substr(0, space), right = text.substr(space + 1);
-        joined.assign(left).append(right);
-        merges_.add(symbols.token_or_passage(left), symbols.token_or_passage(right),
-                    {order, symbols.token_or_passage(joined)});
+    const auto n_merges = static_cast<uint32_t>(merges.size());
+    merges_.reserve(n_merges);
+    // Some at a time, whose places in both tables are all asked for before the first is waited for.
+    constexpr uint32_t kTogether = 32;
+    std::array<Split, kTogether> splits;
+    std::array<std::string, kTogether> joined;
+    std::array<SymbolPair, kTogether> pairs;
+    for (uint32_t first = 0, n; first < n_merges; first += n) {
+        n = std::min(kTogether, n_merges - first);
+        for (uint32_t i = 0; i < n; i++) {
+            const std::string_view text = merges.at(first + i).as_string().value_or("");
+            TSR_TRY(splits[i], split_merge(text, first + i));
+            joined[i].assign(splits[i].left).append(splits[i].right);
+            for (const std::string_view spelling :
+                 {splits[i].left, splits[i].right, std::string_view(joined[i])})
+                vocab_.prefetch(spelling);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            pairs[i] = {symbols.token_or_passage(splits[i].left), symbols.token_or_passage(splits[i].right)};
+            merges_.prefetch(pairs[i].left, pairs[i].right);
+        }
+        for (uint32_t i = 0; i < n; i++)
+            merges_.add(pairs[i].left, pairs[i].right, {first + i, symbols.token_or_passage(joined[i])});
     }
     if (symbols.n_passages() > 0)
         log::warn("key '%s': %zu texts are no tokens; what stays of them becomes bytes", kMergesKey,

@@ -1,6 +1,8 @@
 // Bytes and their letters. Next: bpe.cpp, whose vocabularies are spelled so.
 #include "src/text/byte_letters.h"
 
+#include <algorithm>
+
 #include "common/utf8.h"
 
 namespace tessera::text {
@@ -40,7 +42,14 @@ const std::array<std::string, 256>& byte_letters() {
 }
 
 void append_spelled_bytes(std::string_view spelling, std::string& out) {
+    const auto is_itself = [](char c) { return c >= 0x21 && c <= 0x7E; };
     while (!spelling.empty()) {
+        // Most of a vocabulary is letters of ASCII, and there is much of it.
+        const auto other = std::find_if_not(spelling.begin(), spelling.end(), is_itself);
+        const auto n = static_cast<size_t>(other - spelling.begin());
+        out += spelling.substr(0, n);
+        spelling.remove_prefix(n);
+        if (spelling.empty()) return;
         const utf8::Decoded c = utf8::decode(spelling);
         if (c.valid && c.code_point < kLetters && kByteOf[c.code_point] >= 0)
             out += static_cast<char>(kByteOf[c.code_point]);

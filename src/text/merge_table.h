@@ -15,6 +15,11 @@ class MergeTable {
     /// Makes room for `n` pairs in all; before the first add().
     void reserve(size_t n) { slots_.resize(std::bit_ceil(n + n / 2 + n / 10 + 2)); }
 
+    /// Asks for the memory of a pair that is added soon: of many, each would wait for its own.
+    [[gnu::always_inline]] void prefetch(int32_t left, int32_t right) const {
+        __builtin_prefetch(&slots_[first_place(key_of(left, right))]);
+    }
+
     /// The first order of a pair stays. At most as many pairs as were reserved; ids are not negative.
     void add(int32_t left, int32_t right, Merge merge) {
         Slot& slot = slots_[place_of(key_of(left, right))];
@@ -34,9 +39,14 @@ class MergeTable {
         return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
     }
 
+    size_t first_place(uint64_t key) const {
+        const uint64_t hash = detail::mix(key ^ 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93);
+        return static_cast<size_t>(hash) & (slots_.size() - 1);
+    }
+
     size_t place_of(uint64_t key) const {
         const size_t mask = slots_.size() - 1;
-        size_t at = static_cast<size_t>(detail::mix(key ^ 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)) & mask;
+        size_t at = first_place(key);
         while (slots_[at].merge.order != Merge::kNever && slots_[at].key != key) at = (at + 1) & mask;
         return at;
     }

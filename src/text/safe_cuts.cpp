@@ -44,8 +44,7 @@ bool SafeCuts::adjacent(uint32_t first, uint32_t second) const {
 size_t SafeCuts::first(std::string_view text) const {
     uint32_t previous = 0;
     for (size_t pos = 0; pos < text.size();) {
-        const uint8_t byte = static_cast<uint8_t>(text[pos]);
-        const utf8::Decoded c = byte < 0x80 ? utf8::Decoded{byte, 1, true} : utf8::decode(text.substr(pos));
+        const utf8::Decoded c = utf8::decode(text.substr(pos));
         const uint32_t symbol = symbol_of(c.code_point);
         if (pos > 0 && !adjacent(previous, symbol)) return pos;
         previous = symbol;

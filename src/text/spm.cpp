@@ -74,6 +74,7 @@ class SpmScheme final : public SpaceSymbolScheme {
 Result<void> SpmScheme::load() {
     pieces_.reserve(static_cast<size_t>(vocab_.size()));
     for (int32_t id = 0; id < vocab_.size(); id++) {
+        if (vocab_.contains(id + TextIndex::kAhead)) pieces_.prefetch(vocab_.text(id + TextIndex::kAhead));
         const std::string_view text = vocab_.text(id);
         const TokenType type = vocab_.type(id);
         if (type == TokenType::Byte) {

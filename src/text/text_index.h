@@ -47,6 +47,14 @@ class TextIndex {
     /// Makes room for `n` texts in all; before the first add().
     void reserve(size_t n) { slots_.resize(std::bit_ceil(n * 2 + 2)); }
 
+    /// How many texts ahead to ask for, of many that are added in turn.
+    static constexpr int32_t kAhead = 16;
+    /// Asks for the memory of a text that is added or looked for soon: of many, each would wait for its own.
+    /// Always inline: gcc 12 leaves out calls of a function that only fetches.
+    [[gnu::always_inline]] void prefetch(std::string_view text) const {
+        if (!slots_.empty()) __builtin_prefetch(&slots_[first_place(text)]);
+    }
+
     /// The first id of a text stays. At most as many texts as were reserved.
     void add(std::string_view text, int32_t id) {
         Slot& slot = slots_[place_of(text)];
@@ -62,9 +70,13 @@ class TextIndex {
         int32_t id = -1;
     };
 
+    size_t first_place(std::string_view text) const {
+        return static_cast<size_t>(hash_text(text)) & (slots_.size() - 1);
+    }
+
     size_t place_of(std::string_view text) const {
         const size_t mask = slots_.size() - 1;
-        size_t at = static_cast<size_t>(hash_text(text)) & mask;
+        size_t at = first_place(text);
         while (slots_[at].text.data() != nullptr && slots_[at].text != text) at = (at + 1) & mask;
         return at;
     }

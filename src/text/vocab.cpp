@@ -266,7 +266,10 @@ Result<void> Vocab::load_types(const gguf::File& file) {
 
 void Vocab::index_texts() {
     ids_.reserve(texts_.size());
-    for (size_t i = 0; i < texts_.size(); i++) ids_.add(texts_[i], static_cast<int32_t>(i));
+    for (int32_t id = 0; id < size(); id++) {
+        if (contains(id + TextIndex::kAhead)) ids_.prefetch(text(id + TextIndex::kAhead));
+        ids_.add(text(id), id);
+    }
 }
 
 Result<void> Vocab::load_special_ids(const gguf::File& file) {

@@ -51,9 +51,7 @@ void put_upper(std::string& out, uint32_t c) {
     }
 }
 
-size_t char_length(std::string_view text, size_t at) {
-    return static_cast<unsigned char>(text[at]) < 0x80 ? 1 : utf8::decode(text.substr(at)).n_bytes;
-}
+size_t char_length(std::string_view text, size_t at) { return utf8::decode(text.substr(at)).n_bytes; }
 
 }  // namespace
 

@@ -19,10 +19,7 @@ constexpr size_t kIndexedFrom = 9;
 
 size_t count_chars(const std::string& text) {
     size_t n = 0;
-    for (size_t at = 0; at < text.size(); n++) {
-        const auto first = static_cast<unsigned char>(text[at]);
-        at += first < 0x80 ? 1 : utf8::decode(std::string_view(text).substr(at)).n_bytes;
-    }
+    for (size_t at = 0; at < text.size(); n++) at += utf8::decode(std::string_view(text).substr(at)).n_bytes;
     return n;
 }
 
