@@ -63,7 +63,8 @@ Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, i
     plan.packed = model.packed_bytes();
     plan.mapped = model.mapped_bytes();
     plan.cache = static_cast<uint64_t>(plan.n_pages) * plan.page;
-    plan.activations = Activations::bytes(model, pass.n_tok, pass.n_out);
+    plan.activations =
+        Activations::bytes(model, pass.n_tok, pass.n_out) - Activations::untouched_bytes(model, pass.n_tok);
     plan.scratch = CpuBackend::scratch_bytes(backend_limits(model, pass.n_tok), n_threads);
     plan.sampling = sample::Candidates::bytes(static_cast<size_t>(model.hparams().n_vocab)) *
                     static_cast<uint64_t>(n_slots);
@@ -86,6 +87,7 @@ Result<void> add_npu(const Model& model, const MemoryDemand& demand, const NpuMo
                 .rows = needs.results + needs.device.scratch + needs.device.streams,
                 .all_kv = needs.all_kv};
     if (needs.all_kv) plan.cache = 0;
+    plan.activations += Activations::untouched_bytes(model, pass.n_tok);  // segments read floats
     return {};
 }
 

@@ -2,6 +2,8 @@
 // floats when another one does; its producer fills what is wanted.
 #include "src/forward/activations.h"
 
+#include <utility>
+
 #include "ggml-like/place.h"
 
 namespace tessera {
@@ -77,6 +79,15 @@ size_t Activations::bytes(const Model& model, int64_t max_tok, int64_t max_out) 
     ArenaSize size;
     place(a, size);
     return size.bytes();
+}
+
+size_t Activations::untouched_bytes(const Model& model, int64_t max_tok) {
+    const Activations a = describe(model, max_tok, 1);
+    int64_t n_floats = 0;
+    for (const auto& [act, rows] : {std::pair{&a.ff, max_tok}, std::pair{&a.shared_ff, max_tok},
+                                    std::pair{&a.expert_ff, max_tok * a.routes.n_used}})
+        if (!act->wants_f32) n_floats += rows * act->dim;
+    return static_cast<size_t>(n_floats) * sizeof(float);
 }
 
 Result<Activations> Activations::create(const Model& model, int64_t max_tok, int64_t max_out) {

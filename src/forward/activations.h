@@ -36,6 +36,9 @@ struct Activations {
 
     /// Bytes of memory that create() takes for the same.
     static size_t bytes(const Model& model, int64_t max_tok, int64_t max_out);
+    /// Of these, floats of gated rows that only integer kernels read: a pass never touches them, unless its
+    /// backend wants them as well (Act::wants_f32), as those do that watch or that compute in floats.
+    static size_t untouched_bytes(const Model& model, int64_t max_tok);
 
     int64_t max_tok = 0, max_out = 0;
     Arena arena;

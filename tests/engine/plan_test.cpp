@@ -26,7 +26,10 @@ TEST(MemoryPlan, BoundAndLoadedModelsAgree) {
         EXPECT_EQ(a->to_come(), b->to_come());
         EXPECT_EQ((*before)->packed_bytes(), (*after)->packed_bytes());
         EXPECT_EQ(a->packed, (*before)->packed_bytes());
-        EXPECT_EQ(a->activations, Activations::bytes(**before, 64, 3));
+        const size_t untouched = Activations::untouched_bytes(**before, 64);
+        EXPECT_EQ(a->activations, Activations::bytes(**before, 64, 3) - untouched);
+        // Weights that are not packed are multiplied with floats.
+        EXPECT_EQ(untouched, pack ? 64 * static_cast<size_t>((*before)->hparams().n_ff) * sizeof(float) : 0);
         EXPECT_EQ(a->packed > 0, pack);
         EXPECT_EQ(a->mapped > 0, !pack);
         EXPECT_EQ(a->n_pages, 8);
