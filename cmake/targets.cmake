@@ -15,13 +15,16 @@ function(tsr_test_flags target)
     endif()
 endfunction()
 
+# The line of a trap in a kernel (cmake/isa.cmake) is told by AddressSanitizer, asked to.
+set(tsr_trap_lines "ASAN_OPTIONS=handle_sigill=1")
+
 # Builds every test program of this configuration, and nothing that they do not need.
 add_custom_target(tsr_tests)
 
-# tsr_test(NAME LABEL unit|model|server|npu|fuzz|slow SOURCES... LINK...): one GoogleTest program, one CTest entry.
+# tsr_test(NAME [ONE_CPU] LABEL unit|model|server|npu|fuzz|slow SOURCES... LINK...): one GoogleTest program, one CTest entry.
 # A test that needs the reference data beside the checkout skips where it is absent (tests/support/shared.h).
 function(tsr_test name)
-    cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+    cmake_parse_arguments(ARG "ONE_CPU" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
     if(NOT ARG_LABEL)
         set(ARG_LABEL unit)
     endif()
@@ -39,8 +42,13 @@ function(tsr_test name)
     tsr_precompile(${name} test)
     add_dependencies(tsr_tests ${name})
     # Under an emulator: on each of the processors that the toolchain file names, all with the label `arm`; each tests
-    # the kernels that it would choose, so that none are tested twice.
-    foreach(cpu IN LISTS TSR_EMULATED_CPUS)
+    # the kernels that it would choose, so that none are tested twice. With ONE_CPU only on the last, whose kernels what is
+    # tested has from there on: quants_dispatch_test says of which functions that is so.
+    set(cpus ${TSR_EMULATED_CPUS})
+    if(ARG_ONE_CPU AND cpus)
+        list(GET cpus -1 cpus)
+    endif()
+    foreach(cpu IN LISTS cpus)
         set(test ${TSR_TEST_PREFIX}${cpu}.${name})
         add_test(NAME ${test} COMMAND ${name})
         set_tests_properties(${test} PROPERTIES LABELS arm TIMEOUT ${ARG_TIMEOUT}
@@ -48,7 +56,8 @@ function(tsr_test name)
     endforeach()
     if(NOT TSR_EMULATED_CPUS)
         add_test(NAME ${TSR_TEST_PREFIX}${name} COMMAND ${name})
-        set_tests_properties(${TSR_TEST_PREFIX}${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+        set_tests_properties(${TSR_TEST_PREFIX}${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+            ENVIRONMENT "${tsr_trap_lines}")
     endif()
 endfunction()
 
@@ -68,7 +77,7 @@ function(tsr_script_test name)
     endif()
     add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
-        ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp")
+        ENVIRONMENT "${tsr_trap_lines};PYTHONDONTWRITEBYTECODE=1;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp")
     if(ARG_LOCK)
         set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${ARG_LOCK})
     endif()

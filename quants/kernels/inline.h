@@ -2,8 +2,10 @@
 // Compiler words for code that is compiled once per instruction set.
 
 // Everything an ISA unit defines is inlined or local: a shared copy compiled for a newer processor must never
-// be the one that the linker keeps.
+// be the one that the linker keeps. A build that wants it compiled soon, not fast, may say so (tests/quants).
+#ifndef TSR_INLINE
 #define TSR_INLINE [[gnu::always_inline]] static inline
+#endif
 
 // From here on the compiler does not know what the pointer p is made of, and gives it a register instead of
 // one to each address that it could make of it beforehand.

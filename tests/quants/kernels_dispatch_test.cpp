@@ -43,6 +43,24 @@ TEST(KernelsDispatch, ScalarIsLastAndAlwaysUsable) {
     }
 }
 
+/// So that one emulated processor is enough for tests of these (ONE_CPU of tsr_test).
+TEST(KernelsDispatch, TablesBeyondNeonHaveItsFloatProductsAndEncoders) {
+    const IsaInfo* neon = nullptr;
+    for (const IsaInfo& isa : all_isas())
+        if (isa.name == "neon") neon = &isa;
+    if (!neon) GTEST_SKIP() << "no AArch64 build";
+    for (const IsaInfo& isa : all_isas()) {
+        if (isa.table == &kScalarTable) continue;
+        EXPECT_EQ(isa.table->gemm_panels, neon->table->gemm_panels) << isa.name;
+        for (uint32_t id = 0; id < kMaxTypeId; id++) {
+            EXPECT_EQ(isa.table->matmul_f32[id], neon->table->matmul_f32[id]) << isa.name << " " << id;
+            EXPECT_EQ(isa.table->matmul_packed_f32[id], neon->table->matmul_packed_f32[id])
+                << isa.name << " " << id;
+            EXPECT_EQ(isa.table->encode[id], neon->table->encode[id]) << isa.name << " " << id;
+        }
+    }
+}
+
 TEST(KernelsDispatch, PicksTheBestUsableWhenNothingIsWanted) {
     const auto chosen = choose_isa("");
     ASSERT_TRUE(chosen);

@@ -185,6 +185,19 @@ class Product {
     Scratch scratch_;
 };
 
+/// Of all tables one of each product of floats of the type, each packed product, each product of panels.
+auto matmul_tables(const TypeInfo& info) {
+    return test::tables_by(
+        [&](const kernels::KernelTable& t) { return t.matmul_f32[static_cast<uint32_t>(info.type)]; });
+}
+auto packed_tables(const TypeInfo& info) {
+    return test::tables_by(
+        [&](const kernels::KernelTable& t) { return t.matmul_packed_f32[static_cast<uint32_t>(info.type)]; });
+}
+auto panel_tables() {
+    return test::tables_by([](const kernels::KernelTable& t) { return t.gemm_panels; });
+}
+
 class KernelsMatmul : public testing::TestWithParam<const TypeInfo*> {};
 
 TEST_P(KernelsMatmul, EqualsThePlainLoopBitForBit) {
@@ -192,7 +205,7 @@ TEST_P(KernelsMatmul, EqualsThePlainLoopBitForBit) {
     Product product;
     for (const int64_t n_k : row_lengths(*GetParam())) {
         const Case c(*GetParam(), n_k, rng);
-        for (const kernels::KernelTable* table : test::all_tables()) {
+        for (const kernels::KernelTable* table : matmul_tables(*GetParam())) {
             const bool slow = table == &test::scalar();  // one path for all shapes
             for (const int n_rows : kRowCounts) {
                 for (const int n_tok : kTokCounts) {
@@ -219,7 +232,7 @@ TEST_P(KernelsMatmul, PackedFloatsEqualThePlainLoopBitForBit) {
     if (GetParam()->block > 1) return;  // the packed path of the others multiplies integers
     for (const int64_t n_k : row_lengths(*GetParam())) {
         const Case c(*GetParam(), n_k, rng);
-        for (const kernels::KernelTable* table : test::all_tables()) {
+        for (const kernels::KernelTable* table : packed_tables(*GetParam())) {
             for (const int n_rows : kPackedRowCounts) {
                 for (const int n_tok : kPackedTokCounts) {
                     if (table == &test::scalar() && n_tok != 2 && n_tok != 7) continue;
@@ -237,7 +250,7 @@ TEST_P(KernelsMatmul, TimesTheIdentityIsTheDecodedWeights) {
     std::vector<float> identity(n_k * n_k), row(n_k), y(n_k * n_rows);
     for (size_t k = 0; k < n_k; k++) identity[k * n_k + k] = 1.0f;
     const Scratch scratch;
-    for (const kernels::KernelTable* table : test::all_tables()) {
+    for (const kernels::KernelTable* table : matmul_tables(*GetParam())) {
         table->matmul_f32[static_cast<uint32_t>(c.info.type)]({c.w.data(), c.row_bytes, n_rows, n_k,
                                                                identity.data(), n_k, n_k, y.data(), n_rows,
                                                                scratch.get()});
@@ -335,7 +348,7 @@ TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
                     a.accumulate = accumulate;
                     a.next = accumulate ? x.data() : nullptr;
                     const auto whole = plain_panels(a, half ? halves_as_floats : floats, start);
-                    for (const kernels::KernelTable* table : test::all_tables())
+                    for (const kernels::KernelTable* table : panel_tables())
                         expect_parts(*table, a, whole, start);
                 }
 }

@@ -37,4 +37,18 @@ inline std::vector<const kernels::KernelTable*> all_tables() {
     return tables;
 }
 
+/// Of all_tables() the first of those that share a function, as function(table) gives it: what there is to
+/// test of it.
+template <class Function>
+std::vector<const kernels::KernelTable*> tables_by(Function function) {
+    std::vector<const kernels::KernelTable*> tables;
+    for (const kernels::KernelTable* table : all_tables()) {
+        bool known = false;
+        for (const kernels::KernelTable* other : tables)
+            known = known || function(*other) == function(*table);
+        if (!known) tables.push_back(table);
+    }
+    return tables;
+}
+
 }  // namespace tessera::test
