@@ -29,7 +29,7 @@ function(tsr_test name)
         set(ARG_LABEL unit)
     endif()
     if(NOT ARG_TIMEOUT)
-        set(ARG_TIMEOUT 1200)
+        set(ARG_TIMEOUT 600)
     endif()
     if(NOT "${ARG_LABEL}:${name}" MATCHES "${TSR_TEST_SELECT}")
         return()
@@ -42,8 +42,8 @@ function(tsr_test name)
     tsr_precompile(${name} test)
     add_dependencies(tsr_tests ${name})
     # Under an emulator: on each of the processors that the toolchain file names, all with the label `arm`; each tests
-    # the kernels that it would choose, so that none are tested twice. With ONE_CPU only on the last, whose kernels what is
-    # tested has from there on: quants_dispatch_test says of which functions that is so.
+    # the kernels that it would choose, so that none are tested twice. With ONE_CPU on the last alone, because the kernels
+    # tested are the same ones on all: quants_dispatch_test fails when they no longer are.
     set(cpus ${TSR_EMULATED_CPUS})
     if(ARG_ONE_CPU AND cpus)
         list(GET cpus -1 cpus)

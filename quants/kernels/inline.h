@@ -2,7 +2,7 @@
 // Compiler words for code that is compiled once per instruction set.
 
 // Everything an ISA unit defines is inlined or local: a shared copy compiled for a newer processor must never
-// be the one that the linker keeps. A build that wants it compiled soon, not fast, may say so (tests/quants).
+// be the one that the linker keeps. The tests' emulated tables define it without inlining.
 #ifndef TSR_INLINE
 #define TSR_INLINE [[gnu::always_inline]] static inline
 #endif

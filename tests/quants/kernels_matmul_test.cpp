@@ -224,7 +224,10 @@ TEST_P(KernelsMatmul, PackedFloatsEqualThePlainLoopBitForBit) {
     const auto id = static_cast<uint32_t>(GetParam()->type);
     Rng rng(id);
     Product product;
-    for (const kernels::KernelTable* table : test::all_tables()) {
+    // Of every table, whether this processor can run it or not.
+    std::vector<const kernels::KernelTable*> tables = test::all_tables();
+    for (const kernels::IsaInfo& isa : kernels::all_isas()) tables.push_back(isa.table);
+    for (const kernels::KernelTable* table : tables) {
         ASSERT_EQ(table->matmul_packed_f32[id] != nullptr, GetParam()->block == 1) << table->name;
         ASSERT_EQ(table->packed[id].matmul == nullptr, GetParam()->block == 1) << table->name;
         ASSERT_NE(table->packed[id].pack, nullptr) << table->name;
