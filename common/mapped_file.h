@@ -24,6 +24,9 @@ class MappedFile {
     /// Hint: the range is read soon (MADV_WILLNEED), or never again (pages leave our resident set).
     void will_need(size_t offset, size_t n) const;
     void release(size_t offset, size_t n) const;
+    /// Makes the range resident, if the file lies in memory, so that its first use waits for no page faults;
+    /// else reads some of it.
+    void touch(size_t offset, size_t n) const;
 
   private:
     std::byte* data_ = nullptr;

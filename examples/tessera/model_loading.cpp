@@ -19,6 +19,11 @@ namespace {
 
 std::string type_name(Type type) { return std::string(type_info(type).name); }
 
+std::unique_ptr<ThreadPool> create_pool(const ModelOptions& options) {
+    return std::make_unique<ThreadPool>(options.n_threads > 0 ? static_cast<int>(options.n_threads)
+                                                              : default_thread_count());
+}
+
 }  // namespace
 
 void FileOptions::declare(Options& options, const char* positional) {
@@ -59,21 +64,27 @@ Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels:
     return check_weights(file, pool, kernels, console::byte_bar("checking"));
 }
 
+Result<ModelStart> start_model(const gguf::File& file, const ModelOptions& options) {
+    ModelStart out{.pool = create_pool(options), .loaded = {}};
+    TSR_TRY(out.loaded, engine::start_load(file, *out.pool));
+    return out;
+}
+
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
-                               const engine::MemoryDemand& demand, const engine::NpuModel* npu) {
-    const double start = now_seconds();
+                               const engine::MemoryDemand& demand, const engine::NpuModel* npu,
+                               ModelStart start) {
+    const double begin = now_seconds();
     LoadedModel loaded;
     TSR_TRY(loaded.isa, kernels::choose_isa_from_environment());
-    const int n_threads =
-        options.n_threads > 0 ? static_cast<int>(options.n_threads) : default_thread_count();
-    loaded.pool = std::make_unique<ThreadPool>(n_threads);
+    loaded.pool = start.pool ? std::move(start.pool) : create_pool(options);
     if (options.check) TSR_TRY_VOID(check_file(file, *loaded.pool, *loaded.isa->table));
     TSR_TRY(loaded.model, engine::load_weights(std::move(file), *loaded.pool, *loaded.isa->table,
                                                {.precise = options.precise,
                                                 .progress = console::byte_bar("loading"),
+                                                .resident = start.loaded.resident,
                                                 .must_fit = options.force ? nullptr : &demand,
                                                 .npu = npu}));
-    loaded.load_seconds = now_seconds() - start;
+    loaded.load_seconds = now_seconds() - begin;
     log::info("loaded %s in %.0f ms: %s", printable(loaded.model->file().path(), 400).c_str(),
               loaded.load_seconds * 1e3, loaded.description().c_str());
     return loaded;

@@ -55,11 +55,19 @@ struct LoadedModel {
 /// check_weights() on `pool`, with a progress bar on a terminal.
 Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels);
 
+/// The threads of a model, and what they loaded of its file before its weights.
+struct ModelStart {
+    std::unique_ptr<ThreadPool> pool;
+    engine::LoadStart loaded;
+};
+Result<ModelStart> start_model(const gguf::File& file, const ModelOptions& options);
+
 /// Packs, with a progress bar on a terminal, but for what `npu` leaves the processor no use for. The error of
 /// a model that, with what `demand` takes, does not fit the memory shows the plan, and comes before anything
-/// is taken.
+/// is taken. `start`: of the same file and options, or nothing.
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
-                               const engine::MemoryDemand& demand, const engine::NpuModel* npu = nullptr);
+                               const engine::MemoryDemand& demand, const engine::NpuModel* npu = nullptr,
+                               ModelStart start = {});
 
 /// The flags for the engine. InvalidArgument for a phase that there is not.
 Result<engine::NpuOptions> npu_options(const NpuFlags& flags);

@@ -108,13 +108,15 @@ Result<void> Run::load() {
     const double start = now_seconds();
     TSR_TRY(grammar_, args_.constraint.create());
     TSR_TRY(gguf::File file, args_.model.file.open());
-    TSR_TRY(tokenizer_, load_tokenizer(file));
+    TSR_TRY(ModelStart begun, start_model(file, args_.model));
+    tokenizer_ = begun.loaded.tokenizer;
     TSR_TRY_VOID(read_prompt(file));
     sampling_ = args_.sampling;
     for (const std::string& name : sample::apply_model_defaults(file, sampling_))
         log::info("the model file sets the default of %s", name.c_str());
     TSR_TRY(auto npu, load_npu(args_.npu, args_.model.file));
-    TSR_TRY(loaded_, load_model(std::move(file), args_.model, {args_.session.session(), 1, true}, npu.get()));
+    TSR_TRY(loaded_, load_model(std::move(file), args_.model, {args_.session.session(), 1, true}, npu.get(),
+                                std::move(begun)));
     if (const int64_t trained = loaded_.model->hparams().n_ctx_train; args_.session.n_ctx > trained)
         log::warn("the model was trained for a context of %lld; beyond it the text may lose its sense",
                   static_cast<long long>(trained));
@@ -288,7 +290,10 @@ Result<void> Run::run() {
     if (args_.shows_prompt()) TSR_TRY_VOID(console::print(prompt_ + (args_.chat.chat ? "\n" : "")));
     TSR_TRY_VOID(generate());
     TSR_TRY_VOID(finish_text());
-    return report();
+    TSR_TRY_VOID(report());
+    engine_.reset();
+    engine::release_weights(loaded_.model->file(), *loaded_.pool);
+    return {};
 }
 
 Result<void> check(RunArgs& args) {

@@ -261,11 +261,15 @@ const MappedFile& File::mapping(int file_index) const {
     return state_->mappings[static_cast<size_t>(file_index)];
 }
 
-void File::release(std::span<const std::byte> data) const {
+void File::release(std::span<const std::byte> data) const { tell_mapping(data, &MappedFile::release); }
+void File::touch(std::span<const std::byte> data) const { tell_mapping(data, &MappedFile::touch); }
+
+void File::tell_mapping(std::span<const std::byte> data,
+                        void (MappedFile::*what)(size_t, size_t) const) const {
     for (const MappedFile& mapping : state_->mappings) {
         const std::span<const std::byte> all = mapping.bytes();
         const bool inside = data.data() >= all.data() && data.data() < all.data() + all.size();
-        if (inside) mapping.release(static_cast<size_t>(data.data() - all.data()), data.size());
+        if (inside) (mapping.*what)(static_cast<size_t>(data.data() - all.data()), data.size());
     }
 }
 

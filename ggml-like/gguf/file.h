@@ -149,6 +149,8 @@ class File {
     const MappedFile& mapping(int file_index) const;
     /// Lets go of the memory that holds a part of the mappings; it is read again when it is touched.
     void release(std::span<const std::byte> data) const;
+    /// Makes such a part resident (MappedFile::touch).
+    void touch(std::span<const std::byte> data) const;
     /// Whether this is a packed container, of the version that we read.
     bool is_packed() const;
 
@@ -177,6 +179,7 @@ class File {
   private:
     struct State;
     explicit File(std::unique_ptr<State> state);
+    void tell_mapping(std::span<const std::byte> data, void (MappedFile::*what)(size_t, size_t) const) const;
     Result<const Value*> require(std::string_view key, const char* expected) const;
     tl::unexpected<Error> wrong_value(std::string_view key, const std::string& expected,
                                       const Value& found) const;

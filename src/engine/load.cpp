@@ -1,6 +1,12 @@
 // The parts of a model file in the order in which they may fail cheaply: keys, vocabulary, weights.
 #include "src/engine/load.h"
 
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "common/cpu.h"
 #include "common/log.h"
 #include "src/engine/npu_offload.h"
@@ -19,6 +25,46 @@ Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& 
     return fail_in(file.path(), std::move(tokenizer.error()));
 }
 
+/// The weights of a packed container, in pieces for a thread to take; none of another file.
+static std::vector<std::span<const std::byte>> packed_parts(const gguf::File& file, size_t n_bytes) {
+    std::vector<std::span<const std::byte>> parts;
+    for (const gguf::TensorInfo& tensor : file.tensors()) {
+        if (tensor.layout != Layout::Packed) continue;
+        for (size_t at = 0; at < tensor.data.size(); at += n_bytes)
+            parts.push_back(tensor.data.subspan(at, std::min(n_bytes, tensor.data.size() - at)));
+    }
+    return parts;
+}
+
+Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool) {
+    auto parts = packed_parts(file, 1 << 20);
+    if (pool.n_threads() == 1) parts.clear();
+    const size_t file_bytes = resident_set().file_bytes;
+    std::optional<Result<std::shared_ptr<const text::Tokenizer>>> tokenizer;
+    std::atomic<bool> loaded{false};
+    pool.run(1 + static_cast<int64_t>(parts.size()), [&](int64_t unit, int) {
+        if (unit == 0) {
+            tokenizer = load_tokenizer(file);
+            loaded.store(true, std::memory_order_relaxed);
+        } else if (!loaded.load(std::memory_order_relaxed)) {
+            file.touch(parts[static_cast<size_t>(unit - 1)]);
+        }
+    });
+    if (!tokenizer) tokenizer = load_tokenizer(file);  // the pool's work was aborted
+    if (!*tokenizer) return tl::unexpected(std::move(tokenizer->error()));
+    LoadStart out{.tokenizer = std::move(**tokenizer)};
+    const size_t file_bytes_now = resident_set().file_bytes;
+    if (!parts.empty() && file_bytes_now > file_bytes) out.resident = file_bytes_now - file_bytes;
+    return out;
+}
+
+void release_weights(const gguf::File& file, ThreadPool& pool) {
+    // Each call makes the other processors forget what they know of pages.
+    const auto parts = packed_parts(file, 16 << 20);
+    pool.run(static_cast<int64_t>(parts.size()),
+             [&](int64_t i, int) { file.release(parts[static_cast<size_t>(i)]); });
+}
+
 Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::KernelTable& kernels,
                                             const LoadOptions& options) {
     const auto unused = options.npu ? options.npu->unused_weights() : std::vector<bool>();
@@ -30,7 +76,8 @@ Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& p
                                                   const LoadOptions& options) {
     TSR_TRY(auto bound, bind_weights(std::move(file), kernels, options));
     if (options.must_fit) {
-        TSR_TRY(const MemoryPlan plan, plan_memory(*bound, *options.must_fit, pool.n_threads()));
+        TSR_TRY(const MemoryPlan plan,
+                plan_memory(*bound, *options.must_fit, pool.n_threads(), options.resident));
         TSR_TRY_VOID(check_fits(plan, available_memory_bytes()));
     }
     return Model::pack(std::move(bound), pool, options.progress);
@@ -41,8 +88,11 @@ Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions
     TSR_TRY(const kernels::IsaInfo* isa, choose_kernels(options.isa));
     out.isa_name = isa->name;
     TSR_TRY(gguf::File file, gguf::File::open(path));
-    TSR_TRY(out.tokenizer, load_tokenizer(file));
-    TSR_TRY(out.model, load_weights(std::move(file), pool, *isa->table, options));
+    TSR_TRY(LoadStart start, start_load(file, pool));
+    out.tokenizer = std::move(start.tokenizer);
+    LoadOptions rest = options;
+    rest.resident = start.resident;
+    TSR_TRY(out.model, load_weights(std::move(file), pool, *isa->table, rest));
     for (const std::string& name : sample::apply_model_defaults(out.model->file(), out.sampling))
         log::info("the model file sets the default of %s", name.c_str());
     return out;

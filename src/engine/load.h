@@ -19,6 +19,8 @@ struct LoadOptions {
     std::string isa = "";   ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
     bool precise = false;   ///< float products straight from the file
     ByteProgress progress;  ///< bytes, while weights are packed
+    /// Bytes of the file's weights that are resident already and that a plan is to count once (start_load).
+    uint64_t resident = 0;
     /// Refuse, before the weights take any, where the memory has no room for this; null: do not ask.
     const MemoryDemand* must_fit = nullptr;
     /// What every session of the model will have: weights that it alone multiplies with are not packed, and
@@ -38,6 +40,20 @@ Result<const kernels::IsaInfo*> choose_kernels(const std::string& isa);
 
 /// The tokenizer of a file. Every error names the file.
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);
+
+/// What of a file comes before its weights.
+struct LoadStart {
+    std::shared_ptr<const text::Tokenizer> tokenizer;
+    uint64_t resident = 0;  ///< LoadOptions::resident
+};
+/// load_tokenizer() on one of the pool's threads, while the others touch the weights of a packed container:
+/// the first pass, else the first to do so, has up to a quarter less to do then. With one thread these stay
+/// untouched.
+Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool);
+
+/// Lets go of the pages of a packed container with all threads, before the end of a program does so with one.
+/// They are read again when they are touched.
+void release_weights(const gguf::File& file, ThreadPool& pool);
 
 /// Model::bind(), without the weights that `options.npu` leaves the processor no use for.
 Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::KernelTable& kernels,

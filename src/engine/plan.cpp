@@ -47,7 +47,8 @@ Result<int64_t> plan_pages(const CachePlan& one, const EngineOptions& options, u
     return n_pages;
 }
 
-Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, int n_threads) {
+Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, int n_threads,
+                               uint64_t resident) {
     const SessionOptions& one = demand.one;
     const int64_t n_slots = demand.n_slots;
     TSR_TRY_VOID(check_range("slots", n_slots, 1, kMaxRunning));
@@ -62,6 +63,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, i
     plan.process = current_rss_bytes();
     plan.packed = model.packed_bytes();
     plan.mapped = model.mapped_bytes();
+    plan.process -= std::min({plan.process, plan.mapped, resident});
     plan.cache = static_cast<uint64_t>(plan.n_pages) * plan.page;
     plan.activations =
         Activations::bytes(model, pass.n_tok, pass.n_out) - Activations::untouched_bytes(model, pass.n_tok);

@@ -53,8 +53,10 @@ struct MemoryDemand {
     bool of_engine = false;  ///< its completions keep no more than a window where a layer sees no more
 };
 
-/// For a model that is bound or loaded, in this process as it is now. Errors: options out of range.
-Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, int n_threads);
+/// For a model that is bound or loaded, in this process as it is now; `resident` bytes of its weights are
+/// part of that already (LoadStart). Errors: options out of range.
+Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, int n_threads,
+                               uint64_t resident = 0);
 
 /// Adds to a plan of `demand` what an NPU takes for it, `program` bytes of which are resident since npu was
 /// made. The processor's pages of keys and values stay untouched where the NPU has all of them. Errors: those

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/cpu.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera {
@@ -29,6 +30,20 @@ TEST(MappedFile, MapsTheWholeFile) {
     ASSERT_TRUE(file) << file.error().message;
     EXPECT_EQ(text_of(*file), "tessera");
     EXPECT_EQ(file->path(), path);
+}
+
+TEST(MappedFile, TouchedPagesAreResident) {
+    const test::TempFolder folder;
+    const size_t n = 32 << 20;
+    auto file = MappedFile::open(folder.write("large", std::string(n, 'x')));
+    ASSERT_TRUE(file) << file.error().message;
+    const size_t before = resident_set().file_bytes;
+    if (before == 0) GTEST_SKIP() << "the system does not tell what is resident";
+    file->touch(n, 1);
+    file->touch(n / 2 + 1, 0);
+    EXPECT_LT(resident_set().file_bytes, before + (1 << 20));
+    file->touch(5, n);  // one page of 16 at least, where a fault maps no more
+    EXPECT_GT(resident_set().file_bytes, before + n / 32);
 }
 
 TEST(MappedFile, MovesTheMapping) {

@@ -40,6 +40,22 @@ TEST(MemoryPlan, BoundAndLoadedModelsAgree) {
     }
 }
 
+TEST(MemoryPlan, WeightsAreCountedOnce) {
+    const auto model = bound(false);
+    ASSERT_TRUE(model);
+    const MemoryDemand demand{{.n_ctx = 64}, 1};
+    const uint64_t resident = (*model)->mapped_bytes() / 2;
+    const auto none = plan_memory(**model, demand, 1), half = plan_memory(**model, demand, 1, resident),
+               too_many = plan_memory(**model, demand, 1, uint64_t{1} << 40);
+    ASSERT_TRUE(none && half && too_many);
+    // Less what this process grew by in between.
+    EXPECT_LT(half->process, none->process - resident + (1 << 20));
+    EXPECT_LT(too_many->process, none->process - (*model)->mapped_bytes() + (1 << 20));
+    EXPECT_GT(too_many->process, 0u);
+    EXPECT_EQ(half->mapped, none->mapped);
+    EXPECT_EQ(half->to_come(), none->to_come());
+}
+
 TEST(MemoryPlan, CacheGrowsWithContextSlotsAndType) {
     const auto model = bound(true);
     ASSERT_TRUE(model);

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -129,6 +130,11 @@ class Plan(ProgramCase):
         self.assertEqual(plan["packed_bytes"], 0)
         self.assertGreater(plan["mapped_bytes"], 200 << 20)
         self.compare_run(packed, 512)
+        # Weights that were touched beside the vocabulary's loading are counted as mapped alone.
+        refusal = self.refused(1, "run", packed, "-p", "x", "-c", 1 << 24, says=("memory: expected room for", "mapped"))
+        n, unit = re.search(r"program +([0-9.]+) (MiB|GiB)", refusal).groups()
+        self.assertEqual(unit, "MiB")
+        self.assertLess(float(n), 120)
 
 
 if __name__ == "__main__":

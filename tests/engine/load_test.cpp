@@ -1,0 +1,89 @@
+// What comes of a file before its weights, beside which those of a packed container are touched.
+#include "src/engine/load.h"
+
+#include <atomic>
+
+#include "common/cpu.h"
+#include "src/model/packed_file.h"
+#include "tests/model/support.h"
+#include "tests/support/temp_folder.h"
+
+namespace tessera::engine {
+namespace {
+
+const std::string kModelPath = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
+
+void pack_model(const std::string& to, ThreadPool& pool) {
+    auto in = gguf::File::open(kModelPath);
+    ASSERT_TRUE(in) << in.error().message;
+    const auto done = pack_file(std::move(*in), to, {.pool = pool, .kernels = test::kernel_table()});
+    ASSERT_TRUE(done) << done.error().message;
+}
+
+TEST(StartLoad, GivesTheTokenizerWhateverIsTouchedMeanwhile) {
+    const test::TempFolder folder;
+    const std::string packed = folder.at("packed.gguf");
+    {
+        ThreadPool pool(2);
+        pack_model(packed, pool);
+    }
+    const std::string text = "Once there was a small boat.";
+    for (const std::string& path : {kModelPath, packed}) {
+        const auto file = gguf::File::open(path);
+        ASSERT_TRUE(file) << file.error().message;
+        const auto alone = load_tokenizer(*file);
+        ASSERT_TRUE(alone) << alone.error().message;
+        for (const int n_threads : {1, 2, 5}) {
+            ThreadPool pool(n_threads);
+            const auto start = start_load(*file, pool);
+            ASSERT_TRUE(start) << start.error().message;
+            EXPECT_EQ(*start->tokenizer->encode(text), *(*alone)->encode(text));
+            if (n_threads == 1 || path == kModelPath) {
+                EXPECT_EQ(start->resident, 0u);
+            }
+        }
+        // Work of the pool that is not to be done leaves the tokenizer to the caller.
+        ThreadPool pool(2);
+        const std::atomic<bool> abort{true};
+        pool.set_abort_flag(&abort);
+        const auto start = start_load(*file, pool);
+        ASSERT_TRUE(start) << start.error().message;
+        EXPECT_EQ(*start->tokenizer->encode(text), *(*alone)->encode(text));
+    }
+}
+
+TEST(ReleaseWeights, TheyAreReadAgain) {
+    const test::TempFolder folder;
+    const std::string path = folder.at("packed.gguf");
+    ThreadPool pool(2);
+    pack_model(path, pool);
+    const auto file = gguf::File::open(path);
+    ASSERT_TRUE(file) << file.error().message;
+    const auto sum = [&] {
+        uint64_t of_all = 0;
+        for (const std::byte byte : file->mapping(0).bytes()) of_all += static_cast<uint64_t>(byte);
+        return of_all;
+    };
+    const uint64_t before = sum();
+    const size_t resident = resident_set().file_bytes;
+    release_weights(*file, pool);
+    if (resident == 0) GTEST_SKIP() << "the system does not tell what is resident";
+    EXPECT_LT(resident_set().file_bytes, resident - (2 << 20));
+    EXPECT_EQ(sum(), before);
+}
+
+TEST(StartLoad, ErrorsAreTheTokenizers) {
+    const auto parsed = gguf::parse_override("tokenizer.ggml.model=str:none");
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    const auto file = gguf::File::open(kModelPath, {.overrides = {*parsed}});
+    ASSERT_TRUE(file) << file.error().message;
+    const auto alone = load_tokenizer(*file);
+    ASSERT_FALSE(alone);
+    ThreadPool pool(2);
+    const auto start = start_load(*file, pool);
+    ASSERT_FALSE(start);
+    EXPECT_EQ(start.error().message, alone.error().message);
+}
+
+}  // namespace
+}  // namespace tessera::engine
