@@ -25,8 +25,10 @@ Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& 
     return fail_in(file.path(), std::move(tokenizer.error()));
 }
 
+namespace {
+
 /// The weights of a packed container, in pieces for a thread to take; none of another file.
-static std::vector<std::span<const std::byte>> packed_parts(const gguf::File& file, size_t n_bytes) {
+std::vector<std::span<const std::byte>> packed_parts(const gguf::File& file, size_t n_bytes) {
     std::vector<std::span<const std::byte>> parts;
     for (const gguf::TensorInfo& tensor : file.tensors()) {
         if (tensor.layout != Layout::Packed) continue;
@@ -35,6 +37,8 @@ static std::vector<std::span<const std::byte>> packed_parts(const gguf::File& fi
     }
     return parts;
 }
+
+}  // namespace
 
 Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool) {
     auto parts = packed_parts(file, 1 << 20);

@@ -46,9 +46,8 @@ struct LoadStart {
     std::shared_ptr<const text::Tokenizer> tokenizer;
     uint64_t resident = 0;  ///< LoadOptions::resident
 };
-/// load_tokenizer() on one of the pool's threads, while the others touch the weights of a packed container:
-/// the first pass, else the first to do so, has up to a quarter less to do then. With one thread these stay
-/// untouched.
+/// load_tokenizer() on one of the pool's threads, while the others touch the weights of a packed container,
+/// whose page faults the first pass would have. With one thread these stay untouched.
 Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool);
 
 /// Lets go of the pages of a packed container with all threads, before the end of a program does so with one.
