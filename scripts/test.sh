@@ -40,7 +40,7 @@ if ((!quick)); then
         -DTSR_TEST_SELECT='^unit:|^server:server_(http|routes)_' -DTSR_TEST_PREFIX=asan.
     step "ThreadSanitizer build of the tests that start threads"
     build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread \
-        -DTSR_TEST_SELECT='^unit:(common_threads|cpu_backend|engine_|text_bpe|text_tokenizer)' -DTSR_TEST_PREFIX=tsan.
+        -DTSR_TEST_SELECT='^unit:(engine_|.*(thread|session|backend|text_bpe|text_tokenizer))' -DTSR_TEST_PREFIX=tsan.
     # A processor of the kind runs the same tests in the release build. About 90 seconds of one core.
     if [[ $(uname -m) != aarch64 ]]; then
         step "AArch64 build of the kernels' tests"

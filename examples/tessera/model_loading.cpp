@@ -81,9 +81,9 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
     TSR_TRY(loaded.model, engine::load_weights(std::move(file), *loaded.pool, *loaded.isa->table,
                                                {.precise = options.precise,
                                                 .progress = console::byte_bar("loading"),
-                                                .resident = start.loaded.resident,
                                                 .must_fit = options.force ? nullptr : &demand,
-                                                .npu = npu}));
+                                                .npu = npu},
+                                               start.loaded.resident));
     loaded.load_seconds = now_seconds() - begin;
     log::info("loaded %s in %.0f ms: %s", printable(loaded.model->file().path(), 400).c_str(),
               loaded.load_seconds * 1e3, loaded.description().c_str());

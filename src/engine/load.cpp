@@ -43,7 +43,8 @@ std::vector<std::span<const std::byte>> packed_parts(const gguf::File& file, siz
 Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool) {
     auto parts = packed_parts(file, 1 << 20);
     if (pool.n_threads() == 1) parts.clear();
-    const size_t file_bytes = resident_set().file_bytes;
+    const auto file_bytes = [&parts] { return parts.empty() ? 0 : resident_set().file_bytes; };
+    const size_t before = file_bytes();
     std::optional<Result<std::shared_ptr<const text::Tokenizer>>> tokenizer;
     std::atomic<bool> loaded{false};
     pool.run(1 + static_cast<int64_t>(parts.size()), [&](int64_t unit, int) {
@@ -56,10 +57,8 @@ Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool) {
     });
     if (!tokenizer) tokenizer = load_tokenizer(file);  // the pool's work was aborted
     if (!*tokenizer) return tl::unexpected(std::move(tokenizer->error()));
-    LoadStart out{.tokenizer = std::move(**tokenizer)};
-    const size_t file_bytes_now = resident_set().file_bytes;
-    if (!parts.empty() && file_bytes_now > file_bytes) out.resident = file_bytes_now - file_bytes;
-    return out;
+    const size_t after = file_bytes();
+    return LoadStart{.tokenizer = std::move(**tokenizer), .resident = after > before ? after - before : 0};
 }
 
 void release_weights(const gguf::File& file, ThreadPool& pool) {
@@ -77,11 +76,10 @@ Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::Kern
 
 Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,
                                                   const kernels::KernelTable& kernels,
-                                                  const LoadOptions& options) {
+                                                  const LoadOptions& options, uint64_t resident) {
     TSR_TRY(auto bound, bind_weights(std::move(file), kernels, options));
     if (options.must_fit) {
-        TSR_TRY(const MemoryPlan plan,
-                plan_memory(*bound, *options.must_fit, pool.n_threads(), options.resident));
+        TSR_TRY(const MemoryPlan plan, plan_memory(*bound, *options.must_fit, pool.n_threads(), resident));
         TSR_TRY_VOID(check_fits(plan, available_memory_bytes()));
     }
     return Model::pack(std::move(bound), pool, options.progress);
@@ -94,9 +92,7 @@ Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions
     TSR_TRY(gguf::File file, gguf::File::open(path));
     TSR_TRY(LoadStart start, start_load(file, pool));
     out.tokenizer = std::move(start.tokenizer);
-    LoadOptions rest = options;
-    rest.resident = start.resident;
-    TSR_TRY(out.model, load_weights(std::move(file), pool, *isa->table, rest));
+    TSR_TRY(out.model, load_weights(std::move(file), pool, *isa->table, options, start.resident));
     for (const std::string& name : sample::apply_model_defaults(out.model->file(), out.sampling))
         log::info("the model file sets the default of %s", name.c_str());
     return out;

@@ -19,8 +19,6 @@ struct LoadOptions {
     std::string isa = "";   ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
     bool precise = false;   ///< float products straight from the file
     ByteProgress progress;  ///< bytes, while weights are packed
-    /// Bytes of the file's weights that are resident already and that a plan is to count once (start_load).
-    uint64_t resident = 0;
     /// Refuse, before the weights take any, where the memory has no room for this; null: do not ask.
     const MemoryDemand* must_fit = nullptr;
     /// What every session of the model will have: weights that it alone multiplies with are not packed, and
@@ -44,7 +42,7 @@ Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& 
 /// What of a file comes before its weights.
 struct LoadStart {
     std::shared_ptr<const text::Tokenizer> tokenizer;
-    uint64_t resident = 0;  ///< LoadOptions::resident
+    uint64_t resident = 0;  ///< bytes of the weights that were touched, about: for load_weights()
 };
 /// load_tokenizer() on one of the pool's threads, while the others touch the weights of a packed container,
 /// whose page faults the first pass would have. With one thread these stay untouched.
@@ -58,10 +56,11 @@ void release_weights(const gguf::File& file, ThreadPool& pool);
 Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::KernelTable& kernels,
                                             const LoadOptions& options);
 
-/// Packs the weights of a file that is open already. Of the options `isa` is not asked, but `kernels` taken.
+/// Packs the weights of a file that is open already, and of which `resident` bytes are in this process: a
+/// plan counts them once. Of the options `isa` is not asked, but `kernels` taken.
 Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,
                                                   const kernels::KernelTable& kernels,
-                                                  const LoadOptions& options);
+                                                  const LoadOptions& options, uint64_t resident = 0);
 
 /// Errors name the file, or the instruction set.
 Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options);

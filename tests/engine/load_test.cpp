@@ -1,17 +1,17 @@
 // What comes of a file before its weights, beside which those of a packed container are touched.
 #include "src/engine/load.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "common/cpu.h"
 #include "src/model/packed_file.h"
+#include "tests/engine/support.h"
 #include "tests/model/support.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera::engine {
 namespace {
-
-const std::string kModelPath = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
 
 void pack_model(const std::string& to, ThreadPool& pool) {
     auto in = gguf::File::open(kModelPath);
@@ -50,6 +50,27 @@ TEST(StartLoad, GivesTheTokenizerWhateverIsTouchedMeanwhile) {
         ASSERT_TRUE(start) << start.error().message;
         EXPECT_EQ(*start->tokenizer->encode(text), *(*alone)->encode(text));
     }
+}
+
+/// A thread that touches them comes in time now and then at least, where there is a processor for it.
+TEST(StartLoad, TouchesTheWeightsOfAPackedContainer) {
+    const size_t known = resident_set().file_bytes;
+    if (known == 0 || default_thread_count() < 2)
+        GTEST_SKIP() << "needs two processors, and a system that tells what is resident";
+    const test::TempFolder folder;
+    const std::string path = folder.at("packed.gguf");
+    ThreadPool pool(2);
+    pack_model(path, pool);
+    ASSERT_TRUE(load_tokenizer(*gguf::File::open(path)));  // its code is resident then
+    uint64_t most = 0;
+    for (int i = 0; i < 500 && most < (256 << 10); i++) {
+        const auto file = gguf::File::open(path);
+        ASSERT_TRUE(file) << file.error().message;
+        const auto start = start_load(*file, pool);
+        ASSERT_TRUE(start) << start.error().message;
+        most = std::max(most, start->resident);
+    }
+    EXPECT_GE(most, uint64_t{256} << 10);
 }
 
 TEST(ReleaseWeights, TheyAreReadAgain) {
