@@ -199,7 +199,7 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t 
         run.template operator()<WideStream<Unpack<F>, V, R / V::kGroups>>();
     } else {
         if constexpr (R == 1 && T == 1 && kReadsAhead) {
-            if (reads_ahead<F>(a)) return run.template operator()<Stream<Unpack<F>, R, false>>();
+            if (reads_ahead<F>(a)) return run.template operator()<Stream<Unpack<F>, R, Asks::Never>>();
         }
         run.template operator()<Stream<Unpack<F>, R>>();
     }

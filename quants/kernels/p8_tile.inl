@@ -47,8 +47,15 @@ struct PackedUnits {
     int far = kNotFetched, near = kNotFetched;  // bytes ahead, to the outer and to the inner cache
 };
 
-/// R groups' packed units, unpacked by U (p8_unpack.inl). Fetches: as they say, or not at all.
-template <class Unpacker, int R, bool Fetches = true>
+/// How a stream asks for what its units say.
+enum class Asks : uint8_t {
+    AsTold,
+    NearAnyway,  // to the inner cache without a look whether that is wanted: what is read, where it is not
+    Never,
+};
+
+/// R groups' packed units, unpacked by U (p8_unpack.inl).
+template <class Unpacker, int R, Asks kAsks = Asks::AsTold>
 struct Stream : PackedUnits {
     using U = Unpacker;
     using F = typename U::Format;
@@ -60,8 +67,8 @@ struct Stream : PackedUnits {
     const uint8_t *far_at, *near_at;  // of the first group, while the unit is read; or null
 
     TSR_INLINE void start(Stream& s, const PackedUnits& units) { static_cast<PackedUnits&>(s) = units; }
-    /// Whether a unit's minima go before its products (add_minima).
-    static constexpr bool kMinimaFirst = false;
+    /// Whether a unit's minima go before its products (add_minima), and are made there, not loaded.
+    static constexpr bool kMinimaFirst = false, kMakesMinima = true;
     /// Whether a vector's groups may lie anywhere.
     static constexpr bool kGroupsApart = false;
     /// What lies n_ahead bytes behind the unit, or past a group's end behind the start of the group that its
@@ -73,9 +80,16 @@ struct Stream : PackedUnits {
     }
     /// Fetches as many bytes of each group as the n at `at` of the unit.
     TSR_INLINE void fetch(const Stream& s, int at, int n) {
-        if constexpr (!Fetches) return;
-        if (s.near_at) fetch_lines<prefetch>(s.near_at + at, s.group_bytes, n);
-        if (s.far_at) fetch_lines<prefetch_far>(s.far_at + at, s.group_bytes, n);
+        if constexpr (kAsks == Asks::Never) return;
+        if constexpr (kAsks == Asks::NearAnyway) {
+            // Told from the place that is read, which takes fewer registers than a place of its own.
+            const int64_t on = s.near_at - s.unit;
+            fetch_lines<prefetch>(s.unit + at + on, s.group_bytes, n);
+            if (s.far_at) fetch_lines<prefetch_far>(s.unit + at + (s.far_at - s.unit), s.group_bytes, n);
+        } else {
+            if (s.near_at) fetch_lines<prefetch>(s.near_at + at, s.group_bytes, n);
+            if (s.far_at) fetch_lines<prefetch_far>(s.far_at + at, s.group_bytes, n);
+        }
     }
     /// The n bytes that each group has at p.
     template <auto prefetch_line>
@@ -87,9 +101,10 @@ struct Stream : PackedUnits {
         }
     }
     TSR_INLINE void open_unit(Stream& s) {
-        if constexpr (Fetches) {
+        if constexpr (kAsks != Asks::Never) {
             s.far_at = ahead(s, s.far);
             s.near_at = ahead(s, s.near);
+            if (kAsks == Asks::NearAnyway && !s.near_at) s.near_at = s.unit;
         }
         fetch(s, 0, F::kSuper ? F::kHeadBytes : F::kUnitBytes);
         TSR_UNROLL
@@ -215,7 +230,8 @@ struct Panel {
     const uint8_t *unit, *block;
 
     TSR_INLINE void start(Panel& p, const uint8_t* panel) { p.unit = panel; }
-    static constexpr bool kMinimaFirst = F::kMin == MinKind::PerBlock, kGroupsApart = false;
+    static constexpr bool kMinimaFirst = F::kMin == MinKind::PerBlock, kMakesMinima = false;
+    static constexpr bool kGroupsApart = false;
 
     TSR_INLINE void open_unit(Panel& p) { p.block = p.unit; }
     TSR_INLINE void open_block(Panel&, int) {}
@@ -246,17 +262,17 @@ struct Panel {
 /// The packed units of a panel's groups, which it writes to the panel as it hands them out: the first tokens
 /// of a panel unpack it on their way. Every operand and scale of a block is asked for.
 template <class P>
-struct Filling : Stream<typename P::U, 2> {
+struct Filling : Stream<typename P::U, 2, Asks::NearAnyway> {
     using U = typename P::U;
     using F = typename U::Format;
     using V = typename P::V;
-    using Units = Stream<U, 2>;
+    using Units = Stream<U, 2, Asks::NearAnyway>;
     static_assert(P::kGroups == 2 && V::kJoined == 1);
     struct Start {
         PackedUnits units;
         uint8_t* panel;
     };
-    static constexpr bool kMinimaFirst = true;
+    static constexpr bool kMinimaFirst = true, kMakesMinima = true;
     uint8_t *to, *block_to;
 
     TSR_INLINE void start(Filling& s, const Start& start) {
@@ -570,7 +586,12 @@ TSR_INLINE void add_super(Source& s, const Acts& x, typename Source::V::Flt (&to
     }
     // Where a tile's sums fill the registers, those of the minima stay in them only by themselves.
     if constexpr (Source::kMinimaFirst && F::kMin != MinKind::None) {
-        for (int b = 0; b < F::kBlocks; b++) add_minima<F, R, T>(s, b, x, total, low);
+        if constexpr (Source::kMakesMinima) {
+            TSR_ROLLED
+            for (int b = 0; b < F::kBlocks; b++) add_minima<F, R, T>(s, b, x, total, low);
+        } else {
+            for (int b = 0; b < F::kBlocks; b++) add_minima<F, R, T>(s, b, x, total, low);
+        }
     }
     for (int b = 0; b < F::kBlocks; b++) {
         Source::open_block(s, b);
@@ -688,7 +709,8 @@ template <class F, class P, int First, int Second>
     for (int t = 0; t < First + Second; t++) prefetch(y + t * y_stride);
     [[maybe_unused]] alignas(32) int16_t words[First][kTokenStarts], next_words[Second][kTokenStarts];
     for (int64_t i = 0; i < n_units; i += kUnits) {
-        const int64_t end = i + kUnits < n_units ? i + kUnits : n_units;
+        // Known to be one unit, a tile's turn is no loop, for which gcc would keep what the other tile needs.
+        const int64_t end = kUnits == 1 || i + kUnits < n_units ? i + kUnits : n_units;
         filling.to = start.panel;
         add_units<F, 2, First>(filling, x, i, end, n_units, words, total);
         P::start(panel, start.panel);
