@@ -709,7 +709,8 @@ template <class F, class P, int First, int Second>
     for (int t = 0; t < First + Second; t++) prefetch(y + t * y_stride);
     [[maybe_unused]] alignas(32) int16_t words[First][kTokenStarts], next_words[Second][kTokenStarts];
     for (int64_t i = 0; i < n_units; i += kUnits) {
-        // Known to be one unit, a tile's turn is no loop, for which gcc would keep what the other tile needs.
+        // Known to be one unit, a tile's turn is no loop: for a round that never comes gcc 12 keeps both
+        // tiles' totals moving between registers and stack.
         const int64_t end = kUnits == 1 || i + kUnits < n_units ? i + kUnits : n_units;
         filling.to = start.panel;
         add_units<F, 2, First>(filling, x, i, end, n_units, words, total);

@@ -7,10 +7,10 @@ from lint_case import LintCase
 
 class IsaFlags(LintCase):
     def check(self, flags, listed="kernels.o"):
-        command = {"directory": ".", "command": f"/usr/bin/c++ {flags} -o kernels.o -c kernels.cpp", "file": "kernels.cpp"}
         build = self.tree({"isa-objects/a.txt": "", "compile_commands.json": ""})
-        command["directory"] = str(build)
-        (build / "compile_commands.json").write_text(json.dumps([command]))
+        command = f"/usr/bin/c++ {flags} -o kernels.o -c kernels.cpp"
+        entry = {"directory": str(build), "command": command, "file": "kernels.cpp"}
+        (build / "compile_commands.json").write_text(json.dumps([entry]))
         (build / "isa-objects/a.txt").write_text(f"{build / listed}\n" if listed else "\n")
         return self.lint("check_isa_flags.py", build)
 
