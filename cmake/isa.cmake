@@ -18,13 +18,10 @@ function(tsr_isa_library name)
     # Else gcc, at -O1 and below, returns from a kernel with the upper halves of vectors in use, and until the next one
     # clears them an Intel processor traps at each change between old and new encodings: 285 ns a product of scalar
     # code that calls fmaf, for 5.6.
-    if(TSR_X86 AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-        target_compile_options(${name} PRIVATE -fexpensive-optimizations)
-    endif()
-    # Tuned for one processor, as by -march=native among a user's flags, gcc 12's kernels are slower on that one too:
+    # Tuned for one processor, as by -march=native among a user's flags, gcc 12's kernels may be slower on that one:
     # -march=znver3 takes 9 % of eight tokens of Q4_K and 17 % of prompts on Zen 3. scripts/check_isa_flags.py looks.
     if(TSR_X86 AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-        target_compile_options(${name} PRIVATE -mtune=generic)
+        target_compile_options(${name} PRIVATE -fexpensive-optimizations -mtune=generic)
     endif()
     # Undefined behaviour as traps: such a unit takes a quarter less time to compile (p8_k236.cpp 141 s, now 104). A trap
     # says no more than its line, and that by AddressSanitizer, with ASAN_OPTIONS=handle_sigill=1.

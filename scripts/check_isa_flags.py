@@ -19,8 +19,12 @@ def main():
     parser.add_argument("build", type=pathlib.Path, metavar="BUILD_DIR")
     build = parser.parse_args().build.resolve()
 
+    listed = build / "compile_commands.json"
+    if not listed.is_file():
+        print(f"{listed}: no such file; expected the compiler's commands (configure with gcc for x86 first)")
+        return 1
     commands = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for entry in json.loads(listed.read_text()):
         words = shlex.split(entry["command"])
         commands[(pathlib.Path(entry["directory"]) / words[words.index("-o") + 1]).resolve()] = words
     objects = [line for part in sorted((build / "isa-objects").glob("*.txt")) for line in part.read_text().split()]

@@ -67,7 +67,8 @@ struct Stream : PackedUnits {
     const uint8_t *far_at, *near_at;  // of the first group, while the unit is read; or null
 
     TSR_INLINE void start(Stream& s, const PackedUnits& units) { static_cast<PackedUnits&>(s) = units; }
-    /// Whether a unit's minima go before its products (add_minima), and are made there, not loaded.
+    /// Whether a unit's minima go before its products (add_minima); whether they are made there or were
+    /// before.
     static constexpr bool kMinimaFirst = false, kMakesMinima = true;
     /// Whether a vector's groups may lie anywhere.
     static constexpr bool kGroupsApart = false;
@@ -82,7 +83,8 @@ struct Stream : PackedUnits {
     TSR_INLINE void fetch(const Stream& s, int at, int n) {
         if constexpr (kAsks == Asks::Never) return;
         if constexpr (kAsks == Asks::NearAnyway) {
-            // Told from the place that is read, which takes fewer registers than a place of its own.
+            // Told from the place that is read, which takes fewer registers than a place of its own; in this
+            // spelling, as kernels_bench has it (packed_gemm, tok:8).
             const int64_t on = s.near_at - s.unit;
             fetch_lines<prefetch>(s.unit + at + on, s.group_bytes, n);
             if (s.far_at) fetch_lines<prefetch_far>(s.unit + at + (s.far_at - s.unit), s.group_bytes, n);
@@ -272,7 +274,7 @@ struct Filling : Stream<typename P::U, 2, Asks::NearAnyway> {
         PackedUnits units;
         uint8_t* panel;
     };
-    static constexpr bool kMinimaFirst = true, kMakesMinima = true;
+    static constexpr bool kMinimaFirst = true;
     uint8_t *to, *block_to;
 
     TSR_INLINE void start(Filling& s, const Start& start) {

@@ -33,6 +33,9 @@ class IsaFlags(LintCase):
         status, output = self.check("-mtune=generic", listed="other.o")
         self.assertEqual(status, 1)
         self.assertIn("no compiler command has this output", output)
+        status, output = self.lint("check_isa_flags.py", self.tree({"isa-objects/a.txt": "\n"}))
+        self.assertEqual(status, 1)
+        self.assertIn("compile_commands.json: no such file", output)
 
 
 if __name__ == "__main__":
