@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Anonymous zero-filled mapping; 2 MiB aligned with MADV_HUGEPAGE when it is at least that large. Movable.
+/// A zero-filled mapping of its own, in huge pages where it is large enough (map_pages). Movable.
 class Buffer {
   public:
     /// `what` names the buffer in the OutOfMemory error. n_bytes == 0 gives an empty buffer.
@@ -29,8 +29,6 @@ class Buffer {
     }
 
   private:
-    void* base_ = nullptr;  // what munmap gets
-    size_t mapped_ = 0;     // bytes mapped at base_
     std::byte* data_ = nullptr;
     size_t size_ = 0;
 };

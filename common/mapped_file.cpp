@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/pages.h"
 #include "common/strings.h"
 
 namespace tessera {
@@ -28,11 +29,6 @@ struct Descriptor {
         if (fd >= 0) ::close(fd);
     }
 };
-
-size_t page_size() {
-    static const size_t size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    return size;
-}
 
 tl::unexpected<Error> system_failure(const char* verb, const std::string& path, int error) {
     const bool missing = error == ENOENT || error == ENOTDIR;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "common/pages.h"
 #include "src/sample/logit_row.h"
 
 namespace tessera::sample {
@@ -124,7 +125,7 @@ class Candidates {
     uint32_t last_needed(const Nearness& nearness, uint64_t target);
 
     LogitRow row_;
-    std::vector<Candidate> entries_;   // [n_vocab reserved], of which size_ count
+    PageVector<Candidate> entries_;    // [n_vocab reserved], of which size_ count
     std::vector<uint32_t> indices_;    // [n_vocab reserved], scratch of keep_nearest
     std::vector<uint32_t> positions_;  // [n_vocab reserved], scratch of edit(): 1 + place in the list, else 0
     size_t size_ = 0;

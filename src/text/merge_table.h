@@ -2,8 +2,8 @@
 // Which pairs of symbols merge, into what and in which order; internal to src/text.
 #include <bit>
 #include <cstdint>
-#include <vector>
 
+#include "common/pages.h"
 #include "src/text/merge_loop.h"
 #include "src/text/text_index.h"
 
@@ -51,7 +51,7 @@ class MergeTable {
         return at;
     }
 
-    std::vector<Slot> slots_;  // a power of two, at most five eighths of them taken
+    PageVector<Slot> slots_;  // a power of two, at most five eighths of them taken
 };
 
 }  // namespace tessera::text

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
-#include <vector>
+
+#include "common/pages.h"
 
 namespace tessera::text {
 
@@ -81,7 +82,7 @@ class TextIndex {
         return at;
     }
 
-    std::vector<Slot> slots_;  // a power of two, at most half of them taken
+    PageVector<Slot> slots_;  // a power of two, at most half of them taken
 };
 
 }  // namespace tessera::text

@@ -46,6 +46,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const gguf::File& file)
     std::shared_ptr<Tokenizer> tokenizer(new Tokenizer(std::move(vocab)));
     const Vocab& v = tokenizer->vocab_;
     TSR_TRY(tokenizer->scheme_, create_scheme(v, file));
+    tokenizer->bytes_.reserve(v.n_bytes());
     tokenizer->byte_end_.reserve(static_cast<size_t>(v.size()));
     for (int32_t id = 0; id < v.size(); id++) {
         std::string& bytes = tokenizer->bytes_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/expected.h"
+#include "common/pages.h"
 #include "ggml-like/gguf/file.h"
 #include "src/text/text_index.h"
 
@@ -56,6 +57,8 @@ class Vocab {
     /// Spelling as the file has it (not the bytes it stands for: Tokenizer::token_bytes). Ids must be
     /// contained.
     std::string_view text(int32_t id) const { return texts_[static_cast<size_t>(id)]; }
+    /// Of all spellings together.
+    size_t n_bytes() const { return bytes_.size(); }
     float score(int32_t id) const { return scores_[static_cast<size_t>(id)]; }
     TokenType type(int32_t id) const { return types_[static_cast<size_t>(id)]; }
     /// Control and Unknown: tokens that are no text of their own.
@@ -105,8 +108,8 @@ class Vocab {
     bool keeps_right_space(int32_t id) const;
 
     std::string model_, pre_;
-    std::vector<char> bytes_;  // all spellings, one after another
-    std::vector<std::string_view> texts_;
+    PageVector<char> bytes_;  // all spellings, one after another
+    PageVector<std::string_view> texts_;
     std::vector<float> scores_;
     std::vector<TokenType> types_;
     TextIndex ids_;

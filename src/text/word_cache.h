@@ -6,8 +6,8 @@
 #include <cstring>
 #include <span>
 #include <string_view>
-#include <vector>
 
+#include "common/pages.h"
 #include "src/text/text_index.h"
 
 namespace tessera::text {
@@ -48,7 +48,7 @@ class WordCache {
 
   private:
     static constexpr size_t kEntries = size_t{1} << 15;
-    std::vector<Entry> entries_;
+    PageVector<Entry> entries_;
 };
 
 }  // namespace tessera::text
