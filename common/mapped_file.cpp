@@ -1,5 +1,6 @@
 // Owns one read-only mapping of one regular file. Assumes that nobody shortens the file while it is mapped:
-// the system would answer such a read with SIGBUS. Parsing of the bytes starts in ggml-like/gguf.
+// the system would answer such a read with SIGBUS, but for read(), which has an error for it. Parsing of the
+// bytes starts in ggml-like/gguf.
 #include "common/mapped_file.h"
 
 #include <fcntl.h>
@@ -20,16 +21,6 @@ namespace tessera {
 
 namespace {
 
-struct Descriptor {
-    int fd;
-    explicit Descriptor(int number) : fd(number) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (fd >= 0) ::close(fd);
-    }
-};
-
 tl::unexpected<Error> system_failure(const char* verb, const std::string& path, int error) {
     const bool missing = error == ENOENT || error == ENOTDIR;
     return fail(missing ? ErrorCode::NotFound : ErrorCode::Io, "cannot %s '%s': %s", verb,
@@ -43,10 +34,11 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     if (path.find('\0') != std::string::npos)
         return fail(ErrorCode::InvalidArgument, "file name '%s' holds a zero byte", shown.c_str());
     // O_NONBLOCK: opening a FIFO that has no writer would otherwise wait for ever.
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (file.fd < 0) return system_failure("open", path, errno);
+    MappedFile mapped;
+    mapped.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (mapped.fd_ < 0) return system_failure("open", path, errno);
     struct stat status {};
-    if (fstat(file.fd, &status) != 0) return system_failure("examine", path, errno);
+    if (fstat(mapped.fd_, &status) != 0) return system_failure("examine", path, errno);
     if (S_ISDIR(status.st_mode))
         return fail(ErrorCode::InvalidArgument, "'%s' is a directory, expected a file", shown.c_str());
     if (!S_ISREG(status.st_mode))
@@ -55,9 +47,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     if (status.st_size <= 0) return fail(ErrorCode::Malformed, "'%s' is empty (0 bytes)", shown.c_str());
 
     const size_t size = static_cast<size_t>(status.st_size);
-    void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
+    void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, mapped.fd_, 0);
     if (data == MAP_FAILED) return system_failure("map", path, errno);
-    MappedFile mapped;
     mapped.data_ = static_cast<std::byte*>(data);
     mapped.size_ = size;
     mapped.path_ = path;
@@ -67,6 +58,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
+      fd_(std::exchange(other.fd_, -1)),
       path_(std::move(other.path_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
@@ -74,12 +66,29 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
     MappedFile moved(std::move(other));
     std::swap(data_, moved.data_);
     std::swap(size_, moved.size_);
+    std::swap(fd_, moved.fd_);
     path_.swap(moved.path_);
     return *this;
 }
 
 MappedFile::~MappedFile() {
     if (data_) munmap(data_, size_);
+    if (fd_ >= 0) ::close(fd_);
+}
+
+Result<void> MappedFile::read(size_t offset, std::span<std::byte> to) const {
+    TSR_CHECK(offset <= size_ && to.size() <= size_ - offset);
+    for (size_t done = 0; done < to.size();) {
+        const ssize_t n = pread(fd_, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0)
+            return fail(ErrorCode::Io, "cannot read %zu bytes from byte %zu of '%s' on: %s", to.size() - done,
+                        offset + done, printable(path_, 400).c_str(),
+                        n < 0 ? std::generic_category().message(errno).c_str()
+                              : "it ends there, and did not when it was opened");
+        done += static_cast<size_t>(n);
+    }
+    return {};
 }
 
 void MappedFile::will_need(size_t offset, size_t n) const {

@@ -1,5 +1,6 @@
 #pragma once
-// Read-only memory mapping of a whole file. Owns the mapping; views into bytes() live as long as this object.
+// Read-only memory mapping of a whole file. Owns the mapping and the open file; views into bytes() live as
+// long as this object.
 #include <cstddef>
 #include <span>
 #include <string>
@@ -21,6 +22,12 @@ class MappedFile {
     std::span<const std::byte> bytes() const { return {data_, size_}; }
     const std::string& path() const { return path_; }
 
+    /// Copies the bytes from `offset` on out of the file, not through the mapping: for what is wanted once,
+    /// in order. That takes no page faults, none of the mapping becomes resident, and a file that was
+    /// shortened is an error (Io, as is what the system cannot read) where the mapping would be a signal. Any
+    /// thread; the range lies within bytes().
+    Result<void> read(size_t offset, std::span<std::byte> to) const;
+
     /// Hint: the range is read soon (MADV_WILLNEED), or never again (pages leave our resident set).
     void will_need(size_t offset, size_t n) const;
     void release(size_t offset, size_t n) const;
@@ -31,6 +38,7 @@ class MappedFile {
   private:
     std::byte* data_ = nullptr;
     size_t size_ = 0;
+    int fd_ = -1;
     std::string path_;
 };
 

@@ -261,16 +261,28 @@ const MappedFile& File::mapping(int file_index) const {
     return state_->mappings[static_cast<size_t>(file_index)];
 }
 
-void File::release(std::span<const std::byte> data) const { tell_mapping(data, &MappedFile::release); }
-void File::touch(std::span<const std::byte> data) const { tell_mapping(data, &MappedFile::touch); }
+Result<const std::byte*> File::read(std::span<const std::byte> data, std::byte* room) const {
+    const Place place = place_of(data);
+    if (!place.file) return data.data();
+    TSR_TRY_VOID(place.file->read(place.offset, {room, data.size()}));
+    return room;
+}
 
-void File::tell_mapping(std::span<const std::byte> data,
-                        void (MappedFile::*what)(size_t, size_t) const) const {
+void File::release(std::span<const std::byte> data) const {
+    if (const Place place = place_of(data); place.file) place.file->release(place.offset, data.size());
+}
+
+void File::touch(std::span<const std::byte> data) const {
+    if (const Place place = place_of(data); place.file) place.file->touch(place.offset, data.size());
+}
+
+File::Place File::place_of(std::span<const std::byte> data) const {
     for (const MappedFile& mapping : state_->mappings) {
         const std::span<const std::byte> all = mapping.bytes();
         const bool inside = data.data() >= all.data() && data.data() < all.data() + all.size();
-        if (inside) (mapping.*what)(static_cast<size_t>(data.data() - all.data()), data.size());
+        if (inside) return {&mapping, static_cast<size_t>(data.data() - all.data())};
     }
+    return {nullptr, 0};
 }
 
 bool File::is_packed() const { return find(kPackedVersionKey) != nullptr; }

@@ -147,6 +147,9 @@ class File {
     uint64_t total_bytes() const;
     /// file_index in [0, n_files()).
     const MappedFile& mapping(int file_index) const;
+    /// A part of the data: copied to `room`, which has its size, out of the file (MappedFile::read, whose
+    /// errors these are); where it lies, if the File was parsed from memory.
+    Result<const std::byte*> read(std::span<const std::byte> data, std::byte* room) const;
     /// Lets go of the memory that holds a part of the mappings; it is read again when it is touched.
     void release(std::span<const std::byte> data) const;
     /// Makes such a part resident (MappedFile::touch).
@@ -179,7 +182,12 @@ class File {
   private:
     struct State;
     explicit File(std::unique_ptr<State> state);
-    void tell_mapping(std::span<const std::byte> data, void (MappedFile::*what)(size_t, size_t) const) const;
+    /// Where a part of the data lies; no file, if it lies in memory.
+    struct Place {
+        const MappedFile* file;
+        size_t offset;
+    };
+    Place place_of(std::span<const std::byte> data) const;
     Result<const Value*> require(std::string_view key, const char* expected) const;
     tl::unexpected<Error> wrong_value(std::string_view key, const std::string& expected,
                                       const Value& found) const;

@@ -1,7 +1,7 @@
 // Packing at load. Matrices are packed one after the other in the order of the forward pass, each by all
-// threads; file pages are dropped as soon as they are packed, so that peak memory is the packed copy plus a
-// few MiB. Those of a packed container (packed_file.cpp makes it) are in order and stay where they
-// are.
+// threads. They are read, not mapped: a copy in a core's cache costs less than a page fault, and peak memory
+// is the packed copy plus little. Those of a packed container (packed_file.cpp makes it) are in order and
+// stay where they are.
 #include "src/model/pack.h"
 
 #include <algorithm>
@@ -10,8 +10,12 @@ namespace tessera {
 
 namespace {
 
-/// Groups of one unit of work: about 1 MiB of a large matrix.
-constexpr int64_t kUnitGroups = 64;
+/// A unit of work is what is read at once and packed while it lies in the second cache: so many bytes of
+/// whole groups, one at least.
+constexpr size_t kUnitBytes = size_t{256} << 10;
+
+size_t group_bytes(const Weight& w) { return static_cast<size_t>(kernels::kGroupRows) * w.row_bytes; }
+size_t unit_groups(const Weight& w) { return std::max<size_t>(kUnitBytes / group_bytes(w), 1); }
 
 int64_t n_groups(const Weight& w) { return (w.n_out + kernels::kGroupRows - 1) / kernels::kGroupRows; }
 
@@ -63,34 +67,38 @@ void Packer::plan_all(bool pack, const std::vector<bool>& unused) {
         plan(w.token_embd, false);
 }
 
-void Packer::pack(const Model::PackJob& job, ThreadPool& pool) {
+Result<void> Packer::pack(const Model::PackJob& job, ThreadPool& pool, std::span<std::byte> rooms) {
     Weight& w = *job.weight;
     const kernels::PackFn pack_group = model_.kernels_->packed[static_cast<uint32_t>(w.type)].pack;
     std::byte* out = model_.packed_.data() + job.offset;
-    const int64_t groups = n_groups(w);
-    const int64_t units = (groups + kUnitGroups - 1) / kUnitGroups;
+    const int64_t unit_rows = static_cast<int64_t>(unit_groups(w)) * kernels::kGroupRows;
+    const int64_t units = (w.n_out + unit_rows - 1) / unit_rows;
     const int64_t n_matrices = w.n_expert > 0 ? w.n_expert : 1;
-    pool.run(n_matrices * units, [&](int64_t unit, int) {
-        const int64_t e = unit / units, first = unit % units * kUnitGroups;
-        const int64_t last = std::min(first + kUnitGroups, groups);
-        const std::byte* in = job.from + static_cast<size_t>(e) * job.from_expert_bytes;
-        std::byte* matrix = out + static_cast<size_t>(e) * job.matrix_bytes;
-        for (int64_t g = first; g < last; ++g) {
-            const size_t at = static_cast<size_t>(g) * kernels::kGroupRows * w.row_bytes;
-            const auto rows = std::min<int64_t>(kernels::kGroupRows, w.n_out - g * kernels::kGroupRows);
-            pack_group(in + at, w.row_bytes, static_cast<int>(rows), w.n_in, matrix + at);
+    const size_t n_threads = static_cast<size_t>(pool.n_threads()), room_bytes = rooms.size() / n_threads;
+    std::vector<Result<void>> done(n_threads);  // of each thread
+    pool.run(n_matrices * units, [&](int64_t unit, int worker) {
+        Result<void>& result = done[static_cast<size_t>(worker)];
+        if (!result) return;
+        const auto e = static_cast<size_t>(unit / units);
+        const int64_t row0 = unit % units * unit_rows, n_rows = std::min(unit_rows, w.n_out - row0);
+        const size_t at = static_cast<size_t>(row0) * w.row_bytes;
+        const auto read = model_.file_.read(
+            {job.from + e * job.from_expert_bytes + at, static_cast<size_t>(n_rows) * w.row_bytes},
+            rooms.data() + static_cast<size_t>(worker) * room_bytes);
+        if (!read) {
+            result = tl::unexpected(read.error());
+            return;
         }
-        const int64_t row0 = first * kernels::kGroupRows,
-                      row1 = std::min(last * kernels::kGroupRows, w.n_out);
-        model_.file_.release(
-            {in + static_cast<size_t>(row0) * w.row_bytes, static_cast<size_t>(row1 - row0) * w.row_bytes});
+        std::byte* to = out + e * job.matrix_bytes + at;
+        for (int64_t row = 0; row < n_rows; row += kernels::kGroupRows) {
+            const size_t of_unit = static_cast<size_t>(row) * w.row_bytes;
+            const auto rows = static_cast<int>(std::min<int64_t>(kernels::kGroupRows, n_rows - row));
+            pack_group(*read + of_unit, w.row_bytes, rows, w.n_in, to + of_unit);
+        }
     });
-    // Once more for the pages that two units share. A part of a fused tensor ends before its last expert
-    // does.
-    const size_t matrix_bytes = static_cast<size_t>(w.n_out) * w.row_bytes;
-    model_.file_.release(
-        {job.from, static_cast<size_t>(n_matrices - 1) * job.from_expert_bytes + matrix_bytes});
+    for (Result<void>& result : done) TSR_TRY_VOID(std::move(result));
     w.data = out;
+    return {};
 }
 
 Result<void> Packer::pack_all(ThreadPool& pool, const ByteProgress& progress) {
@@ -98,9 +106,15 @@ Result<void> Packer::pack_all(ThreadPool& pool, const ByteProgress& progress) {
     const bool tied = w.output.data == w.token_embd.data;
     const size_t total = model_.packed_bytes_;
     TSR_TRY(model_.packed_, Buffer::create(total, "the packed weights"));
+    size_t room_bytes = 0;
+    for (const Model::PackJob& job : model_.pack_jobs_) {
+        room_bytes = std::max(room_bytes, unit_groups(*job.weight) * group_bytes(*job.weight));
+    }
+    TSR_TRY(Buffer rooms, Buffer::create(Arena::padded(room_bytes) * static_cast<size_t>(pool.n_threads()),
+                                         "what is read of the weights"));
     for (const Model::PackJob& job : model_.pack_jobs_) {
         if (progress) progress(job.offset, total);
-        pack(job, pool);
+        TSR_TRY_VOID(pack(job, pool, {rooms.data(), rooms.size()}));
     }
     if (progress && total) progress(total, total);
     if (tied) w.token_embd = w.output;

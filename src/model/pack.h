@@ -1,6 +1,10 @@
 #pragma once
 // Reorders matmul weights into the kernels' packed layout at load: what and where to is decided first, so
 // that the memory is known before it is taken.
+#include <cstddef>
+#include <span>
+#include <vector>
+
 #include "src/model/model.h"
 
 namespace tessera {
@@ -18,12 +22,12 @@ class Packer {
     /// mapping. Those that `unused` names, in the order of weights_to_pack(), are not multiplied with: they
     /// stay in the file, and count only where they are looked up.
     void plan_all(bool pack, const std::vector<bool>& unused);
-    /// Packs what was planned, in parallel, releasing file pages behind.
+    /// Packs what was planned, in parallel, out of the file. Errors: no memory; a file that cannot be read.
     Result<void> pack_all(ThreadPool& pool, const ByteProgress& progress);
 
   private:
     void plan(Weight& weight, bool pack);
-    void pack(const Model::PackJob& job, ThreadPool& pool);
+    Result<void> pack(const Model::PackJob& job, ThreadPool& pool, std::span<std::byte> rooms);
 
     Model& model_;
 };

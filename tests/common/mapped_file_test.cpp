@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "common/cpu.h"
 #include "tests/support/temp_folder.h"
@@ -32,6 +35,39 @@ TEST(MappedFile, MapsTheWholeFile) {
     EXPECT_EQ(file->path(), path);
 }
 
+TEST(MappedFile, ReadsFromTheFileItself) {
+    const test::TempFolder folder;
+    const std::string path = folder.write("a.bin", "0123456789");
+    const MappedFile file = MappedFile::open(path).value();
+    const auto read = [&](size_t offset, size_t n) {
+        std::string text(n, '?');
+        const auto done = file.read(offset, std::as_writable_bytes(std::span(text)));
+        return done ? text : done.error().message;
+    };
+    EXPECT_EQ(read(0, 10), "0123456789");
+    EXPECT_EQ(read(3, 4), "3456");
+    EXPECT_EQ(read(10, 0), "");
+    // The open file is read, whatever has its name now.
+    ASSERT_EQ(rename(path.c_str(), folder.at("b.bin").c_str()), 0);
+    EXPECT_EQ(read(9, 1), "9");
+}
+
+TEST(MappedFile, AFileThatWasShortenedIsAnError) {
+    const test::TempFolder folder;
+    const std::string path = folder.write("a.bin", std::string(10000, 'x'));
+    const MappedFile file = MappedFile::open(path).value();
+    ASSERT_EQ(truncate(path.c_str(), 6000), 0);
+    std::vector<std::byte> room(5000);
+    EXPECT_TRUE(file.read(1000, room));
+    const auto read = file.read(5000, room);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::Io);
+    EXPECT_NE(read.error().message.find("cannot read 4000 bytes from byte 6000 of '" + path + "'"),
+              std::string::npos)
+        << read.error().message;
+    EXPECT_NE(read.error().message.find("it ends there"), std::string::npos);
+}
+
 TEST(MappedFile, TouchedPagesAreResident) {
     const test::TempFolder folder;
     const size_t n = 32 << 20;
@@ -52,6 +88,9 @@ TEST(MappedFile, MovesTheMapping) {
     MappedFile b = MappedFile::open(folder.write("b", "second")).value();
     const std::byte* where = a.bytes().data();
     b = std::move(a);
+    std::byte first_byte;
+    EXPECT_TRUE(b.read(0, {&first_byte, 1}));
+    EXPECT_EQ(first_byte, std::byte{'f'});
     EXPECT_EQ(b.bytes().data(), where);
     EXPECT_EQ(b.path(), folder.at("a"));
     EXPECT_TRUE(a.bytes().empty());

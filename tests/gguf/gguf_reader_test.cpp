@@ -55,6 +55,13 @@ TEST_F(GgufReader, Header) {
     EXPECT_EQ(file.keys()[0].key, "general.architecture");
 }
 
+TEST_F(GgufReader, ReadsFromMemoryWhereItLies) {
+    const File file = open();
+    ASSERT_FALSE(file.tensors().empty());
+    const std::span<const std::byte> data = file.tensors()[0].data;
+    EXPECT_EQ(file.read(data, nullptr).value(), data.data());
+}
+
 TEST_F(GgufReader, Scalars) {
     const File file = open();
     const auto integer = [&](const char* key) { return file.find(key)->as_int(); };

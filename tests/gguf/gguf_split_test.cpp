@@ -1,5 +1,9 @@
 // Models in several files: siblings found and checked from the first one.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "ggml-like/gguf/format.h"
 #include "tests/gguf/raw_gguf.h"
@@ -62,6 +66,24 @@ TEST_F(GgufSplit, Opens) {
     const auto mapped = file->mapping(1).bytes();
     EXPECT_TRUE(data.data() > mapped.data() && data.data() + data.size() <= mapped.data() + mapped.size());
     EXPECT_GT(test::touch(*file), 0u);
+}
+
+TEST_F(GgufSplit, ReadsWhatLiesInAnyShard) {
+    const auto file = open();
+    ASSERT_TRUE(file) << file.error().message;
+    for (const gguf::TensorInfo& tensor : file->tensors()) {
+        std::vector<std::byte> room(tensor.data.size());
+        const auto read = file->read(tensor.data, room.data());
+        ASSERT_TRUE(read) << read.error().message;
+        EXPECT_EQ(*read, room.data());
+        EXPECT_TRUE(std::equal(room.begin(), room.end(), tensor.data.begin())) << tensor.name;
+    }
+    const std::span<const std::byte> data = file->find_tensor("c")->data;
+    ASSERT_EQ(truncate(name(2).c_str(), 100), 0);
+    std::vector<std::byte> room(data.size());
+    const auto read = file->read(data, room.data());
+    ASSERT_FALSE(read);
+    EXPECT_NE(read.error().message.find(name(2)), std::string::npos) << read.error().message;
 }
 
 TEST_F(GgufSplit, OtherShardNamesTheFirst) {

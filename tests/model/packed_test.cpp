@@ -1,5 +1,7 @@
 // The packed container end to end: every packed type, dense and with experts, gives the stock file's bits
 // from the mapping itself, and comes back byte for byte.
+#include <unistd.h>
+
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -300,6 +302,28 @@ TEST(Packed, WhatAPackedMatrixIsFilledUpWithCountsForNothing) {
     EXPECT_TRUE(same_bits(logits_of(folder.at("changed")), logits_of(folder.at("stock"))));
     ASSERT_EQ(unpack(folder.at("changed"), folder.at("back")), "");
     EXPECT_TRUE(read_file(folder.at("back")) == read_file(folder.at("stock")));
+}
+
+/// Where loading reads the mapping, the system ends the program.
+TEST(Packed, AFileThatShrinksBeforeItIsPackedIsAnError) {
+    const TempFolder folder;
+    const std::string path = folder.at("stock");
+    TinyModel{.type = p8_types()[0]}.write(path);
+    for (const int n_threads : {1, 3}) {
+        ThreadPool pool(n_threads);
+        auto file = gguf::File::open(path);
+        ASSERT_TRUE(file) << file.error().message;
+        const uint64_t n_bytes = file->total_bytes();
+        auto bound = Model::bind(std::move(*file), kernel_table(""), true);
+        ASSERT_TRUE(bound) << bound.error().message;
+        ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(n_bytes / 2)), 0);
+        const auto model = Model::pack(std::move(*bound), pool, {});
+        ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(n_bytes)), 0);
+        ASSERT_FALSE(model);
+        EXPECT_EQ(model.error().code, ErrorCode::Io);
+        EXPECT_NE(model.error().message.find("of '" + path + "' on: it ends there"), std::string::npos)
+            << model.error().message;
+    }
 }
 
 TEST(Packed, ComputingInFloatAsksForTheStockFile) {
