@@ -27,6 +27,7 @@ class Packer {
 
   private:
     void plan(Weight& weight, bool pack);
+    /// rooms: for what each thread reads, of equal size.
     Result<void> pack(const Model::PackJob& job, ThreadPool& pool, std::span<std::byte> rooms);
 
     Model& model_;

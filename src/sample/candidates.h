@@ -35,7 +35,7 @@ class Candidates {
   public:
     /// Makes room for rows of n_vocab logits: 32 bytes a token.
     void reserve(size_t n_vocab);
-    /// What that takes, but for a fraction of a percent.
+    /// What that takes, but for a fraction of a percent and less than a MiB that huge pages round up to.
     static size_t bytes(size_t n_vocab);
 
     /// All tokens of logits [n_vocab], 1 <= n_vocab <= 2^24. NaN becomes -inf, as do tokens whose bit in
