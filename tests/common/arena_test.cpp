@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/pages.h"
+
 namespace tessera {
 namespace {
 
@@ -26,11 +28,10 @@ TEST(Buffer, IsZeroFilledAndAlignedForVectors) {
 }
 
 TEST(Buffer, LargeOnesStartOnAHugePage) {
-    constexpr size_t kHuge = size_t{2} << 20;
-    for (const size_t n : {kHuge, kHuge + 1, 3 * kHuge - 5}) {
+    for (const size_t n : {kHugePage, kHugePage + 1, 3 * kHugePage - 5}) {
         auto buffer = Buffer::create(n, "weights");
         ASSERT_TRUE(buffer);
-        EXPECT_EQ(address(buffer->data()) % kHuge, 0u) << n;
+        EXPECT_EQ(address(buffer->data()) % kHugePage, 0u) << n;
         EXPECT_EQ(buffer->size(), n);
         buffer->data()[0] = buffer->data()[n - 1] = std::byte{1};
     }
