@@ -11,7 +11,9 @@ namespace tessera {
 
 class MappedFile {
   public:
-    /// Maps `path`. Errors name the path: missing, unreadable, a directory, not a regular file, empty.
+    /// Maps `path`. What the system reads of it comes in huge pages, where it can (Linux since 6.16 with
+    /// ext4): each is one page fault, and stays one for who maps the file next. Errors name the path:
+    /// missing, unreadable, a directory, not a regular file, empty.
     static Result<MappedFile> open(const std::string& path);
 
     MappedFile() = default;
@@ -28,8 +30,7 @@ class MappedFile {
     /// thread; the range lies within bytes().
     Result<void> read(size_t offset, std::span<std::byte> to) const;
 
-    /// Hint: the range is read soon (MADV_WILLNEED), or never again (pages leave our resident set).
-    void will_need(size_t offset, size_t n) const;
+    /// Hint: the range is not read again; its pages leave our resident set.
     void release(size_t offset, size_t n) const;
     /// Makes the range resident, if the file lies in memory, so that its first use waits for no page faults;
     /// else reads some of it.

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "common/expected.h"
+#include "common/pages.h"
 
 namespace tessera::gguf {
 
-/// Collects small writes; hands large ones to the system as they come. Errors name the target path.
+/// Hands bytes to the system in huge pages of the file: a system whose page cache has such pages keeps each
+/// piece in one, and a mapping of the file takes it with one fault. Errors name the target path.
 class OutputFile {
   public:
     OutputFile() = default;
@@ -30,7 +31,7 @@ class OutputFile {
     tl::unexpected<Error> failure(const char* verb, int error) const;
 
     std::string path_, temporary_;
-    std::vector<std::byte> pending_;
+    PageVector<std::byte> pending_;  // of the huge page that is not yet full
     int fd_ = -1;
 };
 

@@ -6,7 +6,9 @@
 
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -82,6 +84,28 @@ TEST(MappedFile, TouchedPagesAreResident) {
     EXPECT_GT(resident_set().file_bytes, before + n / 32);
 }
 
+/// What the system says of the mapping of a file (VmFlags in /proc/self/smaps, " hg" among them where huge
+/// pages are asked for); empty where it does not tell.
+std::string mapping_flags(const std::string& path) {
+    std::ifstream maps("/proc/self/smaps");
+    bool found = false;
+    for (std::string line; std::getline(maps, line);) {
+        found = found || line.ends_with(path);
+        if (found && line.starts_with("VmFlags:")) return line + " ";
+    }
+    return "";
+}
+
+TEST(MappedFile, IsReadInHugePages) {
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) GTEST_SKIP() << "the system has none";
+    const test::TempFolder folder;
+    const std::string path = folder.write("a.bin", std::string(100000, 'x'));
+    const MappedFile file = MappedFile::open(path).value();
+    const std::string flags = mapping_flags(path);
+    if (flags.empty()) GTEST_SKIP() << "the system does not tell how a mapping was asked for";
+    EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
+}
+
 TEST(MappedFile, MovesTheMapping) {
     const test::TempFolder folder;
     MappedFile a = MappedFile::open(folder.write("a", "first")).value();
@@ -151,7 +175,7 @@ TEST(MappedFile, HintsLeaveTheBytesAlone) {
                                     {SIZE_MAX, SIZE_MAX},
                                     {100, SIZE_MAX},
                                     {5, 0}}) {
-        file.will_need(offset, n);
+        file.touch(offset, n);
         file.release(offset, n);
         ASSERT_EQ(text_of(file), text);
     }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/pages.h"
+#include "ggml-like/gguf/output_file.h"
 #include "ggml-like/gguf/writer.h"
 #include "tests/gguf/raw_gguf.h"
 #include "tests/support/file_size_limit.h"
@@ -273,9 +275,9 @@ TEST(GgufWriterDisk, TargetIsAFolder) {
 TEST(GgufWriterDisk, DiskFull) {
     const TempFolder dir;
     const std::string path = dir.write("m.gguf", "old");
-    constexpr uint64_t kBytes = 1 << 20;
+    constexpr uint64_t kBytes = 5 << 20;  // more than is written at once
     const int64_t shape[] = {kBytes};
-    for (const rlim_t limit : {rlim_t{0}, rlim_t{100}, rlim_t{500000}, rlim_t{kBytes}}) {
+    for (const rlim_t limit : {rlim_t{0}, rlim_t{100}, rlim_t{500000}, rlim_t{3 << 20}, rlim_t{kBytes}}) {
         Result<void> failed;
         {
             const FileSizeLimit full(limit);
@@ -292,6 +294,27 @@ TEST(GgufWriterDisk, DiskFull) {
         EXPECT_EQ(read_file(path), "old");
         EXPECT_EQ(dir.n_files(), 1u);
     }
+}
+
+TEST(OutputFile, WritesHugePagesUntilItIsComplete) {
+    const TempFolder dir;
+    // Each more than what is left of a huge page, or less, or several.
+    const size_t sizes[] = {24,  kHugePage - 1000,     0,         5000, 3 * kHugePage,
+                            100, 2 * kHugePage - 4124, kHugePage, 7};
+    std::string expected;
+    gguf::OutputFile out;
+    ASSERT_TRUE(out.create(dir.at("out")));
+    const std::string partial = std::filesystem::directory_iterator(dir.path())->path();
+    for (const size_t n : sizes) {
+        std::string part(n, '\0');
+        for (size_t i = 0; i < n; i++) part[i] = static_cast<char>((expected.size() + i) * 7919 >> 8);
+        ASSERT_TRUE(out.append(std::as_bytes(std::span(part))));
+        expected += part;
+        EXPECT_EQ(std::filesystem::file_size(partial), expected.size() / kHugePage * kHugePage);
+    }
+    ASSERT_TRUE(out.commit());
+    EXPECT_TRUE(read_file(dir.at("out")) == expected);
+    EXPECT_EQ(dir.n_files(), 1u);
 }
 
 }  // namespace
