@@ -81,7 +81,10 @@ Result<void> Binder::bind_vector(const gguf::TensorInfo& tensor, Vector& vector)
         return fail(ErrorCode::Malformed, "tensor '%s': expected float values, found type %s",
                     printable(tensor.name).c_str(), gguf::stored_name({tensor.type, tensor.layout}).c_str());
     std::vector<float>& values = model_.floats_.emplace_back(static_cast<size_t>(tensor.n_elements()));
-    info.dequantize(tensor.data.data(), values.data(), tensor.n_elements());
+    // Read, not mapped: through the mapping each would keep a page resident, of up to 2 MiB.
+    std::vector<std::byte> room(tensor.data.size());
+    TSR_TRY(const std::byte* data, model_.file_.read(tensor.data, room.data()));
+    info.dequantize(data, values.data(), tensor.n_elements());
     vector = {values.data(), tensor.n_elements()};
     return {};
 }

@@ -304,7 +304,24 @@ TEST(Packed, WhatAPackedMatrixIsFilledUpWithCountsForNothing) {
     EXPECT_TRUE(read_file(folder.at("back")) == read_file(folder.at("stock")));
 }
 
-/// Where loading reads the mapping, the system ends the program.
+void expect_ends_early(const Error& error, const std::string& path) {
+    EXPECT_EQ(error.code, ErrorCode::Io);
+    EXPECT_NE(error.message.find("of '" + path + "' on: it ends there"), std::string::npos) << error.message;
+}
+
+/// Where loading reads the mapping, the system ends the program. Vectors are read when they are bound.
+TEST(Packed, AFileThatShrinksBeforeItIsBoundIsAnError) {
+    const TempFolder folder;
+    const std::string path = folder.at("stock");
+    TinyModel{.type = p8_types()[0]}.write(path);
+    auto file = gguf::File::open(path);
+    ASSERT_TRUE(file) << file.error().message;
+    ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(file->total_bytes() / 2)), 0);
+    const auto bound = Model::bind(std::move(*file), kernel_table(""), true);
+    ASSERT_FALSE(bound);
+    expect_ends_early(bound.error(), path);
+}
+
 TEST(Packed, AFileThatShrinksBeforeItIsPackedIsAnError) {
     const TempFolder folder;
     const std::string path = folder.at("stock");
@@ -320,9 +337,7 @@ TEST(Packed, AFileThatShrinksBeforeItIsPackedIsAnError) {
         const auto model = Model::pack(std::move(*bound), pool, {});
         ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(n_bytes)), 0);
         ASSERT_FALSE(model);
-        EXPECT_EQ(model.error().code, ErrorCode::Io);
-        EXPECT_NE(model.error().message.find("of '" + path + "' on: it ends there"), std::string::npos)
-            << model.error().message;
+        expect_ends_early(model.error(), path);
     }
 }
 
