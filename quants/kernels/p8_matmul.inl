@@ -95,8 +95,9 @@ TSR_INLINE void fetch_in_two_steps(PackedUnits& units, int n_streams) {
     units.near = whole_units<F>(n_streams == 1 ? 4096 : 1024);
 }
 /// How far ahead each of the streams that lie far apart is: a processor that fetches the rest of a page by
-/// itself is only hindered by more.
-constexpr int kFarStreamsBytes = 2048;
+/// itself is only hindered by more. Of one token and two, wider vectors, whose products are so quick that
+/// many units are under way at once, read somewhat more with less.
+constexpr int kFarStreamsBytes = 2048, kFarWideBytes = 1536;
 
 /// packed_units of a panel.
 template <class F>
@@ -118,12 +119,13 @@ struct StreamRows {
 
 /// The units of n_streams streams' rows that lie as `row` does within those of the first stream.
 template <class F>
-TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int n_streams) {
+TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int n_streams,
+                                    int far_streams_bytes = kFarStreamsBytes) {
     PackedUnits units = packed_units<F>(a, row, n_streams, 0);
     if (next_only(a.fetch)) return units;
     const Fetch how = a.n_tok == 1 && a.fetch == Fetch::TwoSteps ? kStreamPlan<F>.one : a.fetch;
     if (how == Fetch::TwoSteps) fetch_in_two_steps<F>(units, n_streams);
-    if (how == Fetch::FarStreams) units.near = kFarStreamsBytes;
+    if (how == Fetch::FarStreams) units.near = far_streams_bytes;
     units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
     units.group_bytes *= rows.n / kGroupRows;
     units.next_groups = (n_streams - 1) * units.group_bytes;
@@ -184,10 +186,11 @@ const uint8_t* gather_few(const PackedMatmulArgs& a, int64_t n_rows) {
 template <class F, class V, int R, int T>
 TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
                             int64_t y_stride, const uint8_t* gathered = nullptr) {
+    constexpr int kAhead = V::kGroups > 1 ? kFarWideBytes : kFarStreamsBytes;
     const auto run = [&]<class Source>() {
         const auto times = [&](auto x) {
-            tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R), a.n_k / F::kUnitK, x, y,
-                                               y_stride, false, rows.n);
+            tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R, kAhead), a.n_k / F::kUnitK, x,
+                                               y, y_stride, false, rows.n);
         };
         if constexpr (kGathersFew && R == 2 && T >= kFewestGathered) {
             using Acts = GatheredAct<Unpack<F>, T>;

@@ -93,14 +93,20 @@ struct Stream : PackedUnits {
             if (s.far_at) fetch_lines<prefetch_far>(s.far_at + at, s.group_bytes, n);
         }
     }
-    /// The n bytes that each group has at p.
+    /// The lines of the n bytes that each group has at p, but for one that the bytes behind them begin in: it
+    /// is fetched with those, since asking for a line twice costs as much as for two. All groups lie in lines
+    /// as the first one does, wherever a group is a number of whole lines; else some lines are not asked for.
     template <auto prefetch_line>
     TSR_INLINE void fetch_lines(const uint8_t* p, int64_t group_bytes, int n) {
+        const int whole = n / 64 * 64;
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             TSR_UNROLL
-            for (int line = 0; line < n; line += 64) prefetch_line(p + r * group_bytes + line);
+            for (int line = 0; line < whole; line += 64) prefetch_line(p + r * group_bytes + line);
         }
+        if (reinterpret_cast<uintptr_t>(p) % 64 + static_cast<size_t>(n - whole) < 64) return;
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) prefetch_line(p + r * group_bytes + whole);
     }
     TSR_INLINE void open_unit(Stream& s) {
         if constexpr (kAsks != Asks::Never) {
