@@ -11,9 +11,9 @@ namespace tessera {
 
 class MappedFile {
   public:
-    /// Maps `path`. What the system reads of it comes in huge pages, where it can (Linux since 6.16 with
-    /// ext4): each is one page fault, and stays one for who maps the file next. Errors name the path:
-    /// missing, unreadable, a directory, not a regular file, empty.
+    /// Maps `path`. What the system then reads of it comes in huge pages, where it has them for files (seen
+    /// with ext4 of Linux 6.18): each is one page fault, and stays one for who maps the file next. Errors
+    /// name the path: missing, unreadable, a directory, not a regular file, empty.
     static Result<MappedFile> open(const std::string& path);
 
     MappedFile() = default;

@@ -94,8 +94,8 @@ struct Stream : PackedUnits {
         }
     }
     /// The lines of the n bytes that each group has at p, but for one that the bytes behind them begin in: it
-    /// is fetched with those, since asking for a line twice costs as much as for two. All groups lie in lines
-    /// as the first one does, wherever a group is a number of whole lines; else some lines are not asked for.
+    /// is fetched with those, since to ask again is not free. All groups lie in lines as the first one does,
+    /// wherever a group is a number of whole lines; else some lines are not asked for.
     template <auto prefetch_line>
     TSR_INLINE void fetch_lines(const uint8_t* p, int64_t group_bytes, int n) {
         const int whole = n / 64 * 64;
