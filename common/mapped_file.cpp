@@ -49,8 +49,6 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     const size_t size = static_cast<size_t>(status.st_size);
     void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, mapped.fd_, 0);
     if (data == MAP_FAILED) return system_failure("map", path, errno);
-    // Only a hint, and only for what does not lie in memory yet.
-    madvise(data, size, MADV_HUGEPAGE);
     mapped.data_ = static_cast<std::byte*>(data);
     mapped.size_ = size;
     mapped.path_ = path;
@@ -91,6 +89,10 @@ Result<void> MappedFile::read(size_t offset, std::span<std::byte> to) const {
         done += static_cast<size_t>(n);
     }
     return {};
+}
+
+void MappedFile::want_huge_pages() const {
+    if (size_ > 0) madvise(data_, size_, MADV_HUGEPAGE);
 }
 
 void MappedFile::release(size_t offset, size_t n) const {

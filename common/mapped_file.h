@@ -11,9 +11,7 @@ namespace tessera {
 
 class MappedFile {
   public:
-    /// Maps `path`. What the system then reads of it comes in huge pages, where it has them for files (seen
-    /// with ext4 of Linux 6.18): each is one page fault, and stays one for who maps the file next. Errors
-    /// name the path: missing, unreadable, a directory, not a regular file, empty.
+    /// Maps `path`. Errors name the path: missing, unreadable, a directory, not a regular file, empty.
     static Result<MappedFile> open(const std::string& path);
 
     MappedFile() = default;
@@ -30,6 +28,10 @@ class MappedFile {
     /// thread; the range lies within bytes().
     Result<void> read(size_t offset, std::span<std::byte> to) const;
 
+    /// Hint: all of the file is read through the mapping. What does not lie in memory then comes in huge
+    /// pages, where the system has them for files (seen with ext4 of Linux 6.18): each is one page fault, and
+    /// stays one for who maps the file next. Some bytes here and there would each read megabytes so.
+    void want_huge_pages() const;
     /// Hint: the range is not read again; its pages leave our resident set.
     void release(size_t offset, size_t n) const;
     /// Makes the range resident, if the file lies in memory, so that its first use waits for no page faults;

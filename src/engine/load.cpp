@@ -41,6 +41,7 @@ std::vector<std::span<const std::byte>> packed_parts(const gguf::File& file, siz
 }  // namespace
 
 Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool) {
+    for (int i = 0; file.is_packed() && i < file.n_files(); i++) file.mapping(i).want_huge_pages();
     auto parts = packed_parts(file, 1 << 20);
     if (pool.n_threads() == 1) parts.clear();
     const auto file_bytes = [&parts] { return parts.empty() ? 0 : resident_set().file_bytes; };

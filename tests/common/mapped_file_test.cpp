@@ -6,13 +6,13 @@
 
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/cpu.h"
+#include "tests/support/mapping_flags.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera {
@@ -84,26 +84,17 @@ TEST(MappedFile, TouchedPagesAreResident) {
     EXPECT_GT(resident_set().file_bytes, before + n / 32);
 }
 
-/// What the system says of the mapping of a file (VmFlags in /proc/self/smaps, " hg" among them where huge
-/// pages are asked for); empty where it does not tell.
-std::string mapping_flags(const std::string& path) {
-    std::ifstream maps("/proc/self/smaps");
-    bool found = false;
-    for (std::string line; std::getline(maps, line);) {
-        found = found || line.ends_with(path);
-        if (found && line.starts_with("VmFlags:")) return line + " ";
-    }
-    return "";
-}
-
-TEST(MappedFile, IsReadInHugePages) {
+TEST(MappedFile, AsksForHugePagesWhenTold) {
     if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) GTEST_SKIP() << "the system has none";
     const test::TempFolder folder;
     const std::string path = folder.write("a.bin", std::string(100000, 'x'));
     const MappedFile file = MappedFile::open(path).value();
-    const std::string flags = mapping_flags(path);
-    if (flags.empty()) GTEST_SKIP() << "the system does not tell how a mapping was asked for";
-    EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
+    const std::string before = test::mapping_flags(path);
+    if (before.empty()) GTEST_SKIP() << "the system does not tell how a mapping was asked for";
+    EXPECT_EQ(before.find(" hg "), std::string::npos) << before;
+    file.want_huge_pages();
+    EXPECT_NE(test::mapping_flags(path).find(" hg "), std::string::npos) << test::mapping_flags(path);
+    MappedFile().want_huge_pages();  // of nothing
 }
 
 TEST(MappedFile, MovesTheMapping) {

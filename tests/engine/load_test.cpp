@@ -1,6 +1,8 @@
 // What comes of a file before its weights, beside which those of a packed container are touched.
 #include "src/engine/load.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 
@@ -8,6 +10,7 @@
 #include "src/model/packed_file.h"
 #include "tests/engine/support.h"
 #include "tests/model/support.h"
+#include "tests/support/mapping_flags.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera::engine {
@@ -71,6 +74,23 @@ TEST(StartLoad, TouchesTheWeightsOfAPackedContainer) {
         most = std::max(most, start->resident);
     }
     EXPECT_GE(most, uint64_t{256} << 10);
+}
+
+/// A stock file is read, but for rows of a table here and there.
+TEST(StartLoad, AsksForHugePagesOfAPackedContainerAlone) {
+    const test::TempFolder folder;
+    const std::string packed = folder.at("packed.gguf");
+    ThreadPool pool(1);
+    pack_model(packed, pool);
+    for (const std::string& path : {kModelPath, packed}) {
+        const auto file = gguf::File::open(path);
+        ASSERT_TRUE(file) << file.error().message;
+        ASSERT_TRUE(start_load(*file, pool));
+        const std::string flags = test::mapping_flags(path);
+        if (flags.empty() || access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
+            GTEST_SKIP() << "needs a system with huge pages that tells how a mapping was asked for";
+        EXPECT_EQ(flags.find(" hg ") != std::string::npos, path == packed) << path << flags;
+    }
 }
 
 TEST(ReleaseWeights, TheyAreReadAgain) {

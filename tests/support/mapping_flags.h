@@ -1,0 +1,20 @@
+#pragma once
+// How the system was asked for a mapping.
+#include <fstream>
+#include <string>
+
+namespace tessera::test {
+
+/// VmFlags in /proc/self/smaps of the first mapping of a file, with a space at both ends: " hg " is among
+/// them where huge pages are asked for. Empty where the system does not tell.
+inline std::string mapping_flags(const std::string& path) {
+    std::ifstream maps("/proc/self/smaps");
+    bool found = false;
+    for (std::string line; std::getline(maps, line);) {
+        found = found || line.ends_with(path);
+        if (found && line.starts_with("VmFlags:")) return line.substr(8) + " ";
+    }
+    return "";
+}
+
+}  // namespace tessera::test
