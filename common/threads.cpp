@@ -23,9 +23,14 @@ namespace {
 constexpr size_t kCacheLine = 128;
 constexpr std::chrono::microseconds kSpinTime(50);  // the gap between two phases of a forward pass is shorter
 constexpr int kYields = 16;
-// A range is this part of what is left of a share: one that starts late or is slow still finds some, and the
-// others do not wait for it long.
-constexpr uint32_t kRangesPerShare = 2;
+// A range is half of what is left of a share: whoever is done before its thread finds the rest. Starts cost
+// too, so of what is soon done a thread takes more of its own at once (docs/performance-notes.md, "Fewer
+// starts").
+constexpr uint32_t kSoonDone = 64;
+constexpr uint32_t range_units(uint32_t n_left, bool own) {
+    const uint32_t n = own && n_left <= kSoonDone ? n_left * 3 / 4 : n_left / 2;
+    return n > 0 ? n : 1;
+}
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -67,13 +72,14 @@ class alignas(kCacheLine) UnitShare {
     };
 
     void put(Range range) { word_.store(word_of(range), std::memory_order_release); }
-    /// At most so many units from the front or the back; empty when nothing is left.
+    /// At most so many units, from the front for the share's own thread and from the back for others; empty
+    /// when nothing is left.
     Range take(bool front, uint32_t most) {
         uint64_t word = word_.load(std::memory_order_relaxed);
         for (;;) {
             const Range left = range_of(word);
             if (left.first >= left.end) return {0, 0};
-            const uint32_t n = std::clamp((left.end - left.first) / kRangesPerShare, 1U, most);
+            const uint32_t n = std::min(range_units(left.end - left.first, front), most);
             const Range taken = front ? Range{left.first, left.first + n} : Range{left.end - n, left.end};
             const Range rest = front ? Range{taken.end, left.end} : Range{left.first, taken.first};
             if (word_.compare_exchange_weak(word, word_of(rest), std::memory_order_acquire,

@@ -19,13 +19,13 @@ constexpr int64_t kUnitsAtOnce = 2, kLastUnits = 4;
 /// With few tokens units are stretches of memory to be streamed, and each start costs: a thread takes as many
 /// in a row as leave enough to the others (ThreadPool::run_ranges), and multiplies up to stream_rows() at
 /// once, for all of which it lays out the tokens once. Between gate and up it goes to and fro, and what the
-/// processor has read ahead there is lost: the fewer tokens, the more rows. Of many tokens stream_rows() are
-/// those of a thread's units.
+/// processor has read ahead there is lost: the fewer tokens, the more rows, and of one as many as a tile of
+/// results has room for. Of many tokens stream_rows() are those of a thread's units.
 constexpr int64_t kStreamTok = 64, kStreamRows = 256, kMostStreamRows = 1024;
 inline int64_t stream_rows(int64_t n_tok) {
     if (n_tok > kStreamTok) return kUnitsAtOnce * kUnitRows;
-    return std::clamp(kStreamTok * kStreamRows / std::max<int64_t>(n_tok, 1) / kUnitRows * kUnitRows,
-                      kStreamRows, kMostStreamRows);
+    if (n_tok <= 1) return kStreamTok * kStreamRows;
+    return std::clamp(kStreamTok * kStreamRows / n_tok / kUnitRows * kUnitRows, kStreamRows, kMostStreamRows);
 }
 
 /// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 128 KiB.
@@ -104,9 +104,8 @@ void run_short(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
 
 /// Floats of one tile of results: many tokens or few by stream_rows(); a head is never cut.
 inline int64_t tile_floats(int64_t max_rows, int64_t head_dim) {
-    const int64_t streamed =
-        std::min(std::min(max_rows, kStreamTok) * kMostStreamRows, kStreamTok * kStreamRows);
-    return std::max(std::min(max_rows, kTokBlock) * std::max(kUnitsAtOnce * kUnitRows, head_dim), streamed);
+    return std::max(std::min(max_rows, kTokBlock) * std::max(kUnitsAtOnce * kUnitRows, head_dim),
+                    kStreamTok * kStreamRows);
 }
 
 inline int64_t n_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }

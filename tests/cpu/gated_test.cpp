@@ -80,5 +80,28 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
     }
 }
 
+// One thread's rows of a token are more than the tile has room for; three threads' are fewer.
+TEST(Gated, ATokensStretchEndsWhereTheTileDoes) {
+    constexpr int64_t kIn = 64, kOut = 2 * cpu::kStreamTok * cpu::kStreamRows + 96;
+    const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
+    const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_0, kOut, kIn, 7);
+    const GatedArgs args{
+        .gate = gate.weight, .up = up.weight, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu};
+    OwnAct raw(kIn, 1, true, false), expected(kOut, 1, true, true);
+    std::mt19937 rng(8);
+    for (int64_t i = 0; i < kIn; i++) raw.f32[i] = std::normal_distribution<float>(0.0f, 0.1f)(rng);
+    for (const int n_threads : {3, 1}) {
+        ThreadPool pool(n_threads);
+        auto backend = CpuBackend::create(pool, table, {.max_tok = 1, .max_rows = 1});
+        ASSERT_TRUE(backend) << backend.error().message;
+        OwnAct x(kIn, 1, true, true), y(kOut, 1, true, true);
+        (*backend)->copy(raw, 1, x);
+        (*backend)->gated(x, 1, args, n_threads == 3 ? expected : y);
+        if (n_threads == 1) {
+            EXPECT_TRUE(same(y.f32, expected.f32, kOut));
+        }
+    }
+}
+
 }  // namespace
 }  // namespace tessera
