@@ -23,13 +23,12 @@ namespace {
 constexpr size_t kCacheLine = 128;
 constexpr std::chrono::microseconds kSpinTime(50);  // the gap between two phases of a forward pass is shorter
 constexpr int kYields = 16;
-// A range is half of what is left of a share: whoever is done before its thread finds the rest. Starts cost
-// too, so of what is soon done a thread takes more of its own at once (docs/performance-notes.md, "Fewer
-// starts").
+// A range is half of what is left of a share: whoever is done before its thread finds the rest. Where starts
+// cost as much as units, a thread takes two thirds of its own that is soon done, which has it start half as
+// often (docs/performance-notes.md, "Fewer starts").
 constexpr uint32_t kSoonDone = 64;
-constexpr uint32_t range_units(uint32_t n_left, bool own) {
-    const uint32_t n = own && n_left <= kSoonDone ? n_left * 3 / 4 : n_left / 2;
-    return n > 0 ? n : 1;
+constexpr uint32_t range_units(uint32_t n_left, bool few) {
+    return few && n_left <= kSoonDone ? n_left - n_left / 3 : std::max(n_left / 2, 1U);
 }
 
 void pause_briefly() {
@@ -72,14 +71,15 @@ class alignas(kCacheLine) UnitShare {
     };
 
     void put(Range range) { word_.store(word_of(range), std::memory_order_release); }
-    /// At most so many units, from the front for the share's own thread and from the back for others; empty
-    /// when nothing is left.
-    Range take(bool front, uint32_t most) {
+    /// Units from the front for the share's own thread, from the back for others; empty when nothing is left.
+    Range take(bool front, Handout handout) {
         uint64_t word = word_.load(std::memory_order_relaxed);
         for (;;) {
             const Range left = range_of(word);
             if (left.first >= left.end) return {0, 0};
-            const uint32_t n = std::min(range_units(left.end - left.first, front), most);
+            const uint32_t n_left = left.end - left.first;
+            const uint32_t n =
+                handout == Handout::Shares ? 1 : range_units(n_left, front && handout == Handout::FewRanges);
             const Range taken = front ? Range{left.first, left.first + n} : Range{left.end - n, left.end};
             const Range rest = front ? Range{taken.end, left.end} : Range{left.first, taken.first};
             if (word_.compare_exchange_weak(word, word_of(rest), std::memory_order_acquire,
@@ -107,8 +107,8 @@ struct ThreadPool::State {
     void* context = nullptr;
     const std::atomic<bool>* abort = nullptr;
     int64_t n_units = 0;
-    // Taken from a share at once. Late workers may use another run's: it sets speed, never which units run.
-    std::atomic<uint32_t> most_at_once{1};
+    // Late workers may use another run's: it sets speed, never which units run.
+    std::atomic<Handout> handout{Handout::Shares};
 
     // Units that nobody has taken yet, of a run where they are taken in order.
     alignas(kCacheLine) std::atomic<int64_t> remaining{0};
@@ -144,11 +144,11 @@ struct ThreadPool::State {
     int64_t work_shares(int worker) {
         int64_t n_done = 0;
         const size_t own = static_cast<size_t>(worker), n_shares = shares.size();
-        const uint32_t most = most_at_once.load(std::memory_order_relaxed);
+        const Handout how = handout.load(std::memory_order_relaxed);
         for (size_t i = 0; i < n_shares; i++) {
             UnitShare& share = shares[(own + i) % n_shares];
             for (;;) {
-                const UnitShare::Range range = share.take(i == 0, most);
+                const UnitShare::Range range = share.take(i == 0, how);
                 if (range.size() == 0) break;
                 n_done += range.size();
                 if (aborted()) {
@@ -231,7 +231,8 @@ void ThreadPool::run_job(int64_t n_units, Handout handout, RangeFn fn, void* con
     TSR_CHECK(n_units >= 0);
     TSR_CHECK(!state.running.exchange(true, std::memory_order_relaxed));  // nested, or called by two threads
     if (n_threads_ == 1 || n_units <= 1) {
-        const int64_t n = handout == Handout::Ranges ? n_units : 1;
+        const bool ranges = handout == Handout::Ranges || handout == Handout::FewRanges;
+        const int64_t n = ranges ? n_units : 1;
         for (int64_t unit = 0; unit < n_units && !aborted(); unit += n) fn(context, unit, unit + n, 0);
     } else {
         state.fn = fn;
@@ -242,7 +243,7 @@ void ThreadPool::run_job(int64_t n_units, Handout handout, RangeFn fn, void* con
         if (handout == Handout::InOrder) {
             state.remaining.store(n_units, std::memory_order_release);
         } else {
-            state.most_at_once.store(handout == Handout::Shares ? 1 : UINT32_MAX, std::memory_order_relaxed);
+            state.handout.store(handout, std::memory_order_relaxed);
             state.share_out(n_units, n_threads_);
         }
         state.wake_workers();

@@ -7,6 +7,10 @@
 
 namespace tessera {
 
+/// How a run's units are handed out: one by one in rising order, or from each thread's share one by one, in
+/// ranges, in fewer ranges.
+enum class Handout : uint8_t { InOrder, Shares, Ranges, FewRanges };
+
 /// Workers wait by spinning (about 50 us), then yielding, then sleeping on a futex, so an idle pool costs
 /// nothing and a busy machine is not starved. run() is called by one thread at a time.
 class ThreadPool {
@@ -41,10 +45,11 @@ class ThreadPool {
     }
 
     /// run_shares with neighbouring units together: fn(first, end, worker). The ranges become shorter, down
-    /// to one unit, so that they are few and yet all threads end at the same time.
+    /// to one unit, so that they are few and yet all threads end at the same time. few: fewer ones, where to
+    /// start one costs about as much as a unit takes.
     template <class Fn>
-    void run_ranges(int64_t n_units, Fn&& fn) {
-        run_erased(n_units, Handout::Ranges, fn);
+    void run_ranges(int64_t n_units, Fn&& fn, bool few = false) {
+        run_erased(n_units, few ? Handout::FewRanges : Handout::Ranges, fn);
     }
 
     /// A flag that run() polls between units; nullptr for none. The flag outlives its use here.
@@ -52,7 +57,6 @@ class ThreadPool {
     bool aborted() const { return abort_ && abort_->load(std::memory_order_relaxed); }
 
   private:
-    enum class Handout : uint8_t { InOrder, Shares, Ranges };
     using RangeFn = void (*)(void* context, int64_t first, int64_t end, int worker);
     template <class Fn>
     void run_erased(int64_t n_units, Handout handout, Fn&& fn) {

@@ -22,6 +22,8 @@ constexpr int64_t kUnitsAtOnce = 2, kLastUnits = 4;
 /// processor has read ahead there is lost: the fewer tokens, the more rows, and of one as many as a tile of
 /// results has room for. Of many tokens stream_rows() are those of a thread's units.
 constexpr int64_t kStreamTok = 64, kStreamRows = 256, kMostStreamRows = 1024;
+/// Up to so many tokens wait for memory, and starts cost about as much as units.
+constexpr int64_t kFewRangesTok = 2;
 inline int64_t stream_rows(int64_t n_tok) {
     if (n_tok > kStreamTok) return kUnitsAtOnce * kUnitRows;
     if (n_tok <= 1) return kStreamTok * kStreamRows;
@@ -84,7 +86,7 @@ void each_stretch(Range range, int64_t most, Fn&& fn) {
 /// fn(first, end, worker) for units of a matrix's rows: kUnitsAtOnce or one, or ranges with few tokens.
 template <class Pool, class Fn>
 void run_units(Pool& pool, int64_t n_units, int64_t n_tok, Fn&& fn) {
-    if (n_tok <= kStreamTok) return pool.run_ranges(n_units, fn);
+    if (n_tok <= kStreamTok) return pool.run_ranges(n_units, fn, n_tok <= kFewRangesTok);
     const int64_t n_last = std::min(n_units, kLastUnits * pool.n_threads());
     const int64_t n_large = (n_units - n_last) / kUnitsAtOnce, rest = n_large * kUnitsAtOnce;
     pool.run(n_large + n_units - rest, [&](int64_t i, int worker) {

@@ -208,6 +208,27 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t 
     }
 }
 
+/// Whether the first cache of AMD's processors would take lines that lie so many bytes apart for each other:
+/// it looks for a line where a hash of its address says, address bits 15 to 19 folded with 20 to 24 (Lipp et
+/// al., "Take A Way", 2020), and two of one hash and one place in a page drive each other out.
+TSR_INLINE bool share_a_hash(int64_t apart) {
+    return apart % (int64_t{1} << 15) == 0 && (apart >> 15 & 31) == (apart >> 20 & 31);
+}
+/// Rows of each of n_streams streams that lie far apart, from `row` on; 0 where there are too few. Not as
+/// many as would make two streams share a hash, which costs up to a quarter of the read.
+template <class F>
+TSR_INLINE int64_t rows_of_stream(const PackedMatmulArgs& a, int64_t row, int n_streams) {
+    const int64_t group_bytes = a.n_k / F::kUnitK * F::kUnitBytes;
+    int64_t n_groups = (a.n_rows - row) / (n_streams * kGroupRows);
+    for (int between = 1; between < n_streams; between++) {
+        if (n_groups > 1 && share_a_hash(between * n_groups * group_bytes)) {
+            n_groups--;
+            break;
+        }
+    }
+    return n_groups * kGroupRows;
+}
+
 /// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights
 /// come from memory once, however many tiles they take. Returns the first row that is left.
 template <class F, int R, class V = OwnVectors>
@@ -215,15 +236,16 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
     constexpr int kMost = (R == 2 ? kPairSums : kTileSums) / R;
     const uint8_t* gathered = nullptr;
     if constexpr (kGathersFew && R == 2) gathered = gather_few<F, kMost>(a, a.n_rows - row);
-    int64_t n = kGroupRows;  // of a stream
-    if (R == 1 || a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / (R * kGroupRows) * kGroupRows;
-    for (; n > 0 && row + R * n <= a.n_rows; row += R * n) {
+    while (a.n_rows - row >= R * kGroupRows) {
+        const bool far = R == 1 || a.fetch == Fetch::FarStreams;
+        const int64_t n = far ? rows_of_stream<F>(a, row, R) : kGroupRows;
         for (int64_t at = row; at < row + n; at += kGroupRows) {
             each_tile<kMost>(a.n_tok, [&]<int T>(int64_t token) {
                 stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride,
                                         gathered);
             });
         }
+        row += R * n;
     }
     return row;
 }
@@ -238,9 +260,9 @@ int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
     uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
     if (row + kRows > a.n_rows) return row;
     gather_tiles<F, kTileSums, kFewestGathered>(a, gathered);
-    int64_t n = kGroupRows;  // of each group's stream
-    if (a.fetch == Fetch::FarStreams) n = (a.n_rows - row) / kRows * kGroupRows;
-    for (; n > 0 && row + V::kGroups * n <= a.n_rows; row += V::kGroups * n) {
+    while (row + kRows <= a.n_rows) {
+        const bool far = a.fetch == Fetch::FarStreams;
+        const int64_t n = far ? rows_of_stream<F>(a, row, V::kGroups) : kGroupRows;  // of each group's stream
         for (int64_t at = row; at < row + n; at += kGroupRows) {
             const PackedUnits units = stream_units<F>(a, {row, n}, at, V::kGroups);
             each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
@@ -249,6 +271,7 @@ int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
                                                 a.y + token * a.y_stride + at, a.y_stride, false, n);
             });
         }
+        row += V::kGroups * n;
     }
     return row;
 }

@@ -81,30 +81,41 @@ TEST(ThreadPool, LateWorkersNeverMixRuns) {
 TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
     for (const int n_threads : {1, 2, 3, 9}) {
         ThreadPool pool(n_threads);
-        for (const int64_t n_units : {0, 1, 2, 7, 64, 1000}) {
+        for (const auto& [n_units, few] : {std::pair{0, false},
+                                           {1, false},
+                                           {2, true},
+                                           {7, false},
+                                           {7, true},
+                                           {64, false},
+                                           {64, true},
+                                           {1000, false},
+                                           {1000, true}}) {
             std::vector<int> counts(static_cast<size_t>(n_units));
             // Of each thread all ranges, and those of its own share.
             std::vector<std::vector<int64_t>> lengths(static_cast<size_t>(n_threads)), own = lengths;
             for (auto* lists : {&lengths, &own})
                 for (auto& list : *lists) list.reserve(static_cast<size_t>(n_units));
             std::atomic<bool> wrong{false};
-            pool.run_ranges(n_units, [&](int64_t first, int64_t end, int worker) {
-                if (first < 0 || first >= end || end > n_units) wrong = true;
-                for (int64_t unit = first; unit < end; unit++) counts[static_cast<size_t>(unit)]++;
-                lengths[static_cast<size_t>(worker)].push_back(end - first);
-                if (first >= n_units * worker / n_threads && end <= n_units * (worker + 1) / n_threads)
-                    own[static_cast<size_t>(worker)].push_back(end - first);
-            });
+            pool.run_ranges(
+                n_units,
+                [&](int64_t first, int64_t end, int worker) {
+                    if (first < 0 || first >= end || end > n_units) wrong = true;
+                    for (int64_t unit = first; unit < end; unit++) counts[static_cast<size_t>(unit)]++;
+                    lengths[static_cast<size_t>(worker)].push_back(end - first);
+                    if (first >= n_units * worker / n_threads && end <= n_units * (worker + 1) / n_threads)
+                        own[static_cast<size_t>(worker)].push_back(end - first);
+                },
+                few);
             EXPECT_FALSE(wrong);
             for (const auto& list : own) EXPECT_TRUE(std::is_sorted(list.rbegin(), list.rend()));
             EXPECT_EQ(std::count(counts.begin(), counts.end(), 1), n_units);
             size_t n_ranges = 0;
             for (const auto& list : lengths) {
                 n_ranges += list.size();
-                // Whoever is stopped after taking a range leaves at least half of a fair share to the others,
-                // or a quarter of one of few units.
+                // Whoever is stopped after taking a range leaves at least half of a fair share to the others;
+                // of few ranges a third, if it is soon done.
                 const int64_t share = (n_units + n_threads - 1) / n_threads;
-                const int64_t most = std::max<int64_t>(1, share > 64 ? share / 2 : share * 3 / 4);
+                const int64_t most = few && share <= 64 ? share - share / 3 : std::max<int64_t>(1, share / 2);
                 for (const int64_t n : list) EXPECT_LE(n, n_threads == 1 ? n_units : most);
             }
             EXPECT_LE(n_ranges, static_cast<size_t>(n_threads) * 14);
@@ -135,7 +146,7 @@ TEST(ThreadPool, AThreadGoesThroughItsOwnShareAndThenHelpsFromTheEnds) {
     EXPECT_EQ(other.front(), kShare);
     EXPECT_TRUE(std::is_sorted(other.begin(), first_of_other));
     EXPECT_TRUE(std::is_sorted(other.rbegin(), std::make_reverse_iterator(first_of_other)));
-    EXPECT_EQ(other.back(), kShare * 3 / 4);
+    EXPECT_EQ(other.back(), kShare / 2);
 }
 
 TEST(ThreadPool, SharesAreTakenUnitByUnitAndHelpedFromTheEnds) {

@@ -121,6 +121,28 @@ TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
     }
 }
 
+/// Four and two streams that would lie 33 * 2^15 bytes apart, or a part of that, are a group shorter each,
+/// and what that leaves comes after them.
+TEST(P8Matmul, StreamsThatWouldShareAHashAgreeBitForBit) {
+    const int64_t n_k = 2048, n_rows = 1024 + 7;
+    for (const P8Type& t : p8_types()) {
+        if (t.type != Type::Q5_K && t.type != Type::Q5_0) continue;
+        ASSERT_EQ(t.info().row_bytes(n_k) * 1024 * 3 / 4, size_t{33} << 15);
+        const std::vector<uint8_t> packed =
+            pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 63), n_k);
+        const Tokens x = make_tokens(8, n_k, Fill::Random, 64);
+        const std::vector<float> want = multiply(t, scalar(), packed, x, n_rows, 8, n_rows);
+        for (const KernelTable* table : vector_tables()) {
+            for (const int64_t n_tok : {1, 2, 3, 8}) {
+                const std::vector<float> got =
+                    multiply(t, *table, packed, x, n_rows, n_tok, n_rows, nullptr, Fetch::FarStreams);
+                ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * got.size()))
+                    << table->name << ' ' << t.name << " tokens " << n_tok;
+            }
+        }
+    }
+}
+
 /// Rows longer than a panel go on where they stopped, but not those of two tiles that take turns (6, 8); of
 /// so long ones 27 tokens are more than are gathered for a stream, and one token has its weights fetched.
 TEST(P8Matmul, LongRowsAgreeBitForBit) {
