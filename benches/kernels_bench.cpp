@@ -156,7 +156,10 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
 // ---- packed weights
 
 constexpr int64_t kPackedK = 4096;
-constexpr int64_t kPackedRows = 256;
+constexpr int64_t kPackedRows = 256;  // of a call, as the engine's of several tokens
+/// Rows of a call as a token's are: of Q5_K and Q5_0 four streams of a quarter are as far apart as no two
+/// should be (p8_matmul.inl, share_a_hash).
+constexpr int64_t kTokenRows = 1536;
 constexpr int64_t kGemmTokens[] = {5, 6, 8, 16, 32, 512};
 constexpr int64_t kGemvTokens[] = {1, 2, 4};
 constexpr int64_t kDramTokens[] = {1, 2, 4, 8, 16};
@@ -211,7 +214,7 @@ struct Tokens {
 };
 
 void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info, int64_t n_rows,
-                int64_t n_tok) {
+                int64_t call_rows, int64_t n_tok) {
     const Packed packed(isa, info, n_rows);
     const Tokens tokens(isa, n_tok);
     const auto y = aligned<float>(static_cast<size_t>(n_rows * n_tok));
@@ -219,11 +222,10 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const kernels::ProbeTable* probe = kernels::probe_table(isa.table->name);
     const double of_int8 = roofline_macs_per_second(probe->int8);
     const double of_fma = roofline_macs_per_second(probe->fma);
-    // Calls of 256 rows, as the engine's of few tokens.
     const double best = best_seconds(state, [&] {
-        for (int64_t row = 0; row < n_rows; row += kPackedRows) {
+        for (int64_t row = 0; row < n_rows; row += call_rows) {
             packed.functions.matmul({packed.w.get() + static_cast<size_t>(row) * packed.row_bytes,
-                                     std::min(kPackedRows, n_rows - row), kPackedK, tokens.view(), n_tok,
+                                     std::min(call_rows, n_rows - row), kPackedK, tokens.view(), n_tok,
                                      y.get() + row, n_rows, scratch.get(), nullptr, kernels::choose_fetch()});
         }
     });
@@ -300,16 +302,16 @@ void add_row(const std::string& name, const Run& run) {
 }
 
 void register_packed(const kernels::IsaInfo& isa, const TypeInfo& info) {
-    const auto add = [&](const char* what, int64_t n_rows, int64_t n_tok) {
-        add_row(row_name(what, isa, info.name, n_tok), [&isa, &info, n_rows, n_tok](benchmark::State& state) {
-            run_packed(state, isa, info, n_rows, n_tok);
+    const auto add = [&](const char* what, int64_t n_rows, int64_t call_rows, int64_t n_tok) {
+        add_row(row_name(what, isa, info.name, n_tok), [=, &isa, &info](benchmark::State& state) {
+            run_packed(state, isa, info, n_rows, call_rows, n_tok);
         });
     };
-    for (const int64_t n_tok : kGemmTokens) add("packed_gemm", kPackedRows, n_tok);
-    for (const int64_t n_tok : kGemvTokens) add("packed_gemv", kPackedRows, n_tok);
-    for (const int64_t n_tok : kDramTokens) {
-        add("packed_dram", kDramBytes / info.row_bytes(kPackedK) / 8 * 8, n_tok);
-    }
+    for (const int64_t n_tok : kGemmTokens) add("packed_gemm", kPackedRows, kPackedRows, n_tok);
+    for (const int64_t n_tok : kGemvTokens) add("packed_gemv", kPackedRows, kPackedRows, n_tok);
+    const int64_t dram_rows = kDramBytes / info.row_bytes(kPackedK) / 8 * 8;
+    for (const int64_t n_tok : kDramTokens) add("packed_dram", dram_rows, kPackedRows, n_tok);
+    add("packed_token", dram_rows, kTokenRows, 1);
     for (const int64_t head_dim : kHeadDims) {
         if (std::ranges::find(kKvTypes, info.type) == std::end(kKvTypes)) continue;
         add_row(row_name("packed_scores_" + std::to_string(head_dim), isa, info.name, 0),
