@@ -7,7 +7,6 @@
 #include <chrono>
 #include <numeric>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "tests/support/count_allocations.h"
@@ -80,17 +79,22 @@ TEST(ThreadPool, LateWorkersNeverMixRuns) {
 }
 
 TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
+    struct Run {
+        int64_t n_units;
+        bool few;
+    };
     for (const int n_threads : {1, 2, 3, 9}) {
         ThreadPool pool(n_threads);
-        for (const auto& [n_units, few] : {std::pair{0, false},
-                                           {1, false},
-                                           {2, true},
-                                           {7, false},
-                                           {7, true},
-                                           {64, false},
-                                           {64, true},
-                                           {1000, false},
-                                           {1000, true}}) {
+        for (const Run run : {Run{0, false},
+                              {1, false},
+                              {2, true},
+                              {7, false},
+                              {7, true},
+                              {64, false},
+                              {64, true},
+                              {1000, false},
+                              {1000, true}}) {
+            const int64_t n_units = run.n_units;
             std::vector<int> counts(static_cast<size_t>(n_units));
             // Of each thread all ranges, and those of its own share.
             std::vector<std::vector<int64_t>> lengths(static_cast<size_t>(n_threads)), own = lengths;
@@ -106,7 +110,7 @@ TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
                     if (first >= n_units * worker / n_threads && end <= n_units * (worker + 1) / n_threads)
                         own[static_cast<size_t>(worker)].push_back(end - first);
                 },
-                few);
+                run.few);
             EXPECT_FALSE(wrong);
             for (const auto& list : own) EXPECT_TRUE(std::is_sorted(list.rbegin(), list.rend()));
             EXPECT_EQ(std::count(counts.begin(), counts.end(), 1), n_units);
@@ -116,7 +120,8 @@ TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
                 // Whoever is stopped after taking a range leaves at least half of a fair share to the others;
                 // of few ranges a third, if it is soon done.
                 const int64_t share = (n_units + n_threads - 1) / n_threads;
-                const int64_t most = few && share <= 64 ? share - share / 3 : std::max<int64_t>(1, share / 2);
+                const int64_t most =
+                    run.few && share <= 64 ? share - share / 3 : std::max<int64_t>(1, share / 2);
                 for (const int64_t n : list) EXPECT_LE(n, n_threads == 1 ? n_units : most);
             }
             EXPECT_LE(n_ranges, static_cast<size_t>(n_threads) * 14);
