@@ -132,27 +132,33 @@ TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
 TEST(ThreadPool, AThreadGoesThroughItsOwnShareAndThenHelpsFromTheEnds) {
     constexpr int64_t kUnits = 64, kShare = kUnits / 2;
     ThreadPool pool(2);
-    std::vector<int64_t> firsts[2];
-    for (auto& list : firsts) list.reserve(kUnits);
-    std::atomic<int64_t> n_done{0};
-    std::atomic<bool> caller_began{false};
-    // The caller keeps its first range until all else is done, so the other thread has to take the rest.
-    pool.run_ranges(kUnits, [&](int64_t first, int64_t end, int worker) {
-        firsts[worker].push_back(first);
-        if (worker == 0) caller_began = true;
-        while (!caller_began) std::this_thread::yield();
-        if (worker == 0)
-            while (n_done < kUnits - (end - first)) std::this_thread::yield();
-        n_done += end - first;
-    });
-    ASSERT_EQ(firsts[0], std::vector<int64_t>{0});
-    const std::vector<int64_t>& other = firsts[1];
-    const auto first_of_other =
-        std::find_if(other.begin(), other.end(), [](int64_t at) { return at < kShare; });
-    EXPECT_EQ(other.front(), kShare);
-    EXPECT_TRUE(std::is_sorted(other.begin(), first_of_other));
-    EXPECT_TRUE(std::is_sorted(other.rbegin(), std::make_reverse_iterator(first_of_other)));
-    EXPECT_EQ(other.back(), kShare / 2);
+    for (const bool few : {false, true}) {
+        std::vector<int64_t> firsts[2];
+        for (auto& list : firsts) list.reserve(kUnits);
+        std::atomic<int64_t> n_done{0};
+        std::atomic<bool> caller_began{false};
+        // The caller keeps its first range until all else is done, so the other thread has to take the rest.
+        pool.run_ranges(
+            kUnits,
+            [&](int64_t first, int64_t end, int worker) {
+                firsts[worker].push_back(first);
+                if (worker == 0) caller_began = true;
+                while (!caller_began) std::this_thread::yield();
+                if (worker == 0)
+                    while (n_done < kUnits - (end - first)) std::this_thread::yield();
+                n_done += end - first;
+            },
+            few);
+        ASSERT_EQ(firsts[0], std::vector<int64_t>{0});
+        const std::vector<int64_t>& other = firsts[1];
+        const auto first_of_other =
+            std::find_if(other.begin(), other.end(), [](int64_t at) { return at < kShare; });
+        EXPECT_EQ(other.front(), kShare);
+        EXPECT_TRUE(std::is_sorted(other.begin(), first_of_other));
+        EXPECT_TRUE(std::is_sorted(other.rbegin(), std::make_reverse_iterator(first_of_other)));
+        // What the caller kept.
+        EXPECT_EQ(other.back(), few ? kShare - kShare / 3 : kShare / 2);
+    }
 }
 
 TEST(ThreadPool, SharesAreTakenUnitByUnitAndHelpedFromTheEnds) {
