@@ -109,14 +109,17 @@ struct Stream : PackedUnits {
         for (int r = 0; r < R; r++) prefetch_line(p + r * group_bytes + whole);
     }
     TSR_INLINE void open_unit(Stream& s) {
+        ask_unit(s);
+        TSR_UNROLL
+        for (int r = 0; r < R; r++) U::open(s.unit + r * s.group_bytes, s.head[r]);
+    }
+    TSR_INLINE void ask_unit(Stream& s) {
         if constexpr (kAsks != Asks::Never) {
             s.far_at = ahead(s, s.far);
             s.near_at = ahead(s, s.near);
             if (kAsks == Asks::NearAnyway && !s.near_at) s.near_at = s.unit;
         }
         fetch(s, 0, F::kSuper ? F::kHeadBytes : F::kUnitBytes);
-        TSR_UNROLL
-        for (int r = 0; r < R; r++) U::open(s.unit + r * s.group_bytes, s.head[r]);
     }
     TSR_INLINE void open_block(Stream& s, int b) {
         s.block = s.unit + codes_at<F>(b);
@@ -152,7 +155,8 @@ struct Stream : PackedUnits {
     TSR_INLINE Flt dmin(const Stream& s, int r) { return load_f16(s.unit + r * s.group_bytes + F::kMinAt); }
 };
 
-/// The packed units of R pairs of groups, each pair one vector of V's.
+/// The packed units of R pairs of groups, each pair one vector of V's. What U cannot make of two groups at
+/// once is joined of what it makes of each.
 template <class Unpacker, class Vectors, int R = 1>
 struct WideStream {
     using U = Unpacker;
@@ -161,21 +165,33 @@ struct WideStream {
     using Narrow = Stream<U, 2 * R>;
     using Int = typename V::Int;
     using Flt = typename V::Flt;
+    using At = typename V::At;
     using Start = PackedUnits;
+    using Head = typename U::template HeadAt<At>;
     Narrow groups;
+    Head head[R];
 
     static constexpr bool kMinimaFirst = false, kGroupsApart = true;
+    static constexpr bool kOpensPairs = requires(Head head) { U::open(At{}, head); };
     TSR_INLINE void start(WideStream& s, const PackedUnits& units) { Narrow::start(s.groups, units); }
-    TSR_INLINE void open_unit(WideStream& s) { Narrow::open_unit(s.groups); }
+    TSR_INLINE void open_unit(WideStream& s) {
+        if constexpr (kOpensPairs) {
+            Narrow::ask_unit(s.groups);
+            TSR_UNROLL
+            for (int r = 0; r < R; r++) U::open(unit(s, r), s.head[r]);
+        } else {
+            Narrow::open_unit(s.groups);
+        }
+    }
     TSR_INLINE void open_block(WideStream& s, int b) { Narrow::open_block(s.groups, b); }
     TSR_INLINE void close_block(WideStream& s) { Narrow::close_block(s.groups); }
     TSR_INLINE void close_unit(WideStream& s) { Narrow::close_unit(s.groups); }
 
-    using At = typename V::At;
     /// The pair r of what the first group has at p.
     TSR_INLINE At pair(const WideStream& s, const uint8_t* p, int r) {
         return {p + 2 * r * s.groups.group_bytes, s.groups.group_bytes};
     }
+    TSR_INLINE At unit(const WideStream& s, int r) { return pair(s, s.groups.unit, r); }
     TSR_INLINE Int operand(const WideStream& s, int r, int g) {
         if constexpr (U::kOpensBlocks) {
             return V::join(Narrow::operand(s.groups, 2 * r, g), Narrow::operand(s.groups, 2 * r + 1, g));
@@ -184,25 +200,33 @@ struct WideStream {
         }
     }
     TSR_INLINE Int scale(const WideStream& s, int r, int b, int i) {
-        if constexpr (requires(typename U::Head head) { U::scale(At{}, head, b, i); }) {
-            return U::scale(pair(s, s.groups.unit, r), s.groups.head[2 * r], b, i);
+        if constexpr (requires(Head head) { U::scale(At{}, head, b, i); }) {
+            return U::scale(unit(s, r), s.head[r], b, i);
         } else {
             return V::join(Narrow::scale(s.groups, 2 * r, b, i), Narrow::scale(s.groups, 2 * r + 1, b, i));
         }
     }
     TSR_INLINE Int zero(const WideStream& s, int r, int b) {
-        return V::join(Narrow::zero(s.groups, 2 * r, b), Narrow::zero(s.groups, 2 * r + 1, b));
+        if constexpr (requires(Head head) { U::zero(At{}, head, b); }) {
+            return U::zero(unit(s, r), s.head[r], b);
+        } else {
+            return V::join(Narrow::zero(s.groups, 2 * r, b), Narrow::zero(s.groups, 2 * r + 1, b));
+        }
     }
     TSR_INLINE Int min_halves(const WideStream& s, int r, int b) {
-        if constexpr (requires(typename U::Head head) { U::min_halves(At{}, head, b); }) {
-            return U::min_halves(pair(s, s.groups.unit, r), s.groups.head[2 * r], b);
+        if constexpr (requires(Head head) { U::min_halves(At{}, head, b); }) {
+            return U::min_halves(unit(s, r), s.head[r], b);
         } else {
             return V::join(Narrow::min_halves(s.groups, 2 * r, b),
                            Narrow::min_halves(s.groups, 2 * r + 1, b));
         }
     }
     TSR_INLINE Flt min(const WideStream& s, int r, int b) {
-        return V::join(Narrow::min(s.groups, 2 * r, b), Narrow::min(s.groups, 2 * r + 1, b));
+        if constexpr (requires(Head head) { U::min(At{}, head, b); }) {
+            return U::min(unit(s, r), s.head[r], b);
+        } else {
+            return V::join(Narrow::min(s.groups, 2 * r, b), Narrow::min(s.groups, 2 * r + 1, b));
+        }
     }
     TSR_INLINE Flt d(const WideStream& s, int r) {
         return V::join(Narrow::d(s.groups, 2 * r), Narrow::d(s.groups, 2 * r + 1));

@@ -6,8 +6,8 @@
 //   kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
 //   kOpensBlocks  operands are made of the head, which open_block prepares for one block
 // An At is where one group's bytes lie, or, in a unit that has wider vectors, two groups' (TwoGroups): what
-// is loaded from there is an Int or a vector of both. A Head is what is decoded once a unit; b is a block of
-// 32 weights, g a group of 4 within it.
+// is loaded from there is an Int or a vector of both. A Head is what is decoded once a unit, a HeadAt that of
+// an At, where two groups can be decoded at once; b is a block of 32 weights, g a group of 4 within it.
 namespace tessera::kernels {
 namespace {
 
@@ -37,6 +37,8 @@ template <class F>
 struct UnpackPlain {
     using Format = F;
     using Head = NoHead;
+    template <class At>
+    using HeadAt = NoHead;
     static constexpr int kScales = 0, kZero = F::kZero;
     static constexpr bool kBySigns = false, kZeroScaled = false, kOpensBlocks = false;
     TSR_INLINE void open(const uint8_t*, Head&) {}
@@ -121,38 +123,49 @@ struct Unpack<MXFP4> : UnpackPlain<MXFP4> {
     TSR_INLINE Flt d(const uint8_t* unit) { return load_e8m0_half(unit); }
 };
 
-/// Integer scales as bytes, decoded once a unit.
-template <int NScale, int NMin>
+/// Scales and minima as bytes, decoded once a unit: those of each of 8 blocks, one for each of an At's rows.
+template <class At>
 struct ByteHead {
-    alignas(32) uint8_t scale[NScale];
-    alignas(32) uint8_t min[NMin];
-    Flt dmin;
+    static constexpr int kVectorBytes = sizeof(load(At{})), kRows = kVectorBytes / 4;
+    alignas(kVectorBytes) uint8_t scale[8 * kRows];
+    alignas(kVectorBytes) uint8_t min[8 * kRows];
+    decltype(load_f16(At{})) dmin;
 };
+/// Where a head of an At holds what p points at, a byte for each row: what scales and words are loaded from.
+TSR_INLINE const uint8_t* rows_of(const uint8_t*, const uint8_t* p) { return p; }
+/// 8 bytes of each of four blocks.
+TSR_INLINE void store_blocks(uint8_t* p, Int v) { store(p, v); }
 
 /// A vector of 6-bit fields of width 32: field f of the low nibbles and high pairs of a head.
-TSR_INLINE Int six_bit_vector(const uint8_t* low, const uint8_t* high, int f) {
-    const Int nibble = field_at(load(low + 32 * (f / 2)), 4, 4 * (f % 2), 0);
+template <class At>
+TSR_INLINE auto six_bit_vector(At low, At high, int f) {
+    const auto nibble = field_at(load(low + 32 * (f / 2)), 4, 4 * (f % 2), 0);
     return with_field(nibble, load(high), 2, 2 * f, 4);
 }
 
 template <class F>
 struct UnpackKScaled : UnpackPlain<F> {
-    using Head = ByteHead<64, 64>;
+    template <class At>
+    using HeadAt = ByteHead<At>;
+    using Head = HeadAt<const uint8_t*>;
     static constexpr int kScales = 1;
-    TSR_INLINE void open(const uint8_t* unit, Head& head) {
-        const uint8_t *low = unit + F::kLowAt, *high = unit + F::kHighAt;
+    template <class At>
+    TSR_INLINE void open(At unit, HeadAt<At>& head) {
+        const At low = unit + F::kLowAt, high = unit + F::kHighAt;
         TSR_UNROLL
         for (int i = 0; i < 2; i++) {
-            store(head.scale + 32 * i, six_bit_vector(low, high, 2 * i));
-            store(head.min + 32 * i, six_bit_vector(low, high, 2 * i + 1));
+            store_blocks(head.scale + head.kVectorBytes * i, six_bit_vector(low, high, 2 * i));
+            store_blocks(head.min + head.kVectorBytes * i, six_bit_vector(low, high, 2 * i + 1));
         }
         head.dmin = load_f16(unit + F::kMinAt);
     }
-    TSR_INLINE Int scale(const uint8_t*, const Head& head, int b, int) {
-        return load_u8_scale(head.scale + 8 * b);
+    template <class At>
+    TSR_INLINE auto scale(At unit, const HeadAt<At>& head, int b, int) {
+        return load_u8_scale(rows_of(unit, head.scale + head.kRows * b));
     }
-    TSR_INLINE Flt min(const uint8_t*, const Head& head, int b) {
-        return mul(head.dmin, to_float(load_u8_words(head.min + 8 * b)));
+    template <class At>
+    TSR_INLINE auto min(At unit, const HeadAt<At>& head, int b) {
+        return mul(head.dmin, to_float(load_u8_words(rows_of(unit, head.min + head.kRows * b))));
     }
 };
 
@@ -174,28 +187,47 @@ struct Unpack<Q6_K> : UnpackPlain<Q6_K> {
     TSR_INLINE auto scale(At unit, const Head&, int b, int i) {
         return half_scale(halves(unit, b), i);
     }
-    TSR_INLINE Int zero(const uint8_t* unit, const Head&, int b) { return left16(halves(unit, b), 5); }
+    template <class At>
+    TSR_INLINE auto zero(At unit, const Head&, int b) {
+        return left16(halves(unit, b), 5);
+    }
 };
+
+/// Signed scales of each half of a block, decoded once a unit.
+template <class At>
+struct HalvesHead {
+    static constexpr int kVectorBytes = sizeof(load(At{})), kRows = kVectorBytes / 4;
+    alignas(kVectorBytes) uint8_t scale[16 * kRows];
+};
+/// 16 bytes of each of two blocks.
+TSR_INLINE void store_block_halves(uint8_t* p, Int v) { store(p, v); }
 
 template <>
 struct Unpack<Q3_K> : UnpackPlain<Q3_K> {
-    struct Head {
-        alignas(32) uint8_t scale[128];
-    };
+    template <class At>
+    using HeadAt = HalvesHead<At>;
+    using Head = HeadAt<const uint8_t*>;
     static constexpr int kScales = 2;
     static constexpr bool kZeroScaled = true;
-    TSR_INLINE void open(const uint8_t* unit, Head& head) {
+    template <class At>
+    TSR_INLINE void open(At unit, HeadAt<At>& head) {
         TSR_UNROLL
         for (int f = 0; f < 4; f++) {
-            const Int code = six_bit_vector(unit + Q3_K::kLowAt, unit + Q3_K::kHighAt, f);
-            store(head.scale + 32 * f, sub8(code, splat_byte(32)));
+            const auto code = six_bit_vector(unit + Q3_K::kLowAt, unit + Q3_K::kHighAt, f);
+            store_block_halves(head.scale + head.kVectorBytes * f, sub8(code, bytes_like(code, 32)));
         }
     }
-    TSR_INLINE Int scale(const uint8_t*, const Head& head, int b, int i) {
-        return half_scale(load_i8_halves(head.scale + 16 * b), i);
+    template <class At>
+    TSR_INLINE auto halves(At unit, const HeadAt<At>& head, int b) {
+        return load_i8_halves(rows_of(unit, head.scale + 2 * head.kRows * b));
     }
-    TSR_INLINE Int zero(const uint8_t*, const Head& head, int b) {
-        return left16(load_i8_halves(head.scale + 16 * b), 2);
+    template <class At>
+    TSR_INLINE auto scale(At unit, const HeadAt<At>& head, int b, int i) {
+        return half_scale(halves(unit, head, b), i);
+    }
+    template <class At>
+    TSR_INLINE auto zero(At unit, const HeadAt<At>& head, int b) {
+        return left16(halves(unit, head, b), 2);
     }
 };
 

@@ -25,6 +25,10 @@ struct TwoGroups {
 TSR_INLINE TwoGroups operator+(const TwoGroups& groups, int64_t n) {
     return {groups.first + n, groups.apart};
 }
+/// What a head of two groups holds for the rows of both, the first group's before the second's.
+struct RowsOfBoth {
+    const uint8_t* at;
+};
 
 /// Keeps a value of an unrolled loop in a register and the loop in the order written.
 TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }

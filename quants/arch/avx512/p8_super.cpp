@@ -1,6 +1,17 @@
 // The types of 256 weights a unit with AVX-512 VNNI.
 #include "quants/arch/avx512/p8_unit.h"
 
+namespace tessera::kernels {
+namespace {
+
+// A head that is not decoded of two groups at once would be decoded of each and joined, in silence.
+template <class... F>
+constexpr bool kOpenPairs = (WideStream<Unpack<F>, WideVectors>::kOpensPairs && ...);
+static_assert(kOpenPairs<Q3_K, Q4_K, Q5_K>);
+
+}  // namespace
+}  // namespace tessera::kernels
+
 TSR_P8_MATMUL(Q2_K, q2_k)
 TSR_P8_MATMUL(Q3_K, q3_k)
 TSR_P8_MATMUL(Q4_K, q4_k)

@@ -34,6 +34,7 @@ TSR_INLINE WideInt as_bits(WideFlt a) { return _mm512_castps_si512(a); }
 /// Halfwords, which the compiler shifts by what it knows to be a constant.
 using WideHalves = uint16_t __attribute__((vector_size(64)));
 TSR_INLINE WideInt bytes_like(WideInt, int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
+TSR_INLINE WideInt sub8(WideInt a, WideInt b) { return _mm512_sub_epi8(a, b); }
 TSR_INLINE WideInt both(WideInt a, WideInt b) { return _mm512_and_si512(a, b); }
 TSR_INLINE WideInt either(WideInt a, WideInt b) { return _mm512_or_si512(a, b); }
 TSR_INLINE WideInt right16(WideInt a, int n) {
@@ -52,10 +53,26 @@ TSR_INLINE __m256i load_halves_of_both(const TwoGroups& p) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(first)), _mm_loadu_si128(second),
                                    1);
 }
+TSR_INLINE WideFlt load_f16(const TwoGroups& p) { return _mm512_cvtph_ps(load_halves_of_both(p)); }
 TSR_INLINE WideInt load_u8_halves(const TwoGroups& p) { return _mm512_cvtepu8_epi16(load_halves_of_both(p)); }
 TSR_INLINE WideInt load_i8_halves(const TwoGroups& p) { return _mm512_cvtepi8_epi16(load_halves_of_both(p)); }
 TSR_INLINE WideInt half_scale(WideInt a, int odd) {
     return as_bits(_mm512_cvtepi32_ps(_mm512_srai_epi32(odd ? a : _mm512_slli_epi32(a, 16), 16)));
+}
+
+/// Of four blocks, 8 bytes each, one group's and then the other's: each block's of both groups. Likewise of
+/// two blocks, 16 bytes each.
+TSR_INLINE void store_blocks(uint8_t* p, WideInt v) {
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), v));
+}
+TSR_INLINE void store_block_halves(uint8_t* p, WideInt v) {
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 4, 5, 2, 3, 6, 7), v));
+}
+TSR_INLINE WideInt load_u8_words(RowsOfBoth p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p.at)));
+}
+TSR_INLINE WideInt load_i8_halves(RowsOfBoth p) {
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.at)));
 }
 
 /// As Act.

@@ -14,6 +14,10 @@ TSR_INLINE WideInt with_field(WideInt code, WideInt v, int bits, int from, int t
     return either(code, field_at(v, bits, from, to));
 }
 
+/// As for one group's head (p8_unpack.inl).
+TSR_INLINE RowsOfBoth rows_of(const TwoGroups&, const uint8_t* p) { return {p}; }
+TSR_INLINE WideInt load_u8_scale(RowsOfBoth p) { return as_bits(to_float(load_u8_words(p))); }
+
 /// An integer scale a row, and -kBias times it: one fma takes the bias off a sum and multiplies it.
 struct WideScale {
     WideFlt by, less;

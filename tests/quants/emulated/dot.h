@@ -1,6 +1,8 @@
 #pragma once
 // AVX-VNNI and AVX-512 VNNI on AVX2: the verbs of quants/arch/avxvnni/dot.h and quants/arch/avx512/wide.h by
 // exact widening and pairs of registers, so that the tiles over them are tested wherever AVX2 is.
+#include <string.h>
+
 #include "quants/arch/avx2/int_verbs.h"
 
 namespace tessera::kernels {
@@ -64,6 +66,7 @@ TSR_INLINE void store_groups(float* first, float* second, WideFlt v) {
     store_float(second, v.hi);
 }
 TSR_INLINE WideInt bytes_like(const WideInt&, int v) { return {splat_byte(v), splat_byte(v)}; }
+TSR_INLINE WideInt sub8(const WideInt& a, const WideInt& b) { return {sub8(a.lo, b.lo), sub8(a.hi, b.hi)}; }
 TSR_INLINE WideInt both(const WideInt& a, const WideInt& b) { return {both(a.lo, b.lo), both(a.hi, b.hi)}; }
 TSR_INLINE WideInt either(const WideInt& a, const WideInt& b) {
     return {either(a.lo, b.lo), either(a.hi, b.hi)};
@@ -79,6 +82,21 @@ TSR_INLINE WideInt load_u8_halves(const TwoGroups& p) {
 TSR_INLINE WideInt load_i8_halves(const TwoGroups& p) {
     return {load_i8_halves(p.first), load_i8_halves(p.first + p.apart)};
 }
+TSR_INLINE WideFlt load_f16(const TwoGroups& p) { return {load_f16(p.first), load_f16(p.first + p.apart)}; }
+TSR_INLINE void store_blocks(uint8_t* p, const WideInt& v) {
+    for (int b = 0; b < 4; b++) {
+        memcpy(p + 16 * b, reinterpret_cast<const uint8_t*>(&v.lo) + 8 * b, 8);
+        memcpy(p + 16 * b + 8, reinterpret_cast<const uint8_t*>(&v.hi) + 8 * b, 8);
+    }
+}
+TSR_INLINE void store_block_halves(uint8_t* p, const WideInt& v) {
+    for (int b = 0; b < 2; b++) {
+        memcpy(p + 32 * b, reinterpret_cast<const uint8_t*>(&v.lo) + 16 * b, 16);
+        memcpy(p + 32 * b + 16, reinterpret_cast<const uint8_t*>(&v.hi) + 16 * b, 16);
+    }
+}
+TSR_INLINE WideInt load_u8_words(RowsOfBoth p) { return {load_u8_words(p.at), load_u8_words(p.at + 8)}; }
+TSR_INLINE WideInt load_i8_halves(RowsOfBoth p) { return {load_i8_halves(p.at), load_i8_halves(p.at + 16)}; }
 TSR_INLINE WideInt half_scale(const WideInt& a, int odd) {
     return {half_scale(a.lo, odd), half_scale(a.hi, odd)};
 }
