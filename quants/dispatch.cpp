@@ -61,6 +61,8 @@ Fetch choose_fetch() {
     return cpu.intel || cpu.zen3 || cpu.zen5 ? Fetch::FarStreams : Fetch::TwoSteps;
 }
 
+Fetch choose_float_fetch() { return cpu_features().zen5 ? Fetch::FarStreams : Fetch::TwoSteps; }
+
 Fetch choose_attention_fetch() { return cpu_features().zen5 ? Fetch::NextNear : Fetch::NextOnly; }
 
 }  // namespace tessera::kernels

@@ -128,6 +128,7 @@ class CpuBackend final : public Backend {
     const kernels::KernelTable& kernels_;
     const cpu::VecTable& vec_;
     const kernels::Fetch fetch_ = kernels::choose_fetch();
+    const kernels::Fetch float_fetch_ = kernels::choose_float_fetch();
     const kernels::Fetch attention_fetch_ = kernels::choose_attention_fetch();
     Limits limits_;
     Arena arena_;

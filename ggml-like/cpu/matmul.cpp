@@ -51,6 +51,7 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
     args.y_stride = tile_stride;
     args.scratch = scratch;
     args.next = next;
+    args.fetch = float_fetch_;
     const auto& products = w.layout == Layout::Packed ? kernels_.matmul_packed_f32 : kernels_.matmul_f32;
     products[static_cast<uint32_t>(w.type)](args);
 }

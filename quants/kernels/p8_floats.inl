@@ -23,23 +23,25 @@ template <class Isa, class Element>
 struct GroupStreams {
     static constexpr int kRowBytes = kGroupRows * Element::kBytes;  // of one k
     static constexpr int kStep = kLine / kRowBytes;                 // k of a cache line
-    /// How far ahead a stream is fetched to the outer cache and to the inner one, as p8_tile.inl does.
-    static constexpr int kFarBytes = 4096, kNearBytes = 1024;
+    /// How far ahead a stream is fetched to the outer cache and from there to the inner one, or to that at
+    /// once, as p8_tile.inl does.
+    static constexpr int kFarBytes = 4096, kNearBytes = 1024, kAtOnceBytes = 1536;
 
     const uint8_t* w;     // of the first group
     int64_t group_bytes;  // between groups
     const uint8_t* end;   // of the first group
     int64_t next_groups;  // from there to the group that its stream reads next
+    bool at_once;         // fetched in one step
 
     [[gnu::always_inline]] inline const uint8_t* ahead(int n_bytes) const {
         const uint8_t* p = w + n_bytes;
         return p >= end ? p + next_groups : p;
     }
     [[gnu::always_inline]] inline void fetch(int n_panels) const {
-        const uint8_t *far = ahead(kFarBytes), *near = ahead(kNearBytes);
+        const uint8_t *far = ahead(kFarBytes), *near = ahead(at_once ? kAtOnceBytes : kNearBytes);
         TSR_UNROLL
         for (int g = 0; g < 2 * n_panels; g++) {
-            Isa::prefetch_far(far + g * group_bytes);
+            if (!at_once) Isa::prefetch_far(far + g * group_bytes);
             Isa::prefetch(near + g * group_bytes);
         }
     }
@@ -85,7 +87,8 @@ struct PackedFloats {
         const uint8_t* w = group + k0 * Streams::kRowBytes;
         const int64_t n_bytes = n_k * Streams::kRowBytes;
         const int64_t next = args.n_rows - row > kGroupRows ? group_bytes() : 0;
-        Streams streams{w, next, w + n_bytes, n_groups * group_bytes() - n_bytes};
+        Streams streams{w, next, w + n_bytes, n_groups * group_bytes() - n_bytes,
+                        args.fetch == Fetch::FarStreams};
         if (row + n_groups * kGroupRows >= args.n_rows)
             streams.next_groups = args.next ? static_cast<const uint8_t*>(args.next) - streams.end : -n_bytes;
         return streams;

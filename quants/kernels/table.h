@@ -31,6 +31,8 @@ struct MatmulArgs {
     int64_t y_stride;
     float* scratch;              // kScratchFloats, 64-byte aligned, private to the calling thread
     const void* next = nullptr;  // as of PackedMatmulArgs, for packed weights
+    /// Of packed weights: TwoSteps, or FarStreams for one step. Streams are groups side by side with both.
+    Fetch fetch = Fetch::TwoSteps;
 };
 constexpr size_t kScratchFloats = 13 * static_cast<size_t>(kPanelRows) * kPanelK;
 

@@ -136,7 +136,7 @@ class Product {
                  gap);
     }
 
-    /// The same with packed groups, whose last byte is the last one readable.
+    /// The same with packed groups, whose last byte is the last one readable, fetched one way or the other.
     void run_packed(const kernels::KernelTable& table, const Case& c, int n_rows, int n_tok) {
         const auto id = static_cast<uint32_t>(c.info.type);
         const size_t group_bytes = kernels::kGroupRows * c.row_bytes;
@@ -148,13 +148,15 @@ class Product {
                                   std::min(kernels::kGroupRows, n_rows - g * kernels::kGroupRows), c.n_k,
                                   w + at);
         }
+        const auto fetch = (n_rows + n_tok) % 2 == 0 ? kernels::Fetch::TwoSteps : kernels::Fetch::FarStreams;
         multiply(table, table.matmul_packed_f32[id], w, c.row_bytes, c, n_rows, n_tok,
-                 static_cast<size_t>(n_tok % 4));
+                 static_cast<size_t>(n_tok % 4), fetch);
     }
 
   private:
     void multiply(const kernels::KernelTable& table, kernels::MatmulFn matmul, const std::byte* w,
-                  size_t stride, const Case& c, int n_rows, int n_tok, size_t gap) {
+                  size_t stride, const Case& c, int n_rows, int n_tok, size_t gap,
+                  kernels::Fetch fetch = kernels::Fetch::TwoSteps) {
         const auto x_stride = c.n_k + static_cast<int64_t>(gap);
         float* x = x_.last_of<float>(static_cast<size_t>((n_tok - 1) * x_stride + c.n_k));
         for (int t = 0; t < n_tok; t++) {
@@ -166,7 +168,7 @@ class Product {
         const float mark = 12345.0f;
         for (int64_t i = 0; i < (n_tok - 1) * y_stride + n_rows; i++) y[i] = mark;
 
-        matmul({w, stride, n_rows, c.n_k, x, x_stride, n_tok, y, y_stride, scratch_.get()});
+        matmul({w, stride, n_rows, c.n_k, x, x_stride, n_tok, y, y_stride, scratch_.get(), nullptr, fetch});
 
         for (int t = 0; t < n_tok; t++) {
             const float* got = y + t * y_stride;
