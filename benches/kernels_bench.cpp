@@ -141,12 +141,9 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
         x[static_cast<size_t>(i)] = static_cast<float>(i % 17) * 0.1f - 0.8f;
     const auto y = aligned<float>(static_cast<size_t>(shape.n_tok * shape.n_rows));
     const auto scratch = aligned<float>(kernels::kScratchFloats);
-    const kernels::MatmulArgs args{w.get(),      row_bytes,
-                                   shape.n_rows, kK,
-                                   x.get(),      kK,
-                                   shape.n_tok,  y.get(),
-                                   shape.n_rows, scratch.get(),
-                                   nullptr,      kernels::choose_float_fetch()};
+    kernels::MatmulArgs args{w.get(), row_bytes,   shape.n_rows, kK,           x.get(),
+                             kK,      shape.n_tok, y.get(),      shape.n_rows, scratch.get()};
+    args.fetch = kernels::choose_float_fetch();
 
     const double roofline = roofline_macs_per_second(kernels::probe_table(isa.table->name)->fma);
     const double best = best_seconds(state, [&] { matmul(args); });

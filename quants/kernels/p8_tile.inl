@@ -113,6 +113,7 @@ struct Stream : PackedUnits {
         TSR_UNROLL
         for (int r = 0; r < R; r++) U::open(s.unit + r * s.group_bytes, s.head[r]);
     }
+    /// Finds what is to be asked for while the unit is read, and asks for as much as its head has.
     TSR_INLINE void ask_unit(Stream& s) {
         if constexpr (kAsks != Asks::Never) {
             s.far_at = ahead(s, s.far);

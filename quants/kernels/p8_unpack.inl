@@ -123,12 +123,15 @@ struct Unpack<MXFP4> : UnpackPlain<MXFP4> {
     TSR_INLINE Flt d(const uint8_t* unit) { return load_e8m0_half(unit); }
 };
 
+/// Rows of what lies at an At: a vector has 4 bytes of each.
+template <class At>
+constexpr int kRowsAt = sizeof(load(At{})) / 4;
+
 /// Scales and minima as bytes, decoded once a unit: those of each of 8 blocks, one for each of an At's rows.
 template <class At>
 struct ByteHead {
-    static constexpr int kVectorBytes = sizeof(load(At{})), kRows = kVectorBytes / 4;
-    alignas(kVectorBytes) uint8_t scale[8 * kRows];
-    alignas(kVectorBytes) uint8_t min[8 * kRows];
+    alignas(4 * kRowsAt<At>) uint8_t scale[8 * kRowsAt<At>];
+    alignas(4 * kRowsAt<At>) uint8_t min[8 * kRowsAt<At>];
     decltype(load_f16(At{})) dmin;
 };
 /// Where a head of an At holds what p points at, a byte for each row: what scales and words are loaded from.
@@ -154,18 +157,18 @@ struct UnpackKScaled : UnpackPlain<F> {
         const At low = unit + F::kLowAt, high = unit + F::kHighAt;
         TSR_UNROLL
         for (int i = 0; i < 2; i++) {
-            store_blocks(head.scale + head.kVectorBytes * i, six_bit_vector(low, high, 2 * i));
-            store_blocks(head.min + head.kVectorBytes * i, six_bit_vector(low, high, 2 * i + 1));
+            store_blocks(head.scale + 4 * kRowsAt<At> * i, six_bit_vector(low, high, 2 * i));
+            store_blocks(head.min + 4 * kRowsAt<At> * i, six_bit_vector(low, high, 2 * i + 1));
         }
         head.dmin = load_f16(unit + F::kMinAt);
     }
     template <class At>
     TSR_INLINE auto scale(At unit, const HeadAt<At>& head, int b, int) {
-        return load_u8_scale(rows_of(unit, head.scale + head.kRows * b));
+        return load_u8_scale(rows_of(unit, head.scale + kRowsAt<At> * b));
     }
     template <class At>
     TSR_INLINE auto min(At unit, const HeadAt<At>& head, int b) {
-        return mul(head.dmin, to_float(load_u8_words(rows_of(unit, head.min + head.kRows * b))));
+        return mul(head.dmin, to_float(load_u8_words(rows_of(unit, head.min + kRowsAt<At> * b))));
     }
 };
 
@@ -196,8 +199,7 @@ struct Unpack<Q6_K> : UnpackPlain<Q6_K> {
 /// Signed scales of each half of a block, decoded once a unit.
 template <class At>
 struct HalvesHead {
-    static constexpr int kVectorBytes = sizeof(load(At{})), kRows = kVectorBytes / 4;
-    alignas(kVectorBytes) uint8_t scale[16 * kRows];
+    alignas(4 * kRowsAt<At>) uint8_t scale[16 * kRowsAt<At>];
 };
 /// 16 bytes of each of two blocks.
 TSR_INLINE void store_block_halves(uint8_t* p, Int v) { store(p, v); }
@@ -214,12 +216,12 @@ struct Unpack<Q3_K> : UnpackPlain<Q3_K> {
         TSR_UNROLL
         for (int f = 0; f < 4; f++) {
             const auto code = six_bit_vector(unit + Q3_K::kLowAt, unit + Q3_K::kHighAt, f);
-            store_block_halves(head.scale + head.kVectorBytes * f, sub8(code, bytes_like(code, 32)));
+            store_block_halves(head.scale + 4 * kRowsAt<At> * f, sub8(code, bytes_like(code, 32)));
         }
     }
     template <class At>
     TSR_INLINE auto halves(At unit, const HeadAt<At>& head, int b) {
-        return load_i8_halves(rows_of(unit, head.scale + 2 * head.kRows * b));
+        return load_i8_halves(rows_of(unit, head.scale + 2 * kRowsAt<At> * b));
     }
     template <class At>
     TSR_INLINE auto scale(At unit, const HeadAt<At>& head, int b, int i) {

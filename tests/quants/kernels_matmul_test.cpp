@@ -136,7 +136,7 @@ class Product {
                  gap);
     }
 
-    /// The same with packed groups, whose last byte is the last one readable, fetched one way or the other.
+    /// The same with packed groups, whose last byte is the last one readable, fetched in either way.
     void run_packed(const kernels::KernelTable& table, const Case& c, int n_rows, int n_tok) {
         const auto id = static_cast<uint32_t>(c.info.type);
         const size_t group_bytes = kernels::kGroupRows * c.row_bytes;
@@ -148,9 +148,10 @@ class Product {
                                   std::min(kernels::kGroupRows, n_rows - g * kernels::kGroupRows), c.n_k,
                                   w + at);
         }
-        const auto fetch = (n_rows + n_tok) % 2 == 0 ? kernels::Fetch::TwoSteps : kernels::Fetch::FarStreams;
-        multiply(table, table.matmul_packed_f32[id], w, c.row_bytes, c, n_rows, n_tok,
-                 static_cast<size_t>(n_tok % 4), fetch);
+        for (const auto fetch : {kernels::Fetch::TwoSteps, kernels::Fetch::FarStreams}) {
+            multiply(table, table.matmul_packed_f32[id], w, c.row_bytes, c, n_rows, n_tok,
+                     static_cast<size_t>(n_tok % 4), fetch);
+        }
     }
 
   private:

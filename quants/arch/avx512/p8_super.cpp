@@ -2,14 +2,12 @@
 #include "quants/arch/avx512/p8_unit.h"
 
 namespace tessera::kernels {
-namespace {
 
 // A head that is not decoded of two groups at once would be decoded of each and joined, in silence.
-template <class... F>
-constexpr bool kOpenPairs = (WideStream<Unpack<F>, WideVectors>::kOpensPairs && ...);
-static_assert(kOpenPairs<Q3_K, Q4_K, Q5_K>);
+static_assert(WideStream<Unpack<Q3_K>, WideVectors>::kOpensPairs);
+static_assert(WideStream<Unpack<Q4_K>, WideVectors>::kOpensPairs);
+static_assert(WideStream<Unpack<Q5_K>, WideVectors>::kOpensPairs);
 
-}  // namespace
 }  // namespace tessera::kernels
 
 TSR_P8_MATMUL(Q2_K, q2_k)
