@@ -51,6 +51,7 @@ struct PackedUnits {
 enum class Asks : uint8_t {
     AsTold,
     NearAnyway,  // to the inner cache without a look whether that is wanted: what is read, where it is not
+    ByOthers,    // found here, but asked for by who has the stream
     Never,
 };
 
@@ -81,7 +82,7 @@ struct Stream : PackedUnits {
     }
     /// Fetches as many bytes of each group as the n at `at` of the unit.
     TSR_INLINE void fetch(const Stream& s, int at, int n) {
-        if constexpr (kAsks == Asks::Never) return;
+        if constexpr (kAsks == Asks::Never || kAsks == Asks::ByOthers) return;
         if constexpr (kAsks == Asks::NearAnyway) {
             // Told from the place that is read, which takes fewer registers than a place of its own; in this
             // spelling, as kernels_bench has it (packed_gemm, tok:8).
@@ -163,7 +164,7 @@ struct WideStream {
     using U = Unpacker;
     using F = typename U::Format;
     using V = Vectors;
-    using Narrow = Stream<U, 2 * R>;
+    using Narrow = Stream<U, 2 * R, Asks::ByOthers>;
     using Int = typename V::Int;
     using Flt = typename V::Flt;
     using At = typename V::At;
@@ -185,6 +186,27 @@ struct WideStream {
         }
     }
     TSR_INLINE void open_block(WideStream& s, int b) { Narrow::open_block(s.groups, b); }
+    /// Asks, before n_operands of block b from g on are read of n pairs from r on, for these pairs' part of
+    /// what is fetched meanwhile: of each group as many bytes as its unit has for a block. Line by line among
+    /// the products, since memory gives less to who asks for a block's lines at once.
+    TSR_INLINE void fetch_between(const WideStream& s, int b, int g, int n_operands, int r, int n) {
+        constexpr int kBytes = F::kUnitBytes / F::kBlocks, kLines = (kBytes + 63) / 64;
+        TSR_UNROLL
+        for (int i = 0; i < kLines; i++) {
+            const int before = 8 * i / kLines;
+            if (before < g || before >= g + n_operands) continue;
+            if (s.groups.near_at) fetch_line<prefetch>(s, s.groups.near_at + b * kBytes, i, r, n);
+            if (s.groups.far_at) fetch_line<prefetch_far>(s, s.groups.far_at + b * kBytes, i, r, n);
+        }
+    }
+    /// Line i of a block's part at p, but for one that the bytes behind that part begin in (as in a Stream).
+    template <auto prefetch_line>
+    TSR_INLINE void fetch_line(const WideStream& s, const uint8_t* p, int i, int r, int n) {
+        const int left = F::kUnitBytes / F::kBlocks - 64 * i;
+        if (left < 64 && reinterpret_cast<uintptr_t>(p) % 64 + static_cast<size_t>(left) < 64) return;
+        TSR_UNROLL
+        for (int at = 2 * r; at < 2 * (r + n); at++) prefetch_line(p + at * s.groups.group_bytes + 64 * i);
+    }
     TSR_INLINE void close_block(WideStream& s) { Narrow::close_block(s.groups); }
     TSR_INLINE void close_unit(WideStream& s) { Narrow::close_unit(s.groups); }
 
@@ -452,6 +474,14 @@ TSR_INLINE void add_dots(bool starts, const Operand (&w)[R], const Act& a, Part 
     }
 }
 
+/// What comes later is asked for where that gains, before n_operands from g on are read of R vectors.
+template <int R, class Source>
+TSR_INLINE void fetch_between(const Source& s, int at, int b, int g, int n_operands) {
+    if constexpr (requires { Source::fetch_between(s, b, g, n_operands, at, R); }) {
+        Source::fetch_between(s, b, g, n_operands, at, R);
+    }
+}
+
 /// sum[t][r] = the exact integer sums of block b, of the vectors from `at` on.
 template <class F, int R, int T, class Source, class Acts>
 TSR_INLINE void block_sums(const Source& s, int at, int b, const Acts& x,
@@ -475,6 +505,7 @@ TSR_INLINE void block_sums(const Source& s, int at, int b, const Acts& x,
         TSR_UNROLL
         for (int i = 0; i < kDepth; i += V::kJoined) {
             const int g = first + i;
+            fetch_between<R>(s, at, b, g, V::kJoined);
             typename V::Int w[R];
             TSR_UNROLL
             for (int r = 0; r < R; r++) w[r] = Source::operand(s, at + r, g);
