@@ -97,7 +97,7 @@ TSR_INLINE void fetch_in_two_steps(PackedUnits& units, int n_streams) {
 /// How far ahead each of the streams that lie far apart is: a processor that fetches the rest of a page by
 /// itself is only hindered by more. Of one token and two, wider vectors, whose products are so quick that
 /// many units are under way at once, read somewhat more with less.
-constexpr int kFarStreamsBytes = 2048, kFarWideBytes = 1792;
+constexpr int kFarStreamsBytes = 2048, kFarWideBytes = 1664;
 
 /// packed_units of a panel.
 template <class F>
