@@ -276,19 +276,26 @@ struct Vec {
         }
     }
 
-    /// Asks for the share of what is read next that falls to n elements. The cache can wait for no more lines
-    /// than this at a time; with more of them what follows would wait, too.
-    TSR_INLINE void fetch_share(const WeighArgs& a, int64_t part, int64_t element, int64_t n) {
-        const char* next = static_cast<const char*>(a.next[part]);
-        if (!next) return;
-        const int64_t end = a.next_bytes * (element + n) / kBlock;
-        for (int64_t at = a.next_bytes * element / kBlock; at < end; at += kLine) {
-            if (a.next_near) {
-                __builtin_prefetch(next + at, 0, 3);
+    /// Lines to be asked for, one after the other.
+    struct Lines {
+        const char *at = nullptr, *end = nullptr;
+        bool near = false;
+        TSR_INLINE void fetch_one(Lines& lines) {
+            if (lines.at >= lines.end) return;
+            if (lines.near) {
+                __builtin_prefetch(lines.at, 0, 3);
             } else {
-                __builtin_prefetch(next + at, 0, 2);
+                __builtin_prefetch(lines.at, 0, 2);
             }
+            lines.at += kLine;
         }
+    };
+    /// Of what is read behind a part the share that falls to n elements.
+    TSR_INLINE Lines share_of_next(const WeighArgs& a, int64_t part, int64_t element, int64_t n) {
+        const char* next = static_cast<const char*>(a.next[part]);
+        if (!next) return {};
+        return {next + a.next_bytes * element / kBlock, next + a.next_bytes * (element + n) / kBlock,
+                a.next_near};
     }
 
     /// 16 kPanels elements of kRows rows.
@@ -300,8 +307,11 @@ struct Vec {
         const int16_t* q = a.q + row * kWeighPositions;
         for (int64_t part = 0; part < a.n_parts; part++) {
             const int8_t* v = a.codes[part] + 2 * element;
-            if (row == 0 && a.next) fetch_share(a, part, element, kPanels * kWide);
+            // Among the products: a core waits for two dozen lines at a time, and asked for more at once it
+            // stops computing.
+            Lines next = row == 0 && a.next ? share_of_next(a, part, element, kPanels * kWide) : Lines{};
             for (int64_t i = 0; i < a.n_pairs[part]; i++, v += 2 * a.head_dim, q += 2) {
+                Lines::fetch_one(next);
                 typename Isa::Pairs pairs[kPanels];
                 TSR_UNROLL
                 for (int p = 0; p < kPanels; p++) pairs[p] = Isa::load_int8_pairs(v + 2 * kWide * p);
@@ -313,6 +323,7 @@ struct Vec {
                         sums[p * kRows + r] = Isa::add_dots(sums[p * kRows + r], pairs[p], w);
                 }
             }
+            while (next.at < next.end) Lines::fetch_one(next);
         }
         TSR_UNROLL
         for (int r = 0; r < kRows; r++) {
