@@ -15,6 +15,7 @@
 namespace tessera {
 
 using cpu::fetch;
+using cpu::find_soon;
 
 namespace {
 
@@ -185,8 +186,9 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
     const size_t row_bytes = static_cast<size_t>(type_info(kv.k_type).row_bytes(head_dim));
     const size_t k_bytes = unit.head_bytes(kv.k_type), v_bytes = unit.head_bytes(kv.v_type);
     const int64_t base = begin / kKvChunk * kKvChunk;
-    for (int64_t pos = begin; pos < end; pos = (pos / kKvPage + 1) * kKvPage) {
-        const int64_t n = std::min((pos / kKvPage + 1) * kKvPage, end) - pos;
+    for (int64_t pos = begin, next_pos; pos < end; pos = next_pos) {
+        next_pos = (pos / kKvPage + 1) * kKvPage;
+        const int64_t n = std::min(next_pos, end) - pos;
         kernels::PackedMatmulArgs args{};
         args.w = unit.keys(pos) + static_cast<size_t>(pos % kKvPage) * row_bytes;
         args.n_rows = (n + kKvGroup - 1) / kKvGroup * kKvGroup;
@@ -202,6 +204,8 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
         const size_t fetched = v_bytes < k_bytes ? 0 : k_bytes;
         if (fetched > 0) args.next = values + static_cast<size_t>(pos % kKvPage) * row_bytes;
         fetch(values + fetched, v_bytes - fetched);
+        if (next_pos < end) find_soon(unit.values(next_pos), v_bytes);
+        if (const std::byte* keys = unit.next_keys(next_pos - kKvPage + kKvChunk)) find_soon(keys, k_bytes);
         kernels_.packed[static_cast<uint32_t>(kv.k_type)].matmul(args);
     }
 }

@@ -51,7 +51,7 @@ struct PackedUnits {
 enum class Asks : uint8_t {
     AsTold,
     NearAnyway,  // to the inner cache without a look whether that is wanted: what is read, where it is not
-    ByOthers,    // found here, but asked for by who has the stream
+    ByOwner,     // found here, but asked for by what the stream is a part of
     Never,
 };
 
@@ -82,7 +82,7 @@ struct Stream : PackedUnits {
     }
     /// Fetches as many bytes of each group as the n at `at` of the unit.
     TSR_INLINE void fetch(const Stream& s, int at, int n) {
-        if constexpr (kAsks == Asks::Never || kAsks == Asks::ByOthers) return;
+        if constexpr (kAsks == Asks::Never || kAsks == Asks::ByOwner) return;
         if constexpr (kAsks == Asks::NearAnyway) {
             // Told from the place that is read, which takes fewer registers than a place of its own; in this
             // spelling, as kernels_bench has it (packed_gemm, tok:8).
@@ -164,7 +164,7 @@ struct WideStream {
     using U = Unpacker;
     using F = typename U::Format;
     using V = Vectors;
-    using Narrow = Stream<U, 2 * R, Asks::ByOthers>;
+    using Narrow = Stream<U, 2 * R, Asks::ByOwner>;
     using Int = typename V::Int;
     using Flt = typename V::Flt;
     using At = typename V::At;
@@ -175,6 +175,9 @@ struct WideStream {
 
     static constexpr bool kMinimaFirst = false, kGroupsApart = true;
     static constexpr bool kOpensPairs = requires(Head head) { U::open(At{}, head); };
+    /// What of a unit falls to a block; lines of that.
+    static constexpr int kBlockBytes = F::kUnitBytes / F::kBlocks, kLines = (kBlockBytes + 63) / 64;
+    static_assert(F::kUnitBytes % F::kBlocks == 0);
     TSR_INLINE void start(WideStream& s, const PackedUnits& units) { Narrow::start(s.groups, units); }
     TSR_INLINE void open_unit(WideStream& s) {
         if constexpr (kOpensPairs) {
@@ -187,22 +190,21 @@ struct WideStream {
     }
     TSR_INLINE void open_block(WideStream& s, int b) { Narrow::open_block(s.groups, b); }
     /// Asks, before n_operands of block b from g on are read of n pairs from r on, for these pairs' part of
-    /// what is fetched meanwhile: of each group as many bytes as its unit has for a block. Line by line among
-    /// the products, since memory gives less to who asks for a block's lines at once.
+    /// what is fetched meanwhile: of each group a block's share of its unit. Line by line among the products,
+    /// since memory gives less to who asks for a block's lines at once.
     TSR_INLINE void fetch_between(const WideStream& s, int b, int g, int n_operands, int r, int n) {
-        constexpr int kBytes = F::kUnitBytes / F::kBlocks, kLines = (kBytes + 63) / 64;
         TSR_UNROLL
         for (int i = 0; i < kLines; i++) {
             const int before = 8 * i / kLines;
             if (before < g || before >= g + n_operands) continue;
-            if (s.groups.near_at) fetch_line<prefetch>(s, s.groups.near_at + b * kBytes, i, r, n);
-            if (s.groups.far_at) fetch_line<prefetch_far>(s, s.groups.far_at + b * kBytes, i, r, n);
+            if (s.groups.near_at) fetch_line<prefetch>(s, s.groups.near_at + b * kBlockBytes, i, r, n);
+            if (s.groups.far_at) fetch_line<prefetch_far>(s, s.groups.far_at + b * kBlockBytes, i, r, n);
         }
     }
     /// Line i of a block's part at p, but for one that the bytes behind that part begin in (as in a Stream).
     template <auto prefetch_line>
     TSR_INLINE void fetch_line(const WideStream& s, const uint8_t* p, int i, int r, int n) {
-        const int left = F::kUnitBytes / F::kBlocks - 64 * i;
+        const int left = kBlockBytes - 64 * i;
         if (left < 64 && reinterpret_cast<uintptr_t>(p) % 64 + static_cast<size_t>(left) < 64) return;
         TSR_UNROLL
         for (int at = 2 * r; at < 2 * (r + n); at++) prefetch_line(p + at * s.groups.group_bytes + 64 * i);
