@@ -55,6 +55,11 @@ enum class Asks : uint8_t {
     Never,
 };
 
+/// Whether the n < 64 bytes a number of whole lines behind p end in the line that they begin in.
+TSR_INLINE bool ends_within_line(const uint8_t* p, int n) {
+    return reinterpret_cast<uintptr_t>(p) % 64 + static_cast<size_t>(n) < 64;
+}
+
 /// R groups' packed units, unpacked by U (p8_unpack.inl).
 template <class Unpacker, int R, Asks kAsks = Asks::AsTold>
 struct Stream : PackedUnits {
@@ -105,7 +110,7 @@ struct Stream : PackedUnits {
             TSR_UNROLL
             for (int line = 0; line < whole; line += 64) prefetch_line(p + r * group_bytes + line);
         }
-        if (reinterpret_cast<uintptr_t>(p) % 64 + static_cast<size_t>(n - whole) < 64) return;
+        if (ends_within_line(p, n - whole)) return;
         TSR_UNROLL
         for (int r = 0; r < R; r++) prefetch_line(p + r * group_bytes + whole);
     }
@@ -205,7 +210,7 @@ struct WideStream {
     template <auto prefetch_line>
     TSR_INLINE void fetch_line(const WideStream& s, const uint8_t* p, int i, int r, int n) {
         const int left = kBlockBytes - 64 * i;
-        if (left < 64 && reinterpret_cast<uintptr_t>(p) % 64 + static_cast<size_t>(left) < 64) return;
+        if (left < 64 && ends_within_line(p, left)) return;
         TSR_UNROLL
         for (int at = 2 * r; at < 2 * (r + n); at++) prefetch_line(p + at * s.groups.group_bytes + 64 * i);
     }

@@ -239,6 +239,7 @@ class Reports(ProgramCase):
         self.assertIn("llama", out["architectures"])
         self.assertIn("q4_k", out["types"])
         self.assertIn(out["fetches"], ["two_steps", "far_streams"])
+        self.assertIn(out["float_fetches"], ["two_steps", "one_step"])
         scalar = json.loads(self.fine("info", "--json", env={"TESSERA_ISA": "scalar"}))
         self.assertEqual((scalar["isa"], scalar["isa_reason"]), ("scalar", "TESSERA_ISA says so"))
         self.assertIn(b"instructions", self.fine("info"))
