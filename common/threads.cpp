@@ -21,7 +21,9 @@ namespace {
 
 // Two 64-byte lines: processors fetch lines in pairs, and some have 128-byte lines.
 constexpr size_t kCacheLine = 128;
-constexpr std::chrono::microseconds kSpinTime(50);  // the gap between two phases of a forward pass is shorter
+// Longer than the gap between two phases of a forward pass, even if the other thread is interrupted
+// meanwhile: to be woken takes longer still.
+constexpr std::chrono::microseconds kSpinTime(250);
 constexpr int kYields = 16;
 // A range is half of what is left of a share: whoever is done before its thread finds the rest. Where starts
 // cost as much as units, a thread takes two thirds of its own that is soon done, which has it start half as

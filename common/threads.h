@@ -11,7 +11,7 @@ namespace tessera {
 /// ranges, in fewer ranges.
 enum class Handout : uint8_t { InOrder, Shares, Ranges, FewRanges };
 
-/// Workers wait by spinning (about 50 us), then yielding, then sleeping on a futex, so an idle pool costs
+/// Workers wait by spinning (about 250 us), then yielding, then sleeping on a futex, so an idle pool costs
 /// nothing and a busy machine is not starved. run() is called by one thread at a time.
 class ThreadPool {
   public:

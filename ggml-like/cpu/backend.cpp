@@ -43,10 +43,10 @@ size_t CpuBackend::scratch_bytes(const Limits& limits, int n_threads) {
 }
 
 Result<std::unique_ptr<CpuBackend>> CpuBackend::create(ThreadPool& pool, const kernels::KernelTable& kernels,
-                                                       const Limits& limits) {
+                                                       const Limits& limits, kernels::Fetch fetch) {
     const cpu::VecTable* vec = cpu::vec_table(kernels.name);
     if (!vec) return fail(ErrorCode::Internal, "no vector verbs for the instruction set '%s'", kernels.name);
-    std::unique_ptr<CpuBackend> backend(new CpuBackend(pool, kernels, *vec, limits));
+    std::unique_ptr<CpuBackend> backend(new CpuBackend(pool, kernels, *vec, limits, fetch));
     TSR_TRY(backend->arena_, Arena::create(scratch_bytes(limits, pool.n_threads()), "the workers' scratch"));
     Places places = place(limits, pool.n_threads(), backend->arena_);
     backend->scratch_ = std::move(places.scratch);

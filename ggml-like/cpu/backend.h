@@ -9,6 +9,7 @@
 #include "common/threads.h"
 #include "ggml-like/backend.h"
 #include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/regions.h"
 #include "ggml-like/cpu/vec.h"
 #include "quants/act_place.h"
 #include "quants/dispatch.h"
@@ -26,9 +27,11 @@ class CpuBackend final : public Backend {
         int64_t n_expert = 0;
     };
 
-    /// `pool` outlives the backend. The kernel table is chosen by the caller (quants/dispatch.h).
+    /// `pool` outlives the backend. The kernel table is chosen by the caller (quants/dispatch.h). fetch: how
+    /// packed weights are asked for.
     static Result<std::unique_ptr<CpuBackend>> create(ThreadPool& pool, const kernels::KernelTable& kernels,
-                                                      const Limits& limits);
+                                                      const Limits& limits,
+                                                      kernels::Fetch fetch = kernels::choose_fetch());
 
     /// Bytes of memory that create() takes.
     static size_t scratch_bytes(const Limits& limits, int n_threads);
@@ -63,8 +66,8 @@ class CpuBackend final : public Backend {
     };
 
     CpuBackend(ThreadPool& pool, const kernels::KernelTable& kernels, const cpu::VecTable& vec,
-               const Limits& limits)
-        : pool_(pool), kernels_(kernels), vec_(vec), limits_(limits) {}
+               const Limits& limits, kernels::Fetch fetch)
+        : pool_(pool), kernels_(kernels), vec_(vec), fetch_(fetch), limits_(limits) {}
 
     struct Places {
         std::vector<Scratch> scratch;
@@ -77,18 +80,23 @@ class CpuBackend final : public Backend {
 
     /// Row `row` of a packed matrix as floats.
     void decode_packed_row(const Weight& table, int64_t row, int worker, float* out);
-    /// tile[t, r] = W[row0 + r] . x[tok0 + t] for n_rows rows and n_tok tokens of a run, which begin a
-    /// multiple of KernelTable::act_tile behind its first and end with another one or the run. next: rows
-    /// that this worker multiplies with after these, where that is known.
-    void multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, ActRun run, int64_t tok0,
-                  int64_t n_tok, float* tile, int64_t tile_stride, int worker,
+    /// tile[t, r] = W[rows[r]] . x[tok0 + t] for n_tok tokens of a run, which begin a multiple of
+    /// KernelTable::act_tile behind its first and end with another one or the run. Pieces of rows are
+    /// tile_apart from each other. next: rows that this worker multiplies with after these, where that is
+    /// known; pieces go on behind themselves without.
+    void multiply(const Weight& w, const cpu::Stretch& rows, const Act& x, ActRun run, int64_t tok0,
+                  int64_t n_tok, float* tile, int64_t tile_stride, int64_t tile_apart, int worker,
                   const std::byte* next = nullptr);
-    void linear_rows(const LinearOut& out, cpu::Range rows, const Act& x, int64_t n_tok, int worker);
+    /// Whether few tokens' products with w are made in pieces (cpu::Regions).
+    bool in_pieces(const Weight& w, int64_t n_tok) const;
+    void linear_rows(const LinearOut& out, const cpu::Stretch& rows, const Act& x, int64_t n_tok, int worker,
+                     const std::byte* next);
     /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again: one row more among its many.
     void token_gate(const Weight& w, const Act& x, ActRun run, int64_t tok0, int64_t n_tok, float* gates,
                     int worker);
-    /// Of all tokens of a run, in x and in y.
-    void gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x, ActRun run, Act& y, int worker);
+    /// Of all tokens of a run, in x and in y. next: of the gate and of up.
+    void gated_rows(const GatedArgs& args, const cpu::Stretch& rows, const Act& x, ActRun run, Act& y,
+                    int worker, const std::byte* const (&next)[2]);
     /// The products q and k as rows, and norms over whole rows: what store_qkv does with heads comes after.
     void qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q);
     /// Rotates one head of n_tok tokens in `tile` and puts it where it belongs: queries into q, keys and
@@ -127,7 +135,7 @@ class CpuBackend final : public Backend {
     ThreadPool& pool_;
     const kernels::KernelTable& kernels_;
     const cpu::VecTable& vec_;
-    const kernels::Fetch fetch_ = kernels::choose_fetch();
+    const kernels::Fetch fetch_;
     const kernels::Fetch float_fetch_ = kernels::choose_float_fetch();
     const kernels::Fetch attention_fetch_ = kernels::choose_attention_fetch();
     Limits limits_;

@@ -30,6 +30,10 @@ inline int64_t stream_rows(int64_t n_tok) {
     return std::clamp(kStreamTok * kStreamRows / n_tok / kUnitRows * kUnitRows, kStreamRows, kMostStreamRows);
 }
 
+/// Up to so many tokens' weights are read in pieces (regions.h) where kernels read streams far apart; rows
+/// that a unit has of each piece, if no block of activations is made of them.
+constexpr int64_t kPieceTok = 2, kPieceRows = 16;
+
 /// Query rows (tokens x heads of one KV head) of an attention unit: scores of 64 x kKvChunk f32 are 128 KiB.
 constexpr int64_t kQueryRows = 64;
 /// Batches of up to this many tokens split attention over chunks as well, so that one long sequence uses all
@@ -62,26 +66,6 @@ void run_rows(Pool& pool, int64_t n, int64_t elements, Fn&& fn) {
 
 /// Tokens of an attention unit for G query heads a KV head.
 inline int64_t query_tokens(int64_t n_group) { return std::max<int64_t>(1, kQueryRows / n_group); }
-
-/// Rows, or heads.
-struct Range {
-    int64_t first, end;
-};
-
-/// Rows of the units [first, end) of a matrix with n_rows rows.
-inline Range unit_rows(int64_t first, int64_t end, int64_t n_rows) {
-    return {std::max<int64_t>(first, 0) * kUnitRows, std::min(end * kUnitRows, n_rows)};
-}
-
-/// fn(at, n, next) for stretches of n <= `most` from `at` on, the next of which starts at `next`: -1 after
-/// the last.
-template <class Fn>
-void each_stretch(Range range, int64_t most, Fn&& fn) {
-    for (int64_t at = range.first; at < range.end; at += most) {
-        const int64_t next = at + most;
-        fn(at, std::min(most, range.end - at), next < range.end ? next : -1);
-    }
-}
 
 /// fn(first, end, worker) for units of a matrix's rows: kUnitsAtOnce or one, or ranges with few tokens.
 template <class Pool, class Fn>

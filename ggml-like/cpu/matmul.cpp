@@ -5,26 +5,48 @@
 
 #include "ggml-like/cpu/backend.h"
 #include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/regions.h"
 
 namespace tessera {
 
-using cpu::n_blocks;
+using cpu::Stretch;
 
 namespace {
 
-/// Where row `row` of w lies; nothing for a negative one.
-const std::byte* rows_at(const Weight& w, int64_t row) { return row < 0 ? nullptr : w.row(row); }
+/// Where rows lie; nothing where there are none.
+const std::byte* rows_at(const Weight& w, const Stretch& rows) {
+    return rows.n == 0 ? nullptr : w.row(rows.row);
+}
+
+/// What a part of rows of w is followed by: what is left of them, or behind the last part `next`. Pieces go
+/// on by themselves.
+const std::byte* behind(const Weight& w, const Stretch& part, bool last, const std::byte* next) {
+    if (last) return next;
+    return part.apart > 0 ? nullptr : w.row(part.row + part.n);
+}
+
+/// cpu::regions_of of w: units of kUnitRows rows, or in pieces of piece_rows.
+auto regions_of(const Weight& w, bool in_pieces, int64_t piece_rows, int n_threads) {
+    return cpu::regions_of(w.n_out, static_cast<int64_t>(w.row_bytes), in_pieces,
+                           in_pieces ? piece_rows : cpu::kUnitRows, n_threads);
+}
 
 }  // namespace
 
-void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const Act& x, ActRun run,
-                          int64_t tok0, int64_t n_tok, float* tile, int64_t tile_stride, int worker,
+bool CpuBackend::in_pieces(const Weight& w, int64_t n_tok) const {
+    return fetch_ == kernels::Fetch::FarStreams && w.takes_int8() && n_tok <= cpu::kPieceTok;
+}
+
+void CpuBackend::multiply(const Weight& w, const Stretch& rows, const Act& x, ActRun run, int64_t tok0,
+                          int64_t n_tok, float* tile, int64_t tile_stride, int64_t tile_apart, int worker,
                           const std::byte* next) {
     float* scratch = scratch_[static_cast<size_t>(worker)].kernel;
     if (w.takes_int8()) {
         kernels::PackedMatmulArgs args{};
-        args.w = w.row(row0);
-        args.n_rows = n_rows;
+        args.w = w.row(rows.row);
+        args.n_rows = rows.n_rows();
+        args.apart = rows.apart;
+        args.y_apart = tile_apart;
         args.n_k = w.n_in;
         const int64_t row_blocks = x.dim / kernels::kActBlock, at = tok0 * row_blocks;
         const kernels::ActRow first = act_row(x, at, 1);
@@ -40,9 +62,9 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
         return;
     }
     kernels::MatmulArgs args{};
-    args.w = w.row(row0);
+    args.w = w.row(rows.row);
     args.w_stride = w.row_bytes;
-    args.n_rows = n_rows;
+    args.n_rows = rows.n;
     args.n_k = w.n_in;
     args.x = x.row(tok0);
     args.x_stride = x.dim;
@@ -56,44 +78,53 @@ void CpuBackend::multiply(const Weight& w, int64_t row0, int64_t n_rows, const A
     products[static_cast<uint32_t>(w.type)](args);
 }
 
-void CpuBackend::linear_rows(const LinearOut& out, cpu::Range rows, const Act& x, int64_t n_tok, int worker) {
-    cpu::each_stretch(rows, cpu::stream_rows(n_tok), [&](int64_t row0, int64_t n_rows, int64_t next) {
+void CpuBackend::linear_rows(const LinearOut& out, const Stretch& rows, const Act& x, int64_t n_tok,
+                             int worker, const std::byte* next) {
+    // One piece of a token's results, in `tile` or where they belong.
+    const auto finish = [&](int64_t t, int64_t row0, int64_t n_rows, float* row) {
+        if (out.bias) vec_.add(row, out.bias.data + row0, n_rows);
+        if (out.add) return vec_.add_scaled(out.y->row(t) + row0, row, out.scale, n_rows);
+        if (out.scale != 1.0f) vec_.scale(row, out.scale, n_rows);
+        if (out.softcap > 0) vec_.softcap(row, out.softcap, n_rows);
+    };
+    rows.each_part(cpu::stream_rows(n_tok), [&](const Stretch& part, bool last) {
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
-            float* tile = out.y->row(tok0) + row0;
-            int64_t stride = out.y->dim;
+            float* tile = out.y->row(tok0) + part.row;
+            int64_t stride = out.y->dim, apart = part.apart;
             if (out.add) {
                 tile = scratch_[static_cast<size_t>(worker)].tile;
-                stride = n_rows;
+                stride = part.n_rows(), apart = part.n;
             }
-            multiply(out.w, row0, n_rows, x, {0, n_tok}, tok0, n, tile, stride, worker, rows_at(out.w, next));
+            multiply(out.w, part, x, {0, n_tok}, tok0, n, tile, stride, apart, worker,
+                     behind(out.w, part, last, next));
             for (int64_t t = 0; t < n; ++t) {
-                float* row = tile + t * stride;
                 if (out.add && t + cpu::kRowsAhead < n)
-                    vec_.will_write(out.y->row(tok0 + t + cpu::kRowsAhead) + row0,
-                                    n_rows * int64_t{sizeof(float)});
-                if (out.bias) vec_.add(row, out.bias.data + row0, n_rows);
-                if (out.add) {
-                    vec_.add_scaled(out.y->row(tok0 + t) + row0, row, out.scale, n_rows);
-                    continue;
-                }
-                if (out.scale != 1.0f) vec_.scale(row, out.scale, n_rows);
-                if (out.softcap > 0) vec_.softcap(row, out.softcap, n_rows);
+                    vec_.will_write(out.y->row(tok0 + t + cpu::kRowsAhead) + part.row,
+                                    part.n * int64_t{sizeof(float)});
+                for (int64_t i = 0; i < part.n_pieces(); ++i)
+                    finish(tok0 + t, part.row + i * part.apart, part.n, tile + t * stride + i * apart);
             }
         }
     });
 }
 
 void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
-    int64_t n_units = 0;
-    for (const LinearOut& out : outs) n_units += n_blocks(out.w.n_out, cpu::kUnitRows);
-    cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
-        for (const LinearOut& out : outs) {
-            linear_rows(out, cpu::unit_rows(first, end, out.w.n_out), x, n_tok, worker);
-            const int64_t n = n_blocks(out.w.n_out, cpu::kUnitRows);
-            first -= n, end -= n;
-        }
-    });
+    const auto out_of = [&](int64_t i) -> const LinearOut& { return outs[static_cast<size_t>(i)]; };
+    const auto run = [&](const auto& regions) {
+        cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
+            regions.each_stretch(first, end, [&](const Stretch& rows, const Stretch& next) {
+                linear_rows(out_of(rows.matrix), rows, x, n_tok, worker,
+                            rows_at(out_of(next.matrix).w, next));
+            });
+        });
+    };
+    if (outs.size() == 1) {
+        return run(regions_of(outs[0].w, in_pieces(outs[0].w, n_tok), cpu::kPieceRows, pool_.n_threads()));
+    }
+    run(cpu::Regions{static_cast<int64_t>(outs.size()), cpu::kUnitRows, 0, [&](int64_t i) {
+                         return Stretch{i, 0, out_of(i).w.n_out};
+                     }});
 }
 
 void CpuBackend::qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q) {
@@ -117,108 +148,116 @@ void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span
     const Vector* biases[3] = {&args.bq, &args.bk, &args.bv};
     const bool whole_rows = args.q_norm.n > head_dim || args.k_norm.n > head_dim;
     if (whole_rows) qk_rows(x, args, n_tok, q);
-    const int64_t unit_heads = std::max<int64_t>(1, cpu::kUnitRows / head_dim);
-    int64_t n_units = 0;
-    for (const int64_t n : n_heads) n_units += n_blocks(n, unit_heads);
-
-    // A stretch of heads, all of one part; `next` is the head that the next one starts with.
-    const auto run_heads = [&](int part, int64_t head0, int64_t heads, int64_t next, int worker) {
-        const int64_t n_rows = heads * head_dim;
+    // Whole heads of one part.
+    const auto run_heads = [&](const Stretch& rows, const std::byte* next, int worker) {
+        const int part = static_cast<int>(rows.matrix);
+        const int64_t head0 = rows.row / head_dim, heads = rows.n / head_dim, n_rows = rows.n;
         float* tile = scratch_[static_cast<size_t>(worker)].tile;
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
             if (whole_rows && part < 2) {
-                const Act& rows = part == 0 ? q : *args.k_rows;
+                const Act& made = part == 0 ? q : *args.k_rows;
                 for (int64_t h = head0; h < head0 + heads; ++h)
-                    store_qkv(args, part, h, rows.row(tok0) + h * head_dim, rows.dim, tok0, n, segments, q);
+                    store_qkv(args, part, h, made.row(tok0) + h * head_dim, made.dim, tok0, n, segments, q);
                 continue;
             }
-            multiply(*weights[part], head0 * head_dim, n_rows, x, {0, n_tok}, tok0, n, tile, n_rows, worker,
-                     rows_at(*weights[part], next * head_dim));
+            multiply(*weights[part], rows, x, {0, n_tok}, tok0, n, tile, n_rows, 0, worker, next);
             if (*biases[part])
                 for (int64_t t = 0; t < n; ++t)
-                    vec_.add(tile + t * n_rows, biases[part]->data + head0 * head_dim, n_rows);
+                    vec_.add(tile + t * n_rows, biases[part]->data + rows.row, n_rows);
             for (int64_t h = 0; h < heads; ++h)
                 store_qkv(args, part, head0 + h, tile + h * head_dim, n_rows, tok0, n, segments, q);
         }
     };
-    const int64_t stretch = std::max<int64_t>(1, cpu::stream_rows(n_tok) / head_dim);
-    cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
-        for (int part = 0; part < 3; ++part) {
-            const cpu::Range heads{std::max<int64_t>(first, 0) * unit_heads,
-                                   std::min(end * unit_heads, n_heads[part])};
-            cpu::each_stretch(heads, stretch, [&](int64_t head, int64_t n, int64_t next) {
-                run_heads(part, head, n, next, worker);
+    const cpu::Regions regions{3, std::max<int64_t>(1, cpu::kUnitRows / head_dim) * head_dim, 0,
+                               [&](int64_t part) {
+                                   return Stretch{part, 0, n_heads[part] * head_dim};
+                               }};
+    const int64_t most = std::max<int64_t>(1, cpu::stream_rows(n_tok) / head_dim) * head_dim;
+    cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
+        regions.each_stretch(first, end, [&](const Stretch& rows, const Stretch& next) {
+            const std::byte* after = rows_at(*weights[next.matrix], next);
+            rows.each_part(most, [&](const Stretch& part, bool last) {
+                run_heads(part, behind(*weights[rows.matrix], part, last, after), worker);
             });
-            const int64_t n = n_blocks(n_heads[part], unit_heads);
-            first -= n, end -= n;
-        }
+        });
     });
 }
 
 void CpuBackend::token_gate(const Weight& w, const Act& x, ActRun run, int64_t tok0, int64_t n_tok,
                             float* gates, int worker) {
-    multiply(w, 0, 1, x, run, tok0, n_tok, gates, 1, worker);
+    multiply(w, {0, 0, 1}, x, run, tok0, n_tok, gates, 1, 0, worker);
     vec_.scale(gates, -1, n_tok);
     vec_.exp(gates, gates, n_tok);
     for (int64_t t = 0; t < n_tok; ++t) gates[t] = 1 / (1 + gates[t]);
 }
 
-void CpuBackend::gated_rows(const GatedArgs& args, cpu::Range rows, const Act& x, ActRun run, Act& y,
-                            int worker) {
+void CpuBackend::gated_rows(const GatedArgs& args, const Stretch& rows, const Act& x, ActRun run, Act& y,
+                            int worker, const std::byte* const (&next)[2]) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
     bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
-    const auto run_tokens = [&](int64_t row0, int64_t n_rows, int64_t next, int64_t t0, int64_t n) {
+    // Rows of y are far apart, and a tile is near: floats that nobody reads need not leave it.
+    const auto activate = [&](int64_t row0, int64_t n_rows, int64_t t, float* gate, float* up,
+                              const float* token_gate) {
+        float* out = y.wants_f32 ? y.row(t) + row0 : gate;
+        if (args.gate_bias) vec_.add(gate, args.gate_bias.data + row0, n_rows);
+        if (args.up_bias) vec_.add(up, args.up_bias.data + row0, n_rows);
+        switch (args.activation) {
+            case Activation::Silu:
+                vec_.silu_mul(gate, up, out, n_rows);
+                break;
+            case Activation::Gelu:
+                vec_.gelu_mul(gate, up, out, n_rows);
+                break;
+            case Activation::ClampedSilu:
+                vec_.clamped_silu_mul(gate, up, out, n_rows);
+                break;
+        }
+        if (args.token_gate) vec_.scale(out, *token_gate, n_rows);
+        if (y.wants_int8) quantize_part(y, run, t, row0, n_rows, out);
+    };
+    const auto run_tokens = [&](const Stretch& part, bool last, int64_t t0, int64_t n) {
+        const int64_t n_rows = part.n_rows();
         // Few tokens' image at once, while the products take their time; of many, some ahead of each.
         const int64_t together = act_tile(kernels_, run.n);
         for (int64_t t = t0; y.wants_int8 && run.n <= cpu::kStreamTok && t < t0 + n; t += together)
-            will_quantize_part(y, run, t, row0, n_rows);
+            part.each_piece([&](int64_t row, int64_t) { will_quantize_part(y, run, t, row, part.n); });
+        const Weight* weights[] = {&args.gate, &args.up};
         const auto product = [&](bool up, const std::byte* then) {
-            multiply(up ? args.up : args.gate, row0, n_rows, x, run, t0, n, up ? up_tile : gate_tile, n_rows,
-                     worker, then);
+            multiply(*weights[up], part, x, run, t0, n, up ? up_tile : gate_tile, n_rows, part.n, worker,
+                     then);
         };
-        product(up_first, (up_first ? args.gate : args.up).row(row0));
+        product(up_first, weights[!up_first]->row(part.row));
         up_first = !up_first;
-        product(up_first, rows_at(up_first ? args.up : args.gate, next));
+        product(up_first, behind(*weights[up_first], part, last, next[up_first]));
         float token_gates[cpu::kTokBlock];
         if (args.token_gate) token_gate(args.token_gate, x, run, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
             const bool asks = (t + cpu::kRowsAhead) % together == 0 && t + cpu::kRowsAhead < n;
             if (y.wants_int8 && run.n > cpu::kStreamTok && asks)
-                will_quantize_part(y, run, t0 + t + cpu::kRowsAhead, row0, n_rows);
-            float* gate = gate_tile + t * n_rows;
-            float* up = up_tile + t * n_rows;
-            // Rows of y are far apart, and a tile is near: floats that nobody reads need not leave it.
-            float* out = y.wants_f32 ? y.row(t0 + t) + row0 : gate;
-            if (args.gate_bias) vec_.add(gate, args.gate_bias.data + row0, n_rows);
-            if (args.up_bias) vec_.add(up, args.up_bias.data + row0, n_rows);
-            switch (args.activation) {
-                case Activation::Silu:
-                    vec_.silu_mul(gate, up, out, n_rows);
-                    break;
-                case Activation::Gelu:
-                    vec_.gelu_mul(gate, up, out, n_rows);
-                    break;
-                case Activation::ClampedSilu:
-                    vec_.clamped_silu_mul(gate, up, out, n_rows);
-                    break;
-            }
-            if (args.token_gate) vec_.scale(out, token_gates[t], n_rows);
-            if (y.wants_int8) quantize_part(y, run, t0 + t, row0, n_rows, out);
+                will_quantize_part(y, run, t0 + t + cpu::kRowsAhead, part.row, part.n);
+            part.each_piece([&](int64_t row, int64_t at) {
+                activate(row, part.n, t0 + t, gate_tile + t * n_rows + at, up_tile + t * n_rows + at,
+                         token_gates + t);
+            });
         }
     };
-    cpu::each_stretch(rows, cpu::stream_rows(run.n), [&](int64_t row0, int64_t n_rows, int64_t next) {
+    rows.each_part(cpu::stream_rows(run.n), [&](const Stretch& part, bool last) {
         const int64_t end = run.first + run.n;
         for (int64_t t = run.first; t < end; t += cpu::kTokBlock)
-            run_tokens(row0, n_rows, next, t, std::min(cpu::kTokBlock, end - t));
+            run_tokens(part, last, t, std::min(cpu::kTokBlock, end - t));
     });
 }
 
 void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
-    const int64_t n_units = n_blocks(args.gate.n_out, cpu::kUnitRows);
-    cpu::run_units(pool_, n_units, n_tok, [&](int64_t first, int64_t end, int worker) {
-        gated_rows(args, cpu::unit_rows(first, end, args.gate.n_out), x, {0, n_tok}, y, worker);
+    const bool pieces = in_pieces(args.gate, n_tok) && in_pieces(args.up, n_tok);
+    const auto regions = regions_of(args.gate, pieces, kernels::kActBlock, pool_.n_threads());
+    cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
+        regions.each_stretch(first, end, [&](const Stretch& rows, const Stretch& next) {
+            gated_rows(args, rows, x, {0, n_tok}, y, worker,
+                       {rows_at(args.gate, next), rows_at(args.up, next)});
+        });
     });
 }
 

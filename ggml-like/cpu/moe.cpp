@@ -6,10 +6,11 @@
 
 #include "ggml-like/cpu/backend.h"
 #include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/regions.h"
 
 namespace tessera {
 
-using cpu::n_blocks;
+using cpu::n_blocks, cpu::Stretch;
 
 namespace {
 
@@ -61,15 +62,23 @@ void sort_by_expert(int64_t n_tok, MoeRoutes& routes) {
         if (routes.first[e] < routes.first[e + 1]) routes.chosen[routes.n_chosen++] = static_cast<int32_t>(e);
 }
 
-/// fn(expert, rows, worker) for all rows of the chosen experts' matrices, of n_out rows each; units as of one
-/// matrix.
+/// fn(rows, next, worker) for all rows of the chosen experts' matrices: stretches whose matrices are experts.
+/// unit_rows: of a piece, 0 for rows in a row.
 template <class Fn>
-void run_experts(ThreadPool& pool, const MoeRoutes& routes, int64_t n_out, int64_t n_tok, Fn&& fn) {
-    const int64_t blocks = n_blocks(n_out, cpu::kUnitRows);
-    cpu::run_units(pool, routes.n_chosen * blocks, n_tok, [&](int64_t first, int64_t end, int worker) {
-        for (int64_t i = first / blocks; i * blocks < end; ++i)
-            fn(routes.chosen[i], cpu::unit_rows(first - i * blocks, end - i * blocks, n_out), worker);
+void run_experts(ThreadPool& pool, const MoeRoutes& routes, const Weight& w, int64_t unit_rows, int64_t n_tok,
+                 Fn&& fn) {
+    const cpu::Regions regions{routes.n_chosen, unit_rows > 0 ? unit_rows : cpu::kUnitRows,
+                               unit_rows * static_cast<int64_t>(w.row_bytes), [&](int64_t i) {
+                                   return Stretch{routes.chosen[i], 0, w.n_out};
+                               }};
+    cpu::run_units(pool, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
+        regions.each_stretch(first, end,
+                             [&](const Stretch& rows, const Stretch& next) { fn(rows, next, worker); });
     });
+}
+
+const std::byte* rows_at(const Weight& experts, const Stretch& rows) {
+    return rows.n == 0 ? nullptr : experts.expert(rows.matrix).row(rows.row);
 }
 
 /// The expert whose tokens' rows have number `row` among them.
@@ -95,15 +104,16 @@ void CpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, 
     if (n_tok <= kFewTokens) {
         pool_.run_ranges(n_blocks(n_expert, kRows), [&](int64_t first, int64_t end, int worker) {
             const int64_t row0 = first * kRows, n_rows = std::min(end * kRows, n_expert) - row0;
-            multiply(args.w, row0, n_rows, x, {0, n_tok}, 0, n_tok, router_logits_ + row0, n_expert, worker);
+            multiply(args.w, {0, row0, n_rows}, x, {0, n_tok}, 0, n_tok, router_logits_ + row0, n_expert, 0,
+                     worker);
         });
         if (pool_.aborted()) return;
         for (int64_t t = 0; t < n_tok; ++t) choose(t);
     } else {
         pool_.run(n_blocks(n_tok, kTokens), [&](int64_t unit, int worker) {
             const int64_t tok0 = unit * kTokens, end = std::min(tok0 + kTokens, n_tok);
-            multiply(args.w, 0, n_expert, x, {0, n_tok}, tok0, end - tok0, router_logits_ + tok0 * n_expert,
-                     n_expert, worker);
+            multiply(args.w, {0, 0, n_expert}, x, {0, n_tok}, tok0, end - tok0,
+                     router_logits_ + tok0 * n_expert, n_expert, 0, worker);
             for (int64_t t = tok0; t < end; ++t) choose(t);
         });
     }
@@ -118,27 +128,35 @@ void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
     cpu::run_rows(pool_, n_tok * routes.n_used, x.dim / 8, [&](int64_t row, int) {
         copy_row(x, {0, n_tok}, routes.token[row], gathered, expert_run(routes, expert_of(routes, row)), row);
     });
-    run_experts(pool_, routes, args.gate.n_out, n_tok, [&](int64_t e, cpu::Range rows, int worker) {
-        const GatedArgs expert{.gate = args.gate.expert(e),
-                               .up = args.up.expert(e),
-                               .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
-                               .up_bias = of_expert(args.up_bias, e, args.up.n_out),
-                               .activation = args.activation};
-        gated_rows(expert, rows, gathered, expert_run(routes, e), y, worker);
-    });
+    const int64_t unit = in_pieces(args.gate, n_tok) && in_pieces(args.up, n_tok) ? kernels::kActBlock : 0;
+    run_experts(pool_, routes, args.gate, unit, n_tok,
+                [&](const Stretch& rows, const Stretch& next, int worker) {
+                    const int64_t e = rows.matrix;
+                    const GatedArgs expert{.gate = args.gate.expert(e),
+                                           .up = args.up.expert(e),
+                                           .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
+                                           .up_bias = of_expert(args.up_bias, e, args.up.n_out),
+                                           .activation = args.activation};
+                    gated_rows(expert, rows, gathered, expert_run(routes, e), y, worker,
+                               {rows_at(args.gate, next), rows_at(args.up, next)});
+                });
 }
 
 void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
                           const Vector& bias, float scale, Act& rows, Act& out) {
     if (pool_.aborted()) return;
-    run_experts(pool_, routes, down.n_out, n_tok, [&](int64_t e, cpu::Range range, int worker) {
-        const int64_t row0 = range.first, n_rows = range.end - range.first;
+    const int64_t unit = in_pieces(down, n_tok) ? cpu::kPieceRows : 0;
+    run_experts(pool_, routes, down, unit, n_tok, [&](const Stretch& at, const Stretch& next, int worker) {
+        const int64_t e = at.matrix;
         const ActRun run = expert_run(routes, e);
-        for (int64_t at = run.first; at < run.first + run.n; at += cpu::kTokBlock) {
-            const int64_t n = std::min(cpu::kTokBlock, run.first + run.n - at);
-            multiply(down.expert(e), row0, n_rows, y, run, at, n, rows.row(at) + row0, rows.dim, worker);
-            for (int64_t i = at; bias && i < at + n; ++i)
-                vec_.add(rows.row(i) + row0, bias.data + e * down.n_out + row0, n_rows);
+        for (int64_t tok0 = run.first; tok0 < run.first + run.n; tok0 += cpu::kTokBlock) {
+            const int64_t n = std::min(cpu::kTokBlock, run.first + run.n - tok0);
+            multiply(down.expert(e), at, y, run, tok0, n, rows.row(tok0) + at.row, rows.dim, at.apart, worker,
+                     rows_at(down, next));
+            for (int64_t i = tok0; bias && i < tok0 + n; ++i)
+                at.each_piece([&](int64_t row0, int64_t) {
+                    vec_.add(rows.row(i) + row0, bias.data + e * down.n_out + row0, at.n);
+                });
         }
     });
     pool_.run_shares(n_tok, [&](int64_t t, int) {

@@ -80,7 +80,12 @@ struct PackedMatmulArgs {
     /// tokens; null where that is not known. With NextOnly and NextNear anything of the weights' size.
     const void* next = nullptr;
     Fetch fetch = Fetch::TwoSteps;
+    /// Where not 0, the rows are kPieces pieces of as many each, multiples of 8, which begin so many rows
+    /// apart, in the matrix and in y. They likely go on in the next product, unless `next` says where its
+    /// first is.
+    int64_t apart = 0, y_apart = 0;
 };
+constexpr int kPieces = 4;
 constexpr size_t kPackedScratchBytes = size_t{512} << 10;  // a panel of up to 160 KiB, and tokens
 
 using PackedMatmulFn = void (*)(const PackedMatmulArgs&);

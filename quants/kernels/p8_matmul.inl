@@ -3,6 +3,7 @@
 // what is fetched is decided here, by what kernels_bench measured. Over the verbs and Unpack of the unit that
 // includes this.
 #include "quants/kernels/p8_tile.inl"
+#include "quants/kernels/streams.h"
 
 namespace tessera::kernels {
 namespace {
@@ -97,7 +98,11 @@ TSR_INLINE void fetch_in_two_steps(PackedUnits& units, int n_streams) {
 /// How far ahead each of the streams that lie far apart is: a processor that fetches the rest of a page by
 /// itself is only hindered by more. Of one token and two, wider vectors, whose products are so quick that
 /// many units are under way at once, read somewhat more with less.
-constexpr int kFarStreamsBytes = 2048, kFarWideBytes = 1664;
+constexpr int kFarStreamsBytes = 2048;
+template <class F>
+constexpr int kFarWideBytes = std::is_same_v<F, Q8_0>                              ? 1344
+                              : std::is_same_v<F, Q4_K> || std::is_same_v<F, Q5_K> ? 1920
+                                                                                   : 1664;
 
 /// packed_units of a panel.
 template <class F>
@@ -112,9 +117,10 @@ TSR_INLINE PackedUnits panel_units(const PackedMatmulArgs& a, int64_t row, int n
     return units;
 }
 
-/// Rows that the first of some streams goes through. Each other one's follow those of the one before it.
+/// Rows that the first of some streams goes through; how far from there each other one's are, in the matrix
+/// and in what the product is written to.
 struct StreamRows {
-    int64_t first, n;
+    int64_t first, n, apart = n, y_apart = n;
 };
 
 /// The units of n_streams streams' rows that lie as `row` does within those of the first stream.
@@ -127,9 +133,9 @@ TSR_INLINE PackedUnits stream_units(const PackedMatmulArgs& a, StreamRows rows, 
     if (how == Fetch::TwoSteps) fetch_in_two_steps<F>(units, n_streams);
     if (how == Fetch::FarStreams) units.near = far_streams_bytes;
     units.end += (rows.first + rows.n - kGroupRows - row) / kGroupRows * units.group_bytes;
-    units.group_bytes *= rows.n / kGroupRows;
-    units.next_groups = (n_streams - 1) * units.group_bytes;
+    units.group_bytes *= rows.apart / kGroupRows;
     // With nothing known to come it is what lies behind, which a thread often goes on with.
+    units.next_groups = a.apart > 0 ? 0 : (n_streams - 1) * units.group_bytes;
     if (a.next && rows.first + n_streams * rows.n >= a.n_rows) {
         units.next_groups = static_cast<const uint8_t*>(a.next) - units.end;
     }
@@ -186,11 +192,11 @@ const uint8_t* gather_few(const PackedMatmulArgs& a, int64_t n_rows) {
 template <class F, class V, int R, int T>
 TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
                             int64_t y_stride, const uint8_t* gathered = nullptr) {
-    constexpr int kAhead = V::kGroups > 1 ? kFarWideBytes : kFarStreamsBytes;
+    constexpr int kAhead = V::kGroups > 1 ? kFarWideBytes<F> : kFarStreamsBytes;
     const auto run = [&]<class Source>() {
         const auto times = [&](auto x) {
             tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R, kAhead), a.n_k / F::kUnitK, x,
-                                               y, y_stride, false, rows.n);
+                                               y, y_stride, false, rows.y_apart);
         };
         if constexpr (kGathersFew && R == 2 && T >= kFewestGathered) {
             using Acts = GatheredAct<Unpack<F>, T>;
@@ -208,29 +214,11 @@ TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t 
     }
 }
 
-/// Whether the first cache of AMD's processors would take lines that lie so many bytes apart for each other:
-/// it looks for a line where a hash of its address says, address bits 15 to 19 folded with 20 to 24 (Lipp et
-/// al., "Take A Way", 2020), and two of one hash and one place in a page drive each other out.
-TSR_INLINE constexpr bool share_a_hash(int64_t apart) {
-    return apart % (int64_t{1} << 15) == 0 && (apart >> 15 & 31) == (apart >> 20 & 31);
-}
-/// Of n_groups that each of some streams far apart could go through, not as many as would make two of the
-/// streams share a hash, which costs up to a quarter of the read.
-TSR_INLINE constexpr int64_t groups_of_stream(int64_t n_groups, int64_t group_bytes, int n_streams) {
-    for (int between = 1; between < n_streams; between++) {
-        if (n_groups > 1 && share_a_hash(between * n_groups * group_bytes)) return n_groups - 1;
-    }
-    return n_groups;
-}
-// Q5_K's groups of 2048 k: neighbours 33 * 2^15 bytes apart, every second, every third; none.
-static_assert(groups_of_stream(96, 11264, 4) == 95 && groups_of_stream(48, 11264, 4) == 47 &&
-              groups_of_stream(64, 11264, 4) == 63 && groups_of_stream(80, 11264, 4) == 80);
-static_assert(groups_of_stream(96, 11264, 2) == 95 && groups_of_stream(48, 11264, 2) == 48);
-static_assert(groups_of_stream(1, 33 << 15, 4) == 1, "a stream has a group at least");
 /// Rows of each of n_streams streams from `row` on, which leave a group for each.
 template <class F>
 TSR_INLINE int64_t rows_of_stream(const PackedMatmulArgs& a, int64_t row, int n_streams) {
     const int64_t n_groups = (a.n_rows - row) / (n_streams * kGroupRows);
+    if (a.apart > 0) return n_groups * kGroupRows;
     return groups_of_stream(n_groups, a.n_k / F::kUnitK * F::kUnitBytes, n_streams) * kGroupRows;
 }
 
@@ -244,9 +232,10 @@ int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
     while (a.n_rows - row >= R * kGroupRows) {
         const bool far = R == 1 || a.fetch == Fetch::FarStreams;
         const int64_t n = far ? rows_of_stream<F>(a, row, R) : kGroupRows;
+        const StreamRows rows = a.apart > 0 ? StreamRows{row, n, a.apart, a.y_apart} : StreamRows{row, n};
         for (int64_t at = row; at < row + n; at += kGroupRows) {
             each_tile<kMost>(a.n_tok, [&]<int T>(int64_t token) {
-                stream_tile<F, V, R, T>(a, {row, n}, at, token, a.y + token * a.y_stride + at, a.y_stride,
+                stream_tile<F, V, R, T>(a, rows, at, token, a.y + token * a.y_stride + at, a.y_stride,
                                         gathered);
             });
         }
@@ -467,9 +456,34 @@ void tiled_rows(const PackedMatmulArgs& a, int64_t row) {
     });
 }
 
-/// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
 template <class F, class V = OwnVectors>
+void packed_matmul(const PackedMatmulArgs& a);
+
+/// Whether pieces are what streams far apart go through.
+template <class F>
+TSR_INLINE bool streams_pieces(const PackedMatmulArgs& a) {
+    const int most =
+        kStreamPlan<F>.tokens < kTileSums / kPieces ? kStreamPlan<F>.tokens : kTileSums / kPieces;
+    return a.fetch == Fetch::FarStreams && a.n_tok <= most && a.x.tile <= 1;
+}
+
+/// The product of pieces, each by itself.
+template <class F, class V>
+void each_piece(PackedMatmulArgs a) {
+    const int64_t piece_bytes = a.apart / kGroupRows * (a.n_k / F::kUnitK * F::kUnitBytes);
+    a.n_rows /= kPieces;
+    a.apart = 0;
+    for (int i = 0; i < kPieces; i++) {
+        packed_matmul<F, V>(a);
+        a.w = static_cast<const uint8_t*>(a.w) + piece_bytes;
+        a.y += a.y_apart;
+    }
+}
+
+/// V: the vectors of panels and, where they are of several groups, of streams for more than a few tokens.
+template <class F, class V>
 void packed_matmul(const PackedMatmulArgs& a) {
+    if (a.apart > 0 && !streams_pieces<F>(a)) return each_piece<F, V>(a);
     if constexpr (kActTile > 1) {
         if (a.x.tile > 1) {
             if constexpr (kStreamPlan<F>.tokens >= kFewestTiled) {

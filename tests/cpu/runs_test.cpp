@@ -103,20 +103,22 @@ TEST(Runs, ExpertsOfManyTokensGiveTheBitsOfEachAlone) {
         if (!isa.usable) continue;
         const Experts experts(*isa.table);
         ThreadPool pool(2);
-        auto backend = CpuBackend::create(
-            pool, *isa.table,
-            {.max_tok = kTok, .max_rows = kTok * Experts::kUsed, .n_expert = Experts::kExperts});
-        ASSERT_TRUE(backend) << backend.error().message;
         std::vector<float> alone;
-        for (int64_t t = 0; t < kTok; t++) {
-            const std::vector<float> row = experts.run(**backend, tokens.row(t), 1);
-            alone.insert(alone.end(), row.begin(), row.end());
-        }
-        EXPECT_NE(0.0f, alone.back());
-        for (const int64_t n_tok : {int64_t{7}, int64_t{8}, int64_t{13}, kTok}) {
-            const std::vector<float> together = experts.run(**backend, tokens.f32, n_tok);
-            EXPECT_TRUE(same(together.data(), alone.data(), std::ssize(together)))
-                << isa.name << " tokens " << n_tok;
+        for (const auto fetch : {kernels::Fetch::TwoSteps, kernels::Fetch::FarStreams}) {
+            auto backend = CpuBackend::create(
+                pool, *isa.table,
+                {.max_tok = kTok, .max_rows = kTok * Experts::kUsed, .n_expert = Experts::kExperts}, fetch);
+            ASSERT_TRUE(backend) << backend.error().message;
+            for (int64_t t = 0; t < kTok && fetch == kernels::Fetch::TwoSteps; t++) {
+                const std::vector<float> row = experts.run(**backend, tokens.row(t), 1);
+                alone.insert(alone.end(), row.begin(), row.end());
+            }
+            EXPECT_NE(0.0f, alone.back());
+            for (const int64_t n_tok : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{8}, int64_t{13}, kTok}) {
+                const std::vector<float> together = experts.run(**backend, tokens.f32, n_tok);
+                EXPECT_TRUE(same(together.data(), alone.data(), std::ssize(together)))
+                    << isa.name << " tokens " << n_tok;
+            }
         }
     }
 }

@@ -121,6 +121,43 @@ TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
     }
 }
 
+/// Pieces of a matrix: rows from kFirst on of each kApart, whatever fetches them, side by side or apart in y.
+TEST(P8Matmul, PiecesAreTheRowsThatTheyName) {
+    constexpr int64_t kK = 512, kApart = 40, kFirst = 8, kRows = 24, kAll = kernels::kPieces * kApart;
+    alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
+    for (const P8Type& t : p8_types()) {
+        const std::vector<uint8_t> packed =
+            pack_rows(t, scalar(), make_rows(t, kAll, kK, Fill::Random, 65), kK);
+        const Tokens x = make_tokens(8, kK, Fill::Random, 66);
+        const std::vector<float> all = multiply(t, scalar(), packed, x, kAll, 8, kAll);
+        std::vector<const KernelTable*> tables = vector_tables();
+        tables.push_back(&scalar());
+        for (const KernelTable* table : tables) {
+            for (const Fetch fetch : {Fetch::TwoSteps, Fetch::FarStreams}) {
+                for (const int64_t n_tok : {1, 2, 3, 8}) {
+                    for (const int64_t y_apart : {kRows, kApart}) {
+                        std::vector<float> got(static_cast<size_t>(n_tok * kAll), kUntouched);
+                        t.in(*table).matmul({packed.data() + kFirst * t.row_bytes(kK),
+                                             kernels::kPieces * kRows, kK, x.view(), n_tok, got.data(), kAll,
+                                             scratch, nullptr, fetch, kApart, y_apart});
+                        EXPECT_EQ(kUntouched, got[static_cast<size_t>(3 * y_apart + kRows)]);
+                        for (int64_t token = 0; token < n_tok; token++) {
+                            for (int64_t i = 0; i < kernels::kPieces; i++) {
+                                ASSERT_EQ(
+                                    0,
+                                    std::memcmp(&all[static_cast<size_t>(token * kAll + kFirst + i * kApart)],
+                                                &got[static_cast<size_t>(token * kAll + i * y_apart)],
+                                                kRows * sizeof(float)))
+                                    << table->name << ' ' << t.name << " tokens " << n_tok << " piece " << i;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Four and two streams that would lie 33 * 2^15 bytes apart, or a part of that, are a group shorter each,
 /// and what that leaves comes after them.
 TEST(P8Matmul, StreamsThatWouldShareAHashAgreeBitForBit) {

@@ -107,18 +107,20 @@ float add_unit(float total, const RowWeights<F>& w, const ActUnit& a) {
 
 template <class F>
 void matmul(const PackedMatmulArgs& a) {
-    const int64_t n_units = a.n_k / F::kUnitK;
-    for (int64_t row = 0; row < a.n_rows; row++) {
-        for (int64_t t = 0; t < a.n_tok; t++) a.y[t * a.y_stride + row] = 0.0f;
+    const int64_t n_units = a.n_k / F::kUnitK, piece = a.apart > 0 ? a.n_rows / kPieces : a.n_rows;
+    for (int64_t i = 0; i < a.n_rows; i++) {
+        const int64_t row = i / piece * a.apart + i % piece;
+        float* y = a.y + i / piece * a.y_apart + i % piece;
+        for (int64_t t = 0; t < a.n_tok; t++) y[t * a.y_stride] = 0.0f;
         const uint8_t* unit = static_cast<const uint8_t*>(a.w) + row / kGroupRows * n_units * F::kUnitBytes;
-        for (int64_t i = 0; i < n_units; i++, unit += F::kUnitBytes) {
+        for (int64_t u = 0; u < n_units; u++, unit += F::kUnitBytes) {
             const RowWeights<F> w(unit, static_cast<int>(row % kGroupRows));
             for (int64_t t = 0; t < a.n_tok; t++) {
-                const int64_t at = t * a.x.d_stride + i * F::kBlocks;
-                const ActUnit act = {a.x.q + t * a.x.q_stride + i * F::kUnitK, a.x.d + at, a.x.s + at,
+                const int64_t at = t * a.x.d_stride + u * F::kBlocks;
+                const ActUnit act = {a.x.q + t * a.x.q_stride + u * F::kUnitK, a.x.d + at, a.x.s + at,
                                      a.x.sum16 + 2 * at};
-                float& y = a.y[t * a.y_stride + row];
-                y = add_unit<F>(y, w, act);
+                float& sum = y[t * a.y_stride];
+                sum = add_unit<F>(sum, w, act);
             }
         }
     }

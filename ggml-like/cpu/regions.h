@@ -1,0 +1,111 @@
+#pragma once
+// How rows of matrices are cut into units of work. It sets speed, never results.
+#include <algorithm>
+#include <cstdint>
+
+#include "ggml-like/cpu/limits.h"
+#include "quants/kernels/p8.h"
+#include "quants/kernels/streams.h"
+
+namespace tessera::cpu {
+
+/// Rows of one of several matrices: n in a row, or with `apart` > 0 kernels::kPieces pieces of n, each so
+/// many rows behind the one before it. None where n is 0.
+struct Stretch {
+    int64_t matrix = 0, row = 0, n = 0, apart = 0;
+
+    int64_t n_pieces() const { return apart > 0 ? kernels::kPieces : 1; }
+    int64_t n_rows() const { return n_pieces() * n; }
+    /// fn(row, at) for each piece's n rows, which are the stretch's from the at-th on.
+    template <class Fn>
+    void each_piece(Fn&& fn) const {
+        for (int64_t i = 0; i < n_pieces(); ++i) fn(row + i * apart, i * n);
+    }
+    /// fn(part, last) for parts of at most so many rows.
+    template <class Fn>
+    void each_part(int64_t most, Fn&& fn) const {
+        most /= n_pieces();
+        for (int64_t at = 0; at < n; at += most)
+            fn(Stretch{matrix, row + at, std::min(most, n - at), apart}, at + most >= n);
+    }
+};
+
+/// Regions, each some rows of a matrix, whose units are counted one region behind the other.
+///
+/// In a row, a unit is unit_rows rows. In pieces it is so many of each quarter of its region: whoever takes
+/// one unit after the other goes through four streams far apart, which is what memory gives most in, and goes
+/// on in them from call to call, while a call that cuts its own rows in four starts four streams anew. What
+/// such units leave of a region is one more, in a row.
+template <class At>
+struct Regions {
+    int64_t n_regions;
+    int64_t unit_rows;
+    int64_t unit_bytes;  // of unit_rows rows, for pieces; 0: in a row
+    At at;               // at(i): the i-th region, a Stretch in a row
+
+    int64_t n_units() const {
+        int64_t n = 0;
+        for (int64_t i = 0; i < n_regions; ++i) n += n_units(at(i).n);
+        return n;
+    }
+    /// fn(stretch, next) for all rows of the units [first, end); `next` is the stretch behind among them.
+    template <class Fn>
+    void each_stretch(int64_t first, int64_t end, Fn&& fn) const {
+        Units now = units(first, end);
+        while (now.n > 0) {
+            first += now.n;
+            const Units next = units(first, end);
+            fn(now.rows, next.rows);
+            now = next;
+        }
+    }
+
+  private:
+    /// Units that follow each other, and their rows.
+    struct Units {
+        int64_t n = 0;
+        Stretch rows;
+    };
+
+    /// How many units of a region of n rows are in pieces.
+    int64_t in_pieces(int64_t n) const {
+        if (unit_bytes == 0) return 0;
+        return kernels::groups_of_stream(n / (kernels::kPieces * unit_rows), unit_bytes, kernels::kPieces);
+    }
+    int64_t n_units(int64_t n) const {
+        const int64_t pieces = in_pieces(n);
+        if (pieces == 0) return n_blocks(n, unit_rows);
+        return pieces + (n > kernels::kPieces * pieces * unit_rows ? 1 : 0);
+    }
+    /// What the units [first, end) begin with.
+    Units units(int64_t first, int64_t end) const {
+        if (first >= end) return {};
+        int64_t i = 0;
+        for (int64_t n; first >= (n = n_units(at(i).n)); ++i) first -= n, end -= n;
+        const Stretch region = at(i);
+        const int64_t pieces = in_pieces(region.n);
+        if (pieces == 0) {
+            const int64_t row = first * unit_rows, n = std::min(end * unit_rows, region.n) - row;
+            return {n_blocks(n, unit_rows), {region.matrix, region.row + row, n}};
+        }
+        // What pieces leave comes before them: a thread ends with its shortest units.
+        const int64_t in_quarters = kernels::kPieces * pieces * unit_rows, rest = region.n - in_quarters;
+        if (rest > 0 && first == 0) return {1, {region.matrix, region.row + in_quarters, rest}};
+        if (rest > 0) first--, end--;
+        const int64_t n = std::min(end, pieces) - first;
+        return {n, {region.matrix, region.row + first * unit_rows, n * unit_rows, pieces * unit_rows}};
+    }
+};
+
+/// The rows of one matrix, in pieces of a region for each of n_threads threads, or all in a row.
+inline auto regions_of(int64_t n_rows, int64_t row_bytes, bool in_pieces, int64_t unit_rows, int n_threads) {
+    const int64_t n_regions = in_pieces ? n_threads : 1, n_units = n_blocks(n_rows, unit_rows);
+    return Regions{n_regions, unit_rows, in_pieces ? unit_rows * row_bytes : 0, [=](int64_t i) {
+                       const auto bound = [&](int64_t at) {
+                           return std::min(n_units * at / n_regions * unit_rows, n_rows);
+                       };
+                       return Stretch{0, bound(i), bound(i + 1) - bound(i)};
+                   }};
+}
+
+}  // namespace tessera::cpu
