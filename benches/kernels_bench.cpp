@@ -17,6 +17,7 @@
 
 #include "ggml-like/backend.h"
 #include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/regions.h"
 #include "quants/act_place.h"
 #include "quants/dispatch.h"
 #include "quants/kernels/probe.h"
@@ -159,8 +160,10 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
 constexpr int64_t kPackedK = 4096;
 constexpr int64_t kPackedRows = 256;  // of a call, as the engine's of several tokens
 /// Rows of a call as a token's are: of Q5_K and Q5_0 four streams of a quarter are as far apart as no two
-/// should be (p8_matmul.inl, share_a_hash).
+/// should be (streams.h, share_a_hash).
 constexpr int64_t kTokenRows = 1536;
+/// Rows of a thread's share of a small matrix.
+constexpr int64_t kShareRows = 1024;
 constexpr int64_t kGemmTokens[] = {5, 6, 8, 16, 32, 512};
 constexpr int64_t kGemvTokens[] = {1, 2, 4};
 constexpr int64_t kDramTokens[] = {1, 2, 4, 8, 16};
@@ -214,8 +217,38 @@ struct Tokens {
     }
 };
 
+/// fn(stretch) for the rows of a matrix in calls of so many.
+struct CallsOf {
+    int64_t n;
+    template <class Fn>
+    void operator()(const Packed& packed, Fn&& fn) const {
+        for (int64_t row = 0; row < packed.n_rows; row += n) fn({0, row, std::min(n, packed.n_rows - row)});
+    }
+};
+
+/// The same in the calls that a thread makes of its shares (ThreadPool::run_ranges, few), one share after the
+/// other, in a row or in pieces.
+struct CallsOfShares {
+    bool in_pieces;
+    template <class Fn>
+    void operator()(const Packed& packed, Fn&& fn) const {
+        const int64_t rows = cpu::kPieceRows, unit_bytes = rows * static_cast<int64_t>(packed.row_bytes);
+        const auto regions = cpu::regions_of(kShareRows, {rows, in_pieces ? unit_bytes : 0}, 1);
+        for (int64_t row = 0; row + kShareRows <= packed.n_rows; row += kShareRows) {
+            for (int64_t unit = 0, n, left; (left = regions.n_units() - unit) > 0; unit += n) {
+                n = left - left / 3;
+                regions.each_stretch(unit, unit + n, [&](cpu::Stretch stretch, const cpu::Stretch&) {
+                    stretch.row += row;
+                    fn(stretch);
+                });
+            }
+        }
+    }
+};
+
+template <class Calls>
 void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info, int64_t n_rows,
-                int64_t call_rows, int64_t n_tok) {
+                const Calls& calls, int64_t n_tok) {
     const Packed packed(isa, info, n_rows);
     const Tokens tokens(isa, n_tok);
     const auto y = aligned<float>(static_cast<size_t>(n_rows * n_tok));
@@ -224,11 +257,12 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const double of_int8 = roofline_macs_per_second(probe->int8);
     const double of_fma = roofline_macs_per_second(probe->fma);
     const double best = best_seconds(state, [&] {
-        for (int64_t row = 0; row < n_rows; row += call_rows) {
-            packed.functions.matmul({packed.w.get() + static_cast<size_t>(row) * packed.row_bytes,
-                                     std::min(call_rows, n_rows - row), kPackedK, tokens.view(), n_tok,
-                                     y.get() + row, n_rows, scratch.get(), nullptr, kernels::choose_fetch()});
-        }
+        calls(packed, [&](const cpu::Stretch& rows) {
+            packed.functions.matmul({packed.w.get() + static_cast<size_t>(rows.row) * packed.row_bytes,
+                                     rows.n_rows(), kPackedK, tokens.view(), n_tok, y.get() + rows.row,
+                                     n_rows, scratch.get(), nullptr, kernels::choose_fetch(), rows.apart,
+                                     rows.apart});
+        });
     });
     const double macs = static_cast<double>(n_tok * n_rows * kPackedK);
     state.counters["best_gmac_per_s"] = macs / best * 1e-9;
@@ -303,16 +337,20 @@ void add_row(const std::string& name, const Run& run) {
 }
 
 void register_packed(const kernels::IsaInfo& isa, const TypeInfo& info) {
-    const auto add = [&](const char* what, int64_t n_rows, int64_t call_rows, int64_t n_tok) {
+    const auto add = [&](const char* what, int64_t n_rows, auto calls, int64_t n_tok) {
         add_row(row_name(what, isa, info.name, n_tok), [=, &isa, &info](benchmark::State& state) {
-            run_packed(state, isa, info, n_rows, call_rows, n_tok);
+            run_packed(state, isa, info, n_rows, calls, n_tok);
         });
     };
-    for (const int64_t n_tok : kGemmTokens) add("packed_gemm", kPackedRows, kPackedRows, n_tok);
-    for (const int64_t n_tok : kGemvTokens) add("packed_gemv", kPackedRows, kPackedRows, n_tok);
+    const CallsOf calls{kPackedRows};
+    for (const int64_t n_tok : kGemmTokens) add("packed_gemm", kPackedRows, calls, n_tok);
+    for (const int64_t n_tok : kGemvTokens) add("packed_gemv", kPackedRows, calls, n_tok);
     const int64_t dram_rows = kDramBytes / info.row_bytes(kPackedK) / 8 * 8;
-    for (const int64_t n_tok : kDramTokens) add("packed_dram", dram_rows, kPackedRows, n_tok);
-    add("packed_token", dram_rows, kTokenRows, 1);
+    for (const int64_t n_tok : kDramTokens) add("packed_dram", dram_rows, calls, n_tok);
+    add("packed_token", dram_rows, CallsOf{kTokenRows}, 1);
+    const int64_t share_rows = dram_rows / kShareRows * kShareRows;
+    add("packed_shares", share_rows, CallsOfShares{false}, 1);
+    add("packed_pieces", share_rows, CallsOfShares{true}, 1);
     for (const int64_t head_dim : kHeadDims) {
         if (std::ranges::find(kKvTypes, info.type) == std::end(kKvTypes)) continue;
         add_row(row_name("packed_scores_" + std::to_string(head_dim), isa, info.name, 0),

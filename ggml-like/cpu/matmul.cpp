@@ -9,26 +9,15 @@
 
 namespace tessera {
 
-using cpu::Stretch;
+using cpu::rows_at, cpu::Stretch, cpu::unit_size;
 
 namespace {
-
-/// Where rows lie; nothing where there are none.
-const std::byte* rows_at(const Weight& w, const Stretch& rows) {
-    return rows.n == 0 ? nullptr : w.row(rows.row);
-}
 
 /// What a part of rows of w is followed by: what is left of them, or behind the last part `next`. Pieces go
 /// on by themselves.
 const std::byte* behind(const Weight& w, const Stretch& part, bool last, const std::byte* next) {
     if (last) return next;
     return part.apart > 0 ? nullptr : w.row(part.row + part.n);
-}
-
-/// cpu::regions_of of w: units of kUnitRows rows, or in pieces of piece_rows.
-auto regions_of(const Weight& w, bool in_pieces, int64_t piece_rows, int n_threads) {
-    return cpu::regions_of(w.n_out, static_cast<int64_t>(w.row_bytes), in_pieces,
-                           in_pieces ? piece_rows : cpu::kUnitRows, n_threads);
 }
 
 }  // namespace
@@ -120,11 +109,12 @@ void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> 
         });
     };
     if (outs.size() == 1) {
-        return run(regions_of(outs[0].w, in_pieces(outs[0].w, n_tok), cpu::kPieceRows, pool_.n_threads()));
+        const Weight& w = outs[0].w;
+        const cpu::UnitSize unit = unit_size(w, in_pieces(w, n_tok), cpu::kPieceRows);
+        return run(cpu::regions_of(w.n_out, unit, pool_.n_threads()));
     }
-    run(cpu::Regions{static_cast<int64_t>(outs.size()), cpu::kUnitRows, 0, [&](int64_t i) {
-                         return Stretch{i, 0, out_of(i).w.n_out};
-                     }});
+    const auto whole = [&](int64_t i) { return Stretch{i, 0, out_of(i).w.n_out}; };
+    run(cpu::Regions{static_cast<int64_t>(outs.size()), cpu::UnitSize{cpu::kUnitRows, 0}, whole});
 }
 
 void CpuBackend::qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q) {
@@ -169,10 +159,9 @@ void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span
                 store_qkv(args, part, head0 + h, tile + h * head_dim, n_rows, tok0, n, segments, q);
         }
     };
-    const cpu::Regions regions{3, std::max<int64_t>(1, cpu::kUnitRows / head_dim) * head_dim, 0,
-                               [&](int64_t part) {
-                                   return Stretch{part, 0, n_heads[part] * head_dim};
-                               }};
+    const auto whole = [&](int64_t part) { return Stretch{part, 0, n_heads[part] * head_dim}; };
+    const int64_t unit_rows = std::max<int64_t>(1, cpu::kUnitRows / head_dim) * head_dim;
+    const cpu::Regions regions{3, cpu::UnitSize{unit_rows, 0}, whole};
     const int64_t most = std::max<int64_t>(1, cpu::stream_rows(n_tok) / head_dim) * head_dim;
     cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
         regions.each_stretch(first, end, [&](const Stretch& rows, const Stretch& next) {
@@ -252,7 +241,8 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Stretch& rows, const Ac
 
 void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
     const bool pieces = in_pieces(args.gate, n_tok) && in_pieces(args.up, n_tok);
-    const auto regions = regions_of(args.gate, pieces, kernels::kActBlock, pool_.n_threads());
+    const auto regions =
+        cpu::regions_of(args.gate.n_out, unit_size(args.gate, pieces, kernels::kActBlock), pool_.n_threads());
     cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
         regions.each_stretch(first, end, [&](const Stretch& rows, const Stretch& next) {
             gated_rows(args, rows, x, {0, n_tok}, y, worker,

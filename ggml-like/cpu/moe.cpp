@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-using cpu::n_blocks, cpu::Stretch;
+using cpu::n_blocks, cpu::rows_at, cpu::Stretch, cpu::unit_size;
 
 namespace {
 
@@ -63,22 +63,15 @@ void sort_by_expert(int64_t n_tok, MoeRoutes& routes) {
 }
 
 /// fn(rows, next, worker) for all rows of the chosen experts' matrices: stretches whose matrices are experts.
-/// unit_rows: of a piece, 0 for rows in a row.
 template <class Fn>
-void run_experts(ThreadPool& pool, const MoeRoutes& routes, const Weight& w, int64_t unit_rows, int64_t n_tok,
+void run_experts(ThreadPool& pool, const MoeRoutes& routes, int64_t n_out, cpu::UnitSize unit, int64_t n_tok,
                  Fn&& fn) {
-    const cpu::Regions regions{routes.n_chosen, unit_rows > 0 ? unit_rows : cpu::kUnitRows,
-                               unit_rows * static_cast<int64_t>(w.row_bytes), [&](int64_t i) {
-                                   return Stretch{routes.chosen[i], 0, w.n_out};
-                               }};
+    const auto whole = [&](int64_t i) { return Stretch{routes.chosen[i], 0, n_out}; };
+    const cpu::Regions regions{routes.n_chosen, unit, whole};
     cpu::run_units(pool, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
         regions.each_stretch(first, end,
                              [&](const Stretch& rows, const Stretch& next) { fn(rows, next, worker); });
     });
-}
-
-const std::byte* rows_at(const Weight& experts, const Stretch& rows) {
-    return rows.n == 0 ? nullptr : experts.expert(rows.matrix).row(rows.row);
 }
 
 /// The expert whose tokens' rows have number `row` among them.
@@ -128,8 +121,8 @@ void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
     cpu::run_rows(pool_, n_tok * routes.n_used, x.dim / 8, [&](int64_t row, int) {
         copy_row(x, {0, n_tok}, routes.token[row], gathered, expert_run(routes, expert_of(routes, row)), row);
     });
-    const int64_t unit = in_pieces(args.gate, n_tok) && in_pieces(args.up, n_tok) ? kernels::kActBlock : 0;
-    run_experts(pool_, routes, args.gate, unit, n_tok,
+    const bool pieces = in_pieces(args.gate, n_tok) && in_pieces(args.up, n_tok);
+    run_experts(pool_, routes, args.gate.n_out, unit_size(args.gate, pieces, kernels::kActBlock), n_tok,
                 [&](const Stretch& rows, const Stretch& next, int worker) {
                     const int64_t e = rows.matrix;
                     const GatedArgs expert{.gate = args.gate.expert(e),
@@ -145,20 +138,21 @@ void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
 void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
                           const Vector& bias, float scale, Act& rows, Act& out) {
     if (pool_.aborted()) return;
-    const int64_t unit = in_pieces(down, n_tok) ? cpu::kPieceRows : 0;
-    run_experts(pool_, routes, down, unit, n_tok, [&](const Stretch& at, const Stretch& next, int worker) {
-        const int64_t e = at.matrix;
-        const ActRun run = expert_run(routes, e);
-        for (int64_t tok0 = run.first; tok0 < run.first + run.n; tok0 += cpu::kTokBlock) {
-            const int64_t n = std::min(cpu::kTokBlock, run.first + run.n - tok0);
-            multiply(down.expert(e), at, y, run, tok0, n, rows.row(tok0) + at.row, rows.dim, at.apart, worker,
-                     rows_at(down, next));
-            for (int64_t i = tok0; bias && i < tok0 + n; ++i)
-                at.each_piece([&](int64_t row0, int64_t) {
-                    vec_.add(rows.row(i) + row0, bias.data + e * down.n_out + row0, at.n);
+    const cpu::UnitSize unit = unit_size(down, in_pieces(down, n_tok), cpu::kPieceRows);
+    run_experts(pool_, routes, down.n_out, unit, n_tok,
+                [&](const Stretch& at, const Stretch& next, int worker) {
+                    const int64_t e = at.matrix;
+                    const ActRun run = expert_run(routes, e);
+                    for (int64_t tok0 = run.first; tok0 < run.first + run.n; tok0 += cpu::kTokBlock) {
+                        const int64_t n = std::min(cpu::kTokBlock, run.first + run.n - tok0);
+                        multiply(down.expert(e), at, y, run, tok0, n, rows.row(tok0) + at.row, rows.dim,
+                                 at.apart, worker, rows_at(down, next));
+                        for (int64_t i = tok0; bias && i < tok0 + n; ++i)
+                            at.each_piece([&](int64_t row0, int64_t) {
+                                vec_.add(rows.row(i) + row0, bias.data + e * down.n_out + row0, at.n);
+                            });
+                    }
                 });
-        }
-    });
     pool_.run_shares(n_tok, [&](int64_t t, int) {
         for (int64_t j = 0; j < routes.n_used; ++j) {
             const int64_t i = t * routes.n_used + j;

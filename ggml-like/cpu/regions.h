@@ -1,9 +1,11 @@
 #pragma once
 // How rows of matrices are cut into units of work. It sets speed, never results.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "ggml-like/cpu/limits.h"
+#include "ggml-like/tensor.h"
 #include "quants/kernels/p8.h"
 #include "quants/kernels/streams.h"
 
@@ -30,18 +32,32 @@ struct Stretch {
     }
 };
 
+/// Where rows lie in w, or in one of its experts, their matrix; null where there are none.
+inline const std::byte* rows_at(const Weight& w, const Stretch& rows) {
+    if (rows.n == 0) return nullptr;
+    return (w.n_expert > 0 ? w.expert(rows.matrix) : w).row(rows.row);
+}
+
+/// How many rows a unit has of each piece, or in a row, and their bytes as Regions asks for them.
+struct UnitSize {
+    int64_t rows, bytes;
+};
+inline UnitSize unit_size(const Weight& w, bool in_pieces, int64_t piece_rows) {
+    if (!in_pieces) return {kUnitRows, 0};
+    return {piece_rows, piece_rows * static_cast<int64_t>(w.row_bytes)};
+}
+
 /// Regions, each some rows of a matrix, whose units are counted one region behind the other.
 ///
-/// In a row, a unit is unit_rows rows. In pieces it is so many of each quarter of its region: whoever takes
+/// In a row, a unit is unit.rows rows. In pieces it is so many of each quarter of its region: whoever takes
 /// one unit after the other goes through four streams far apart, which is what memory gives most in, and goes
 /// on in them from call to call, while a call that cuts its own rows in four starts four streams anew. What
 /// such units leave of a region is one more, in a row.
 template <class At>
 struct Regions {
     int64_t n_regions;
-    int64_t unit_rows;
-    int64_t unit_bytes;  // of unit_rows rows, for pieces; 0: in a row
-    At at;               // at(i): the i-th region, a Stretch in a row
+    UnitSize unit;  // 0 bytes: in a row, else in pieces
+    At at;          // at(i): the i-th region, a Stretch in a row
 
     int64_t n_units() const {
         int64_t n = 0;
@@ -69,13 +85,13 @@ struct Regions {
 
     /// How many units of a region of n rows are in pieces.
     int64_t in_pieces(int64_t n) const {
-        if (unit_bytes == 0) return 0;
-        return kernels::groups_of_stream(n / (kernels::kPieces * unit_rows), unit_bytes, kernels::kPieces);
+        if (unit.bytes == 0) return 0;
+        return kernels::groups_of_stream(n / (kernels::kPieces * unit.rows), unit.bytes, kernels::kPieces);
     }
     int64_t n_units(int64_t n) const {
         const int64_t pieces = in_pieces(n);
-        if (pieces == 0) return n_blocks(n, unit_rows);
-        return pieces + (n > kernels::kPieces * pieces * unit_rows ? 1 : 0);
+        if (pieces == 0) return n_blocks(n, unit.rows);
+        return pieces + (n > kernels::kPieces * pieces * unit.rows ? 1 : 0);
     }
     /// What the units [first, end) begin with.
     Units units(int64_t first, int64_t end) const {
@@ -85,24 +101,24 @@ struct Regions {
         const Stretch region = at(i);
         const int64_t pieces = in_pieces(region.n);
         if (pieces == 0) {
-            const int64_t row = first * unit_rows, n = std::min(end * unit_rows, region.n) - row;
-            return {n_blocks(n, unit_rows), {region.matrix, region.row + row, n}};
+            const int64_t row = first * unit.rows, n = std::min(end * unit.rows, region.n) - row;
+            return {n_blocks(n, unit.rows), {region.matrix, region.row + row, n}};
         }
         // What pieces leave comes before them: a thread ends with its shortest units.
-        const int64_t in_quarters = kernels::kPieces * pieces * unit_rows, rest = region.n - in_quarters;
+        const int64_t in_quarters = kernels::kPieces * pieces * unit.rows, rest = region.n - in_quarters;
         if (rest > 0 && first == 0) return {1, {region.matrix, region.row + in_quarters, rest}};
         if (rest > 0) first--, end--;
         const int64_t n = std::min(end, pieces) - first;
-        return {n, {region.matrix, region.row + first * unit_rows, n * unit_rows, pieces * unit_rows}};
+        return {n, {region.matrix, region.row + first * unit.rows, n * unit.rows, pieces * unit.rows}};
     }
 };
 
-/// The rows of one matrix, in pieces of a region for each of n_threads threads, or all in a row.
-inline auto regions_of(int64_t n_rows, int64_t row_bytes, bool in_pieces, int64_t unit_rows, int n_threads) {
-    const int64_t n_regions = in_pieces ? n_threads : 1, n_units = n_blocks(n_rows, unit_rows);
-    return Regions{n_regions, unit_rows, in_pieces ? unit_rows * row_bytes : 0, [=](int64_t i) {
+/// The rows of one matrix: in pieces a region for each of n_threads threads, else one.
+inline auto regions_of(int64_t n_rows, UnitSize unit, int n_threads) {
+    const int64_t n_regions = unit.bytes > 0 ? n_threads : 1, n_units = n_blocks(n_rows, unit.rows);
+    return Regions{n_regions, unit, [=](int64_t i) {
                        const auto bound = [&](int64_t at) {
-                           return std::min(n_units * at / n_regions * unit_rows, n_rows);
+                           return std::min(n_units * at / n_regions * unit.rows, n_rows);
                        };
                        return Stretch{0, bound(i), bound(i + 1) - bound(i)};
                    }};

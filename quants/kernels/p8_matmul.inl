@@ -19,6 +19,8 @@ struct StreamPlan {
     /// How a single token's weights are asked for where others are in two steps, and the processor does not
     /// read ahead (reads_ahead).
     Fetch one = Fetch::TwoSteps;
+    /// Bytes that wider vectors ask ahead in each of the streams that lie far apart.
+    int wide_ahead = 1664;
 };
 /// Types of so many instructions that a single token's product does not wait for memory.
 template <class F>
@@ -97,12 +99,8 @@ TSR_INLINE void fetch_in_two_steps(PackedUnits& units, int n_streams) {
 }
 /// How far ahead each of the streams that lie far apart is: a processor that fetches the rest of a page by
 /// itself is only hindered by more. Of one token and two, wider vectors, whose products are so quick that
-/// many units are under way at once, read somewhat more with less.
+/// many units are under way at once, read somewhat more with less (StreamPlan::wide_ahead).
 constexpr int kFarStreamsBytes = 2048;
-template <class F>
-constexpr int kFarWideBytes = std::is_same_v<F, Q8_0>                              ? 1344
-                              : std::is_same_v<F, Q4_K> || std::is_same_v<F, Q5_K> ? 1920
-                                                                                   : 1664;
 
 /// packed_units of a panel.
 template <class F>
@@ -192,7 +190,7 @@ const uint8_t* gather_few(const PackedMatmulArgs& a, int64_t n_rows) {
 template <class F, class V, int R, int T>
 TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
                             int64_t y_stride, const uint8_t* gathered = nullptr) {
-    constexpr int kAhead = V::kGroups > 1 ? kFarWideBytes<F> : kFarStreamsBytes;
+    constexpr int kAhead = V::kGroups > 1 ? kStreamPlan<F>.wide_ahead : kFarStreamsBytes;
     const auto run = [&]<class Source>() {
         const auto times = [&](auto x) {
             tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R, kAhead), a.n_k / F::kUnitK, x,

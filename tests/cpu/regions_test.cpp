@@ -31,7 +31,7 @@ void expect_each_row_once(const Regions& regions, int64_t n_rows, int64_t n_take
                                  expected = next;
                                  EXPECT_EQ(rows.row % kernels::kGroupRows, 0);
                                  EXPECT_EQ(rows.apart % kernels::kGroupRows, 0);
-                                 for (int i = 1; i < kernels::kPieces && rows.apart > regions.unit_rows; i++)
+                                 for (int i = 1; i < kernels::kPieces && rows.apart > regions.unit.rows; i++)
                                      EXPECT_FALSE(kernels::share_a_hash(i * rows.apart * row_bytes));
                                  int64_t end = 0;
                                  rows.each_piece([&](int64_t row, int64_t at) {
@@ -54,7 +54,8 @@ TEST(Regions, EachRowIsInOneUnit) {
         for (const int64_t n_rows : {1, 8, 63, 64, 100, 512, 1031, 2048, 3072, 6144}) {
             for (const bool pieces : {false, true}) {
                 for (const int64_t unit : {8, 32, 64}) {
-                    const auto regions = cpu::regions_of(n_rows, kRowBytes, pieces, unit, n_threads);
+                    const auto regions =
+                        cpu::regions_of(n_rows, {unit, pieces ? unit * kRowBytes : 0}, n_threads);
                     for (const int64_t n_taken : {1, 3, 1000})
                         expect_each_row_once(regions, n_rows, n_taken, kRowBytes);
                 }
@@ -64,7 +65,7 @@ TEST(Regions, EachRowIsInOneUnit) {
 }
 
 TEST(Regions, AThreadsUnitsAreQuartersOfItsShare) {
-    const auto regions = cpu::regions_of(2048, 1152, true, 16, 2);
+    const auto regions = cpu::regions_of(2048, {16, 16 * 1152}, 2);
     EXPECT_EQ(regions.n_units(), 32);
     int n_calls = 0;
     regions.each_stretch(19, 27, [&](const Stretch& rows, const Stretch& next) {

@@ -14,7 +14,11 @@ namespace {
 
 /// So few instructions that a Zen 4 reads further ahead by itself, with long rows too.
 template <>
-constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = kStreamTokens, .one = Fetch::Nothing};
+constexpr StreamPlan kStreamPlan<Q8_0> = {.tokens = kStreamTokens, .one = Fetch::Nothing, .wide_ahead = 1344};
+template <>
+constexpr StreamPlan kStreamPlan<Q4_K> = {.tokens = kStreamTokensOf<Q4_K>, .wide_ahead = 1920};
+template <>
+constexpr StreamPlan kStreamPlan<Q5_K> = {.tokens = kStreamTokensOf<Q5_K>, .wide_ahead = 1920};
 
 }  // namespace
 }  // namespace tessera::kernels
