@@ -94,9 +94,18 @@ class CpuBackend final : public Backend {
     /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again: one row more among its many.
     void token_gate(const Weight& w, const Act& x, ActRun run, int64_t tok0, int64_t n_tok, float* gates,
                     int worker);
+    /// The rows that gated units are made of: the gate's with as many of up, or where few tokens are read in
+    /// pieces and up lies behind the gate, those of both as one matrix. Its quarters are halves of either, so
+    /// that one product reads both, and the next goes on in the same four streams.
+    struct GatedWeights {
+        Weight both;     // or none
+        int64_t n_rows;  // of the gate, or of both
+        cpu::UnitSize unit;
+    };
+    GatedWeights gated_weights(const GatedArgs& args, int64_t n_tok) const;
     /// Of all tokens of a run, in x and in y. next: of the gate and of up.
-    void gated_rows(const GatedArgs& args, const cpu::Stretch& rows, const Act& x, ActRun run, Act& y,
-                    int worker, const std::byte* const (&next)[2]);
+    void gated_rows(const GatedArgs& args, const Weight& both, const cpu::Stretch& rows, const Act& x,
+                    ActRun run, Act& y, int worker, const std::byte* const (&next)[2]);
     /// The products q and k as rows, and norms over whole rows: what store_qkv does with heads comes after.
     void qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q);
     /// Rotates one head of n_tok tokens in `tile` and puts it where it belongs: queries into q, keys and

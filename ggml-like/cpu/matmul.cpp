@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-using cpu::rows_at, cpu::Stretch, cpu::unit_size;
+using cpu::rows_at, cpu::Stretch, cpu::unit_size, cpu::units_in_pieces;
 
 namespace {
 
@@ -111,7 +111,7 @@ void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> 
     if (outs.size() == 1) {
         const Weight& w = outs[0].w;
         const cpu::UnitSize unit = unit_size(w, in_pieces(w, n_tok), cpu::kPieceRows);
-        return run(cpu::regions_of(w.n_out, unit, pool_.n_threads()));
+        return run(cpu::regions_of(w.n_out, unit));
     }
     const auto whole = [&](int64_t i) { return Stretch{i, 0, out_of(i).w.n_out}; };
     run(cpu::Regions{static_cast<int64_t>(outs.size()), cpu::UnitSize{cpu::kUnitRows, 0}, whole});
@@ -181,8 +181,22 @@ void CpuBackend::token_gate(const Weight& w, const Act& x, ActRun run, int64_t t
     for (int64_t t = 0; t < n_tok; ++t) gates[t] = 1 / (1 + gates[t]);
 }
 
-void CpuBackend::gated_rows(const GatedArgs& args, const Stretch& rows, const Act& x, ActRun run, Act& y,
-                            int worker, const std::byte* const (&next)[2]) {
+CpuBackend::GatedWeights CpuBackend::gated_weights(const GatedArgs& args, int64_t n_tok) const {
+    const Weight &gate = args.gate, &up = args.up;
+    const bool pieces = in_pieces(gate, n_tok) && in_pieces(up, n_tok);
+    GatedWeights out{{}, gate.n_out, unit_size(gate, pieces, kernels::kActBlock)};
+    const int64_t n_both = 2 * gate.n_out;
+    const bool in_a_row = up.type == gate.type && up.n_out == gate.n_out && up.data == gate.row(gate.n_out);
+    if (pieces && in_a_row &&
+        units_in_pieces(n_both, out.unit) * out.unit.rows * kernels::kPieces == n_both) {
+        out.both = gate;
+        out.both.n_out = out.n_rows = n_both;
+    }
+    return out;
+}
+
+void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Stretch& rows, const Act& x,
+                            ActRun run, Act& y, int worker, const std::byte* const (&next)[2]) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
     bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
@@ -208,25 +222,32 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Stretch& rows, const Ac
     };
     const auto run_tokens = [&](const Stretch& part, bool last, int64_t t0, int64_t n) {
         const int64_t n_rows = part.n_rows();
+        // Of both at once the first pieces are the gate's.
+        const int64_t n_own = both ? kernels::kPieces / 2 : part.n_pieces();
+        if (both) up_tile = gate_tile + n_own * part.n;
         // Few tokens' image at once, while the products take their time; of many, some ahead of each.
         const int64_t together = act_tile(kernels_, run.n);
         for (int64_t t = t0; y.wants_int8 && run.n <= cpu::kStreamTok && t < t0 + n; t += together)
-            part.each_piece([&](int64_t row, int64_t) { will_quantize_part(y, run, t, row, part.n); });
+            part.each_piece(n_own, [&](int64_t row, int64_t) { will_quantize_part(y, run, t, row, part.n); });
         const Weight* weights[] = {&args.gate, &args.up};
         const auto product = [&](bool up, const std::byte* then) {
             multiply(*weights[up], part, x, run, t0, n, up ? up_tile : gate_tile, n_rows, part.n, worker,
                      then);
         };
-        product(up_first, weights[!up_first]->row(part.row));
-        up_first = !up_first;
-        product(up_first, behind(*weights[up_first], part, last, next[up_first]));
+        if (both) {
+            multiply(both, part, x, run, t0, n, gate_tile, n_rows, part.n, worker, last ? next[0] : nullptr);
+        } else {
+            product(up_first, weights[!up_first]->row(part.row));
+            up_first = !up_first;
+            product(up_first, behind(*weights[up_first], part, last, next[up_first]));
+        }
         float token_gates[cpu::kTokBlock];
         if (args.token_gate) token_gate(args.token_gate, x, run, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
             const bool asks = (t + cpu::kRowsAhead) % together == 0 && t + cpu::kRowsAhead < n;
             if (y.wants_int8 && run.n > cpu::kStreamTok && asks)
                 will_quantize_part(y, run, t0 + t + cpu::kRowsAhead, part.row, part.n);
-            part.each_piece([&](int64_t row, int64_t at) {
+            part.each_piece(n_own, [&](int64_t row, int64_t at) {
                 activate(row, part.n, t0 + t, gate_tile + t * n_rows + at, up_tile + t * n_rows + at,
                          token_gates + t);
             });
@@ -240,12 +261,11 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Stretch& rows, const Ac
 }
 
 void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
-    const bool pieces = in_pieces(args.gate, n_tok) && in_pieces(args.up, n_tok);
-    const auto regions =
-        cpu::regions_of(args.gate.n_out, unit_size(args.gate, pieces, kernels::kActBlock), pool_.n_threads());
+    const GatedWeights weights = gated_weights(args, n_tok);
+    const auto regions = cpu::regions_of(weights.n_rows, weights.unit);
     cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
         regions.each_stretch(first, end, [&](const Stretch& rows, const Stretch& next) {
-            gated_rows(args, rows, x, {0, n_tok}, y, worker,
+            gated_rows(args, weights.both, rows, x, {0, n_tok}, y, worker,
                        {rows_at(args.gate, next), rows_at(args.up, next)});
         });
     });

@@ -121,8 +121,8 @@ void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
     cpu::run_rows(pool_, n_tok * routes.n_used, x.dim / 8, [&](int64_t row, int) {
         copy_row(x, {0, n_tok}, routes.token[row], gathered, expert_run(routes, expert_of(routes, row)), row);
     });
-    const bool pieces = in_pieces(args.gate, n_tok) && in_pieces(args.up, n_tok);
-    run_experts(pool_, routes, args.gate.n_out, unit_size(args.gate, pieces, kernels::kActBlock), n_tok,
+    const GatedWeights weights = gated_weights(args, n_tok);
+    run_experts(pool_, routes, weights.n_rows, weights.unit, n_tok,
                 [&](const Stretch& rows, const Stretch& next, int worker) {
                     const int64_t e = rows.matrix;
                     const GatedArgs expert{.gate = args.gate.expert(e),
@@ -130,8 +130,8 @@ void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes,
                                            .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
                                            .up_bias = of_expert(args.up_bias, e, args.up.n_out),
                                            .activation = args.activation};
-                    gated_rows(expert, rows, gathered, expert_run(routes, e), y, worker,
-                               {rows_at(args.gate, next), rows_at(args.up, next)});
+                    gated_rows(expert, weights.both.expert(e), rows, gathered, expert_run(routes, e), y,
+                               worker, {rows_at(args.gate, next), rows_at(args.up, next)});
                 });
 }
 

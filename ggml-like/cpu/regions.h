@@ -18,10 +18,15 @@ struct Stretch {
 
     int64_t n_pieces() const { return apart > 0 ? kernels::kPieces : 1; }
     int64_t n_rows() const { return n_pieces() * n; }
-    /// fn(row, at) for each piece's n rows, which are the stretch's from the at-th on.
+    /// fn(row, at) for the n rows of each piece, or of the first n_first, which are the stretch's from the
+    /// at-th on.
+    template <class Fn>
+    void each_piece(int64_t n_first, Fn&& fn) const {
+        for (int64_t i = 0; i < n_first; ++i) fn(row + i * apart, i * n);
+    }
     template <class Fn>
     void each_piece(Fn&& fn) const {
-        for (int64_t i = 0; i < n_pieces(); ++i) fn(row + i * apart, i * n);
+        each_piece(n_pieces(), fn);
     }
     /// fn(part, last) for parts of at most so many rows.
     template <class Fn>
@@ -45,6 +50,12 @@ struct UnitSize {
 inline UnitSize unit_size(const Weight& w, bool in_pieces, int64_t piece_rows) {
     if (!in_pieces) return {kUnitRows, 0};
     return {piece_rows, piece_rows * static_cast<int64_t>(w.row_bytes)};
+}
+
+/// How many units of n rows are in pieces, each some rows of every quarter.
+inline int64_t units_in_pieces(int64_t n, UnitSize unit) {
+    if (unit.bytes == 0) return 0;
+    return kernels::groups_of_stream(n / (kernels::kPieces * unit.rows), unit.bytes, kernels::kPieces);
 }
 
 /// Regions, each some rows of a matrix, whose units are counted one region behind the other.
@@ -83,13 +94,8 @@ struct Regions {
         Stretch rows;
     };
 
-    /// How many units of a region of n rows are in pieces.
-    int64_t in_pieces(int64_t n) const {
-        if (unit.bytes == 0) return 0;
-        return kernels::groups_of_stream(n / (kernels::kPieces * unit.rows), unit.bytes, kernels::kPieces);
-    }
     int64_t n_units(int64_t n) const {
-        const int64_t pieces = in_pieces(n);
+        const int64_t pieces = units_in_pieces(n, unit);
         if (pieces == 0) return n_blocks(n, unit.rows);
         return pieces + (n > kernels::kPieces * pieces * unit.rows ? 1 : 0);
     }
@@ -99,7 +105,7 @@ struct Regions {
         int64_t i = 0;
         for (int64_t n; first >= (n = n_units(at(i).n)); ++i) first -= n, end -= n;
         const Stretch region = at(i);
-        const int64_t pieces = in_pieces(region.n);
+        const int64_t pieces = units_in_pieces(region.n, unit);
         if (pieces == 0) {
             const int64_t row = first * unit.rows, n = std::min(end * unit.rows, region.n) - row;
             return {n_blocks(n, unit.rows), {region.matrix, region.row + row, n}};
@@ -113,15 +119,9 @@ struct Regions {
     }
 };
 
-/// The rows of one matrix: in pieces a region for each of n_threads threads, else one.
-inline auto regions_of(int64_t n_rows, UnitSize unit, int n_threads) {
-    const int64_t n_regions = unit.bytes > 0 ? n_threads : 1, n_units = n_blocks(n_rows, unit.rows);
-    return Regions{n_regions, unit, [=](int64_t i) {
-                       const auto bound = [&](int64_t at) {
-                           return std::min(n_units * at / n_regions * unit.rows, n_rows);
-                       };
-                       return Stretch{0, bound(i), bound(i + 1) - bound(i)};
-                   }};
+/// The rows of one matrix.
+inline auto regions_of(int64_t n_rows, UnitSize unit) {
+    return Regions{1, unit, [n_rows](int64_t) { return Stretch{0, 0, n_rows}; }};
 }
 
 }  // namespace tessera::cpu

@@ -76,7 +76,7 @@ class Model {
         const std::byte* from;
         size_t from_expert_bytes;
         size_t offset;        // in the packed buffer
-        size_t matrix_bytes;  // packed bytes of one expert
+        size_t matrix_bytes;  // there, from one expert to the next
     };
     explicit Model(gguf::File file) : file_(std::move(file)) {}
     void count();

@@ -51,6 +51,19 @@ void Packer::plan(Weight& weight, bool pack) {
     weight.expert_bytes = Arena::padded(bytes);
 }
 
+void Packer::interleave(const Weight& gate, const Weight& up) {
+    auto& jobs = model_.pack_jobs_;
+    const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const auto& j) { return j.weight == &gate; });
+    if (job == jobs.end() || job + 1 == jobs.end()) return;
+    Model::PackJob &first = job[0], &second = job[1];
+    if (second.weight != &up || up.type != gate.type || second.matrix_bytes != first.matrix_bytes) return;
+    second.offset = first.offset + first.matrix_bytes;
+    for (Model::PackJob* each : {&first, &second}) {
+        each->matrix_bytes *= 2;
+        each->weight->expert_bytes = each->matrix_bytes;
+    }
+}
+
 void Packer::plan_all(bool pack, const std::vector<bool>& unused) {
     Weights& w = model_.weights_;
     const bool tied = w.output.data == w.token_embd.data;
@@ -60,6 +73,7 @@ void Packer::plan_all(bool pack, const std::vector<bool>& unused) {
         const bool is_looked_up = tied && all[i] == &w.output;
         if (!is_unused || is_looked_up) plan(*all[i], pack && !is_unused);
     }
+    for (const LayerWeights& layer : w.layers) interleave(layer.gate_exps, layer.up_exps);
     // A tied table of embeddings is looked up where the head is; another one is not multiplied with.
     if (tied)
         w.token_embd = w.output;

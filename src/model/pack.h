@@ -27,6 +27,8 @@ class Packer {
 
   private:
     void plan(Weight& weight, bool pack);
+    /// Each expert's up behind its gate, where both are to be packed: one product may then read both.
+    void interleave(const Weight& gate, const Weight& up);
     /// rooms: for what each thread reads, of equal size.
     Result<void> pack(const Model::PackJob& job, ThreadPool& pool, std::span<std::byte> rooms);
 
