@@ -233,7 +233,7 @@ struct CallsOfShares {
     template <class Fn>
     void operator()(const Packed& packed, Fn&& fn) const {
         const int64_t rows = cpu::kPieceRows, unit_bytes = rows * static_cast<int64_t>(packed.row_bytes);
-        const auto regions = cpu::regions_of(kShareRows, {rows, in_pieces ? unit_bytes : 0}, 1);
+        const auto regions = cpu::regions_of(kShareRows, {rows, in_pieces ? unit_bytes : 0});
         for (int64_t row = 0; row + kShareRows <= packed.n_rows; row += kShareRows) {
             for (int64_t unit = 0, n, left; (left = regions.n_units() - unit) > 0; unit += n) {
                 n = left - left / 3;

@@ -41,15 +41,37 @@ void pause_briefly() {
 #endif
 }
 
+/// What a thread asks for while it waits. Written and read by that thread alone.
+struct alignas(kCacheLine) WaitFetch {
+    Streams streams;
+    int64_t at = 0;  // so many bytes of each were asked for
+
+    /// Asks for the next two lines of each; false when that was done.
+    bool step() {
+        if (!streams.first || at >= ThreadPool::kFetchedAhead) return false;
+        for (int i = 0; i < streams.n; i++)
+            for (const int64_t line : {0, 64}) fetch_line(i * streams.apart + at + line);
+        at += 128;
+        return true;
+    }
+
+  private:
+    // A number, since there may be nothing to point to.
+    void fetch_line(int64_t behind_first) const {
+        const auto line = reinterpret_cast<uintptr_t>(streams.first) + static_cast<uintptr_t>(behind_first);
+        __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+    }
+};
+
 // Waits actively until ready(); false when it is time to sleep.
 template <class Ready>
-bool spin_until(Ready&& ready, bool spin) {
+bool spin_until(Ready&& ready, bool spin, WaitFetch& meanwhile) {
     if (spin) {
         const auto start = std::chrono::steady_clock::now();
         do {
             for (int i = 0; i < 32; i++) {
                 if (ready()) return true;
-                pause_briefly();
+                if (!meanwhile.step()) pause_briefly();
             }
         } while (std::chrono::steady_clock::now() - start < kSpinTime);
     }
@@ -115,6 +137,7 @@ struct ThreadPool::State {
     // Units that nobody has taken yet, of a run where they are taken in order.
     alignas(kCacheLine) std::atomic<int64_t> remaining{0};
     std::vector<UnitShare> shares;                            // a thread's each, of other runs
+    std::vector<WaitFetch> fetches;                           // a thread's each
     alignas(kCacheLine) std::atomic<int64_t> pending{0};      // units not yet reported as done
     alignas(kCacheLine) std::atomic<uint32_t> generation{0};  // raised by every run; idle workers sleep on it
     std::atomic<bool> stop{false};
@@ -178,7 +201,8 @@ struct ThreadPool::State {
         uint32_t seen = 0;
         for (;;) {
             const auto changed = [&] { return generation.load(std::memory_order_acquire) != seen; };
-            if (!spin_until(changed, spin)) generation.wait(seen, std::memory_order_acquire);
+            if (!spin_until(changed, spin, fetches[static_cast<size_t>(worker)]))
+                generation.wait(seen, std::memory_order_acquire);
             // Read before the work: a run that starts meanwhile is noticed at the next turn.
             seen = generation.load(std::memory_order_acquire);
             if (stop.load(std::memory_order_relaxed)) return;
@@ -191,7 +215,7 @@ struct ThreadPool::State {
 
     void wait_until_done() {
         const auto done = [&] { return pending.load(std::memory_order_acquire) == 0; };
-        if (spin_until(done, spin)) return;
+        if (spin_until(done, spin, fetches[0])) return;
         for (;;) {
             // `finished` may still rise for an earlier run; that only costs one more look at `pending`.
             const uint32_t before = finished.load();
@@ -212,6 +236,7 @@ ThreadPool::ThreadPool(int n_threads)
     // With more workers than processors a spinning thread keeps the one it waits for from running.
     state_->spin = n_threads_ <= topology.n_logical && (topology.quota == 0 || n_threads_ <= topology.quota);
     state_->shares = std::vector<UnitShare>(static_cast<size_t>(n_threads_));
+    state_->fetches = std::vector<WaitFetch>(static_cast<size_t>(n_threads_));
     state_->threads.reserve(static_cast<size_t>(n_threads_ - 1));
     for (int worker = 1; worker < n_threads_; worker++) {
         try {
@@ -226,6 +251,10 @@ ThreadPool::~ThreadPool() {
     state_->stop.store(true, std::memory_order_relaxed);
     state_->wake_workers();
     for (std::thread& thread : state_->threads) thread.join();
+}
+
+void ThreadPool::fetch_while_waiting(int worker, const Streams& soon) {
+    state_->fetches[static_cast<size_t>(worker)] = {soon, 0};
 }
 
 void ThreadPool::run_job(int64_t n_units, Handout handout, RangeFn fn, void* context) {

@@ -1,6 +1,7 @@
 #pragma once
 // The one thread pool. Work is cut into units that are handed out dynamically; the caller is worker 0.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -10,6 +11,13 @@ namespace tessera {
 /// How a run's units are handed out: one by one in rising order, or from each thread's share one by one, in
 /// ranges, in fewer ranges.
 enum class Handout : uint8_t { InOrder, Shares, Ranges, FewRanges };
+
+/// Memory that is read in n streams side by side, from `first` on and so many bytes apart.
+struct Streams {
+    const std::byte* first = nullptr;
+    int64_t apart = 0;
+    int n = 0;
+};
 
 /// Workers wait by spinning (about 250 us), then yielding, then sleeping on a futex, so an idle pool costs
 /// nothing and a busy machine is not starved. run() is called by one thread at a time.
@@ -51,6 +59,12 @@ class ThreadPool {
     void run_ranges(int64_t n_units, Fn&& fn, bool few = false) {
         run_erased(n_units, few ? Handout::FewRanges : Handout::Ranges, fn);
     }
+
+    /// By `worker` from a run: what it will likely read in the next one. While it waits actively it asks for
+    /// that, as far as the second cache, up to kFetchedAhead bytes of each stream. Only asked for, it need
+    /// not be there any more.
+    void fetch_while_waiting(int worker, const Streams& soon);
+    static constexpr int64_t kFetchedAhead = int64_t{64} << 10;
 
     /// A flag that run() polls between units; nullptr for none. The flag outlives its use here.
     void set_abort_flag(const std::atomic<bool>* flag) { abort_ = flag; }

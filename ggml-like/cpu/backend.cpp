@@ -75,6 +75,7 @@ void CpuBackend::decode_packed_row(const Weight& table, int64_t row, int worker,
 }
 
 void CpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) {
+    phase_starts_.begin_pass();
     const TypeInfo& info = type_info(table.type);
     pool_.run(static_cast<int64_t>(tokens.size()), [&](int64_t t, int worker) {
         const int64_t token = tokens[static_cast<size_t>(t)];

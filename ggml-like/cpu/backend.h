@@ -9,6 +9,7 @@
 #include "common/threads.h"
 #include "ggml-like/backend.h"
 #include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/phase_starts.h"
 #include "ggml-like/cpu/regions.h"
 #include "ggml-like/cpu/vec.h"
 #include "quants/act_place.h"
@@ -67,7 +68,12 @@ class CpuBackend final : public Backend {
 
     CpuBackend(ThreadPool& pool, const kernels::KernelTable& kernels, const cpu::VecTable& vec,
                const Limits& limits, kernels::Fetch fetch)
-        : pool_(pool), kernels_(kernels), vec_(vec), fetch_(fetch), limits_(limits) {}
+        : pool_(pool),
+          kernels_(kernels),
+          vec_(vec),
+          fetch_(fetch),
+          limits_(limits),
+          phase_starts_(pool.n_threads()) {}
 
     struct Places {
         std::vector<Scratch> scratch;
@@ -87,6 +93,9 @@ class CpuBackend final : public Backend {
     void multiply(const Weight& w, const cpu::Stretch& rows, const Act& x, ActRun run, int64_t tok0,
                   int64_t n_tok, float* tile, int64_t tile_stride, int64_t tile_apart, int worker,
                   const std::byte* next = nullptr);
+    /// Of few tokens' weights that come from memory in four streams: has this worker ask for what it reads in
+    /// the next phase while it waits for that.
+    void fetch_next_phase(const kernels::PackedMatmulArgs& now, const Weight& w, int worker);
     /// Whether few tokens' products with w are made in pieces (cpu::Regions).
     bool in_pieces(const Weight& w, int64_t n_tok) const;
     void linear_rows(const LinearOut& out, const cpu::Stretch& rows, const Act& x, int64_t n_tok, int worker,
@@ -148,6 +157,7 @@ class CpuBackend final : public Backend {
     const kernels::Fetch float_fetch_ = kernels::choose_float_fetch();
     const kernels::Fetch attention_fetch_ = kernels::choose_attention_fetch();
     Limits limits_;
+    cpu::PhaseStarts phase_starts_;
     Arena arena_;
     std::vector<Scratch> scratch_;  // [n_threads]
     float* partials_ = nullptr;     // split attention: results of one round of chunks

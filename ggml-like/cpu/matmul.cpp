@@ -26,6 +26,17 @@ bool CpuBackend::in_pieces(const Weight& w, int64_t n_tok) const {
     return fetch_ == kernels::Fetch::FarStreams && w.takes_int8() && n_tok <= cpu::kPieceTok;
 }
 
+void CpuBackend::fetch_next_phase(const kernels::PackedMatmulArgs& now, const Weight& w, int worker) {
+    const auto group_bytes = kernels::kGroupRows * static_cast<int64_t>(w.row_bytes);
+    const int64_t n_groups = now.n_rows / (kernels::kPieces * kernels::kGroupRows);
+    const int64_t groups_apart = now.apart > 0
+                                     ? now.apart / kernels::kGroupRows
+                                     : kernels::groups_of_stream(n_groups, group_bytes, kernels::kPieces);
+    const Streams next = phase_starts_.next(
+        worker, {static_cast<const std::byte*>(now.w), groups_apart * group_bytes, kernels::kPieces});
+    if (next.n > 0) pool_.fetch_while_waiting(worker, next);
+}
+
 void CpuBackend::multiply(const Weight& w, const Stretch& rows, const Act& x, ActRun run, int64_t tok0,
                           int64_t n_tok, float* tile, int64_t tile_stride, int64_t tile_apart, int worker,
                           const std::byte* next) {
@@ -47,6 +58,7 @@ void CpuBackend::multiply(const Weight& w, const Stretch& rows, const Act& x, Ac
         args.scratch = scratch;
         args.next = next;
         args.fetch = fetch_;
+        if (in_pieces(w, n_tok)) fetch_next_phase(args, w, worker);
         kernels_.packed[static_cast<uint32_t>(w.type)].matmul(args);
         return;
     }
@@ -99,6 +111,7 @@ void CpuBackend::linear_rows(const LinearOut& out, const Stretch& rows, const Ac
 }
 
 void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
+    phase_starts_.begin_phase();
     const auto out_of = [&](int64_t i) -> const LinearOut& { return outs[static_cast<size_t>(i)]; };
     const auto run = [&](const auto& regions) {
         cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
@@ -132,6 +145,7 @@ void CpuBackend::qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& 
 
 void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
                      Act& q) {
+    phase_starts_.begin_phase();
     const int64_t head_dim = args.kv.head_dim;
     const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
     const Weight* weights[3] = {&args.wq, &args.wk, &args.wv};
@@ -261,6 +275,7 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Str
 }
 
 void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
+    phase_starts_.begin_phase();
     const GatedWeights weights = gated_weights(args, n_tok);
     const auto regions = cpu::regions_of(weights.n_rows, weights.unit);
     cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {

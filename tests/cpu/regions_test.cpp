@@ -50,29 +50,26 @@ void expect_each_row_once(const Regions& regions, int64_t n_rows, int64_t n_take
 
 TEST(Regions, EachRowIsInOneUnit) {
     constexpr int64_t kRowBytes = 1408;  // Q5_K of 2048 k: quarters of 3072 rows would share a hash
-    for (const int n_threads : {1, 2, 3, 16}) {
-        for (const int64_t n_rows : {1, 8, 63, 64, 100, 512, 1031, 2048, 3072, 6144}) {
-            for (const bool pieces : {false, true}) {
-                for (const int64_t unit : {8, 32, 64}) {
-                    const auto regions =
-                        cpu::regions_of(n_rows, {unit, pieces ? unit * kRowBytes : 0}, n_threads);
-                    for (const int64_t n_taken : {1, 3, 1000})
-                        expect_each_row_once(regions, n_rows, n_taken, kRowBytes);
-                }
+    for (const int64_t n_rows : {1, 8, 63, 64, 100, 512, 1031, 2048, 3072, 6144, 12288}) {
+        for (const bool pieces : {false, true}) {
+            for (const int64_t unit : {8, 32, 64}) {
+                const auto regions = cpu::regions_of(n_rows, {unit, pieces ? unit * kRowBytes : 0});
+                for (const int64_t n_taken : {1, 3, 1000})
+                    expect_each_row_once(regions, n_rows, n_taken, kRowBytes);
             }
         }
     }
 }
 
-TEST(Regions, AThreadsUnitsAreQuartersOfItsShare) {
-    const auto regions = cpu::regions_of(2048, {16, 16 * 1152}, 2);
+TEST(Regions, UnitsAreRowsOfEachQuarter) {
+    const auto regions = cpu::regions_of(2048, {16, 16 * 1152});
     EXPECT_EQ(regions.n_units(), 32);
     int n_calls = 0;
     regions.each_stretch(19, 27, [&](const Stretch& rows, const Stretch& next) {
         n_calls++;
-        EXPECT_EQ(rows.row, 1024 + 3 * 16);
+        EXPECT_EQ(rows.row, 19 * 16);
         EXPECT_EQ(rows.n, 8 * 16);
-        EXPECT_EQ(rows.apart, 256);
+        EXPECT_EQ(rows.apart, 512);
         EXPECT_EQ(next.n, 0);
     });
     EXPECT_EQ(n_calls, 1);
@@ -145,29 +142,86 @@ TEST_F(Pieces, LinearHasTheSameBits) {
     }
 }
 
+/// Gate and up of n_out rows, in memory of their own or one behind the other.
+struct GateAndUp {
+    PackedRows gate_rows, up_rows;
+    std::vector<float> bias;
+    GatedArgs args;
+
+    GateAndUp(int64_t n_out, int64_t n_in, Type up_type, bool up_behind_gate)
+        : gate_rows(kernels::kScalarTable, Type::Q4_K, up_behind_gate ? 2 * n_out : n_out, n_in, 6),
+          up_rows(kernels::kScalarTable, up_type, n_out, n_in, 7) {
+        for (int64_t i = 0; i < 2 * n_out; i++) bias.push_back(static_cast<float>(i % 5) / 8);
+        args = {.gate = gate_rows.weight,
+                .up = up_rows.weight,
+                .gate_bias = {bias.data(), n_out},
+                .up_bias = {bias.data() + n_out, n_out},
+                .activation = Activation::Silu};
+        args.gate.n_out = n_out;
+        if (!up_behind_gate) return;
+        args.up = args.gate;
+        args.up.data = args.gate.row(n_out);
+    }
+};
+
+/// Floats and image of y = gated(x) for n_tok tokens of any x.
+std::vector<float> gated(CpuBackend& backend, const GatedArgs& args, Act& raw, int64_t n_tok) {
+    const int64_t n = n_tok * args.gate.n_out;
+    OwnAct x(raw.dim, n_tok, true, true), y(args.gate.n_out, n_tok, true, true);
+    std::fill_n(y.f32, n, 0.0f);
+    backend.copy(raw, n_tok, x);
+    backend.gated(x, n_tok, args, y);
+    std::vector<float> all(y.f32, y.f32 + n);
+    all.insert(all.end(), y.q, y.q + n);
+    all.insert(all.end(), y.d, y.d + n / 32);
+    all.insert(all.end(), y.s, y.s + n / 32);
+    all.insert(all.end(), y.sum16, y.sum16 + n / 16);
+    return all;
+}
+
 TEST_F(Pieces, GatedHasTheSameBits) {
-    const PackedRows gate(kernels::kScalarTable, Type::Q4_K, kOut, kIn, 6);
-    const PackedRows up(kernels::kScalarTable, Type::Q6_K, kOut, kIn, 7);
-    std::vector<float> bias(kOut);
-    for (size_t i = 0; i < bias.size(); i++) bias[i] = static_cast<float>(i % 5) / 8;
-    const GatedArgs args{.gate = gate.weight,
-                         .up = up.weight,
-                         .gate_bias = {bias.data(), kOut},
-                         .up_bias = {bias.data(), kOut},
-                         .activation = Activation::Silu};
-    expect_same([&](CpuBackend& backend, int64_t n_tok) {
-        OwnAct raw(kIn, kTok, true, false), x(kIn, kTok, true, true), y(kOut, kTok, true, true);
-        fill(raw, kTok, 8);
-        std::fill_n(y.f32, kTok * kOut, 0.0f);
-        backend.copy(raw, n_tok, x);
-        backend.gated(x, n_tok, args, y);
-        std::vector<float> all(y.f32, y.f32 + n_tok * kOut);
-        all.insert(all.end(), y.q, y.q + n_tok * kOut);
-        all.insert(all.end(), y.d, y.d + n_tok * kOut / 32);
-        all.insert(all.end(), y.s, y.s + n_tok * kOut / 32);
-        all.insert(all.end(), y.sum16, y.sum16 + n_tok * kOut / 16);
-        return all;
-    });
+    // 1152 rows have a number of units that two threads cannot halve, 1056 and 1064 rows no whole number.
+    for (const int64_t n_out : {int64_t{1024}, int64_t{1152}, int64_t{1056}, kOut}) {
+        for (const Type up_type : {Type::Q4_K, Type::Q6_K}) {
+            for (const bool up_behind_gate : {false, true}) {
+                const GateAndUp weights(n_out, kIn, up_type, up_behind_gate);
+                OwnAct raw(kIn, kTok, true, false);
+                fill(raw, kTok, 8);
+                expect_same([&](CpuBackend& backend, int64_t n_tok) {
+                    return gated(backend, weights.args, raw, n_tok);
+                });
+            }
+        }
+    }
+}
+
+std::vector<int64_t> g_calls;  // rows of each product of Q4_K
+void count_call(const kernels::PackedMatmulArgs& args) {
+    g_calls.push_back(args.n_rows);
+    kernels::kScalarTable.packed[static_cast<uint32_t>(Type::Q4_K)].matmul(args);
+}
+
+TEST_F(Pieces, OneProductReadsGateAndUpWhereUpLiesBehind) {
+    kernels::KernelTable table = kernels::kScalarTable;
+    table.packed[static_cast<uint32_t>(Type::Q4_K)].matmul = count_call;
+    ThreadPool pool(1);
+    auto backend =
+        CpuBackend::create(pool, table, {.max_tok = kTok, .max_rows = kTok}, kernels::Fetch::FarStreams);
+    ASSERT_TRUE(backend) << backend.error().message;
+    OwnAct raw(kIn, kTok, true, false);
+    fill(raw, kTok, 8);
+    const auto calls = [&](const GateAndUp& weights, int64_t n_tok) {
+        g_calls.clear();
+        gated(**backend, weights.args, raw, n_tok);
+        return g_calls;
+    };
+    using Calls = std::vector<int64_t>;
+    EXPECT_EQ(calls({1024, kIn, Type::Q4_K, true}, 1), (Calls{2048}));
+    EXPECT_EQ(calls({1024, kIn, Type::Q4_K, false}, 1), (Calls{1024, 1024}));
+    EXPECT_EQ(calls({1024, kIn, Type::Q6_K, false}, 1), (Calls{1024}));
+    // Half a unit of each would be left over.
+    EXPECT_EQ(calls({1056, kIn, Type::Q4_K, true}, 1), (Calls{32, 32, 1024, 1024}));
+    EXPECT_EQ(calls({1024, kIn, Type::Q4_K, true}, 3).front(), 1024);
 }
 
 }  // namespace

@@ -41,16 +41,25 @@ TEST(Runs, KeptRowsHaveTheImageOfAsManyTokens) {
     }
 }
 
-/// A layer of experts; packed matrices follow each other.
+/// A layer of experts; packed matrices follow each other, or each expert's up its gate.
 struct Experts {
     static constexpr int64_t kIn = 256, kFf = 512, kExperts = 5, kUsed = 2;
-    PackedRows gate, up, down;
+    PackedRows gate_rows, up_rows, down_rows;
+    Weight gate, up, down;
     std::vector<float> router = std::vector<float>(kExperts * kIn);
 
-    explicit Experts(const kernels::KernelTable& table)
-        : gate(table, Type::Q4_K, kExperts * kFf, kIn, 1),
-          up(table, Type::Q8_0, kExperts * kFf, kIn, 2),
-          down(table, Type::Q6_K, kExperts * kIn, kFf, 3) {
+    Experts(const kernels::KernelTable& table, bool up_behind_gate)
+        : gate_rows(table, Type::Q4_K, (up_behind_gate ? 2 : 1) * kExperts * kFf, kIn, 1),
+          up_rows(table, Type::Q8_0, kExperts * kFf, kIn, 2),
+          down_rows(table, Type::Q6_K, kExperts * kIn, kFf, 3),
+          gate(stack(gate_rows, kFf)),
+          up(stack(up_rows, kFf)),
+          down(stack(down_rows, kIn)) {
+        if (up_behind_gate) {
+            gate.expert_bytes *= 2;
+            up = gate;
+            up.data = gate.row(kFf);
+        }
         std::mt19937 rng(4);
         // The first expert is liked least, so that runs of few tokens and of many come up.
         for (size_t i = 0; i < router.size(); i++)
@@ -83,25 +92,25 @@ struct Experts {
                        .data = reinterpret_cast<const std::byte*>(router.data()),
                        .row_bytes = kIn * sizeof(float)};
         backend.moe_route(x, n_tok, {.w = w, .bias = {}}, routes);
-        backend.moe_gated(x, n_tok, routes,
-                          {.gate = stack(gate, kFf),
-                           .up = stack(up, kFf),
-                           .gate_bias = {},
-                           .up_bias = {},
-                           .activation = Activation::Silu},
-                          gathered, y);
-        backend.moe_down(y, n_tok, routes, stack(down, kIn), {}, 1.0f, rows, out);
+        backend.moe_gated(
+            x, n_tok, routes,
+            {.gate = gate, .up = up, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu},
+            gathered, y);
+        backend.moe_down(y, n_tok, routes, down, {}, 1.0f, rows, out);
         return {out.f32, out.f32 + n_tok * kIn};
     }
 };
 
-TEST(Runs, ExpertsOfManyTokensGiveTheBitsOfEachAlone) {
+class ExpertRuns : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(UpBehindGate, ExpertRuns, testing::Bool());
+
+TEST_P(ExpertRuns, ExpertsOfManyTokensGiveTheBitsOfEachAlone) {
     constexpr int64_t kTok = 75;
     OwnAct tokens(Experts::kIn, kTok, true, false);
     fill(tokens, kTok, 6);
     for (const kernels::IsaInfo& isa : kernels::all_isas()) {
         if (!isa.usable) continue;
-        const Experts experts(*isa.table);
+        const Experts experts(*isa.table, GetParam());
         ThreadPool pool(2);
         std::vector<float> alone;
         for (const auto fetch : {kernels::Fetch::TwoSteps, kernels::Fetch::FarStreams}) {
