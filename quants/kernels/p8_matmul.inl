@@ -101,6 +101,10 @@ TSR_INLINE void fetch_in_two_steps(PackedUnits& units, int n_streams) {
 /// itself is only hindered by more. Of one token and two, wider vectors, whose products are so quick that
 /// many units are under way at once, read somewhat more with less (StreamPlan::wide_ahead).
 constexpr int kFarStreamsBytes = 2048;
+/// The same of wider vectors for more tokens, and of a unit's first line: asked for earlier than the others
+/// it gives 2 to 4 % more, with these distances together 5 to 7 (docs/performance-notes.md, "Several
+/// sequences").
+constexpr int kWideRowsBytes = 3072, kFirstLineBytes = 4096;
 
 /// packed_units of a panel.
 template <class F>
@@ -256,7 +260,8 @@ int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
         const bool far = a.fetch == Fetch::FarStreams;
         const int64_t n = far ? rows_of_stream<F>(a, row, V::kGroups) : kGroupRows;  // of each group's stream
         for (int64_t at = row; at < row + n; at += kGroupRows) {
-            const PackedUnits units = stream_units<F>(a, {row, n}, at, V::kGroups);
+            PackedUnits units = stream_units<F>(a, {row, n}, at, V::kGroups, kWideRowsBytes);
+            if (far) units.first_line = kFirstLineBytes;
             each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
                 tile<F, 1, T, WideStream<U, V>>(units, a.n_k / F::kUnitK,
                                                 GatheredAct<U, T>{gathered + token * token_bytes},

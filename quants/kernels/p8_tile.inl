@@ -45,6 +45,7 @@ struct PackedUnits {
     const uint8_t* end;   // of the first group, or of all that its stream reads in a row
     int64_t next_groups;  // from there to the group that its stream reads next
     int far = kNotFetched, near = kNotFetched;  // bytes ahead, to the outer and to the inner cache
+    int first_line = kNotFetched;               // the same of each unit's first line alone, of single pairs
 };
 
 /// How a stream asks for what its units say.
@@ -185,6 +186,12 @@ struct WideStream {
     static_assert(F::kUnitBytes % F::kBlocks == 0);
     TSR_INLINE void start(WideStream& s, const PackedUnits& units) { Narrow::start(s.groups, units); }
     TSR_INLINE void open_unit(WideStream& s) {
+        if constexpr (R == 1) {
+            if (const uint8_t* line = Narrow::ahead(s.groups, s.groups.first_line)) {
+                prefetch(line);
+                prefetch(line + s.groups.group_bytes);
+            }
+        }
         if constexpr (kOpensPairs) {
             Narrow::ask_unit(s.groups);
             TSR_UNROLL
