@@ -145,7 +145,6 @@ void CpuBackend::qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& 
 
 void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
                      Act& q) {
-    phase_starts_.begin_phase();
     const int64_t head_dim = args.kv.head_dim;
     const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
     const Weight* weights[3] = {&args.wq, &args.wk, &args.wv};
@@ -176,6 +175,7 @@ void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span
     const auto whole = [&](int64_t part) { return Stretch{part, 0, n_heads[part] * head_dim}; };
     const int64_t unit_rows = std::max<int64_t>(1, cpu::kUnitRows / head_dim) * head_dim;
     const cpu::Regions regions{3, cpu::UnitSize{unit_rows, 0}, whole};
+    phase_starts_.begin_phase();
     const int64_t most = std::max<int64_t>(1, cpu::stream_rows(n_tok) / head_dim) * head_dim;
     cpu::run_units(pool_, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
         regions.each_stretch(first, end, [&](const Stretch& rows, const Stretch& next) {
@@ -212,7 +212,6 @@ CpuBackend::GatedWeights CpuBackend::gated_weights(const GatedArgs& args, int64_
 void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Stretch& rows, const Act& x,
                             ActRun run, Act& y, int worker, const std::byte* const (&next)[2]) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
-    float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
     bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
     // Rows of y are far apart, and a tile is near: floats that nobody reads need not leave it.
     const auto activate = [&](int64_t row0, int64_t n_rows, int64_t t, float* gate, float* up,
@@ -238,7 +237,8 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Str
         const int64_t n_rows = part.n_rows();
         // Of both at once the first pieces are the gate's.
         const int64_t n_own = both ? kernels::kPieces / 2 : part.n_pieces();
-        if (both) up_tile = gate_tile + n_own * part.n;
+        float* up_tile =
+            gate_tile + (both ? n_own * part.n : cpu::tile_floats(limits_.max_rows, limits_.head_dim));
         // Few tokens' image at once, while the products take their time; of many, some ahead of each.
         const int64_t together = act_tile(kernels_, run.n);
         for (int64_t t = t0; y.wants_int8 && run.n <= cpu::kStreamTok && t < t0 + n; t += together)

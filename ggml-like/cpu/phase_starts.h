@@ -16,7 +16,10 @@ class PhaseStarts {
     explicit PhaseStarts(int n_threads) : threads_(static_cast<size_t>(n_threads)) {}
 
     /// By the caller of phases, between them.
-    void begin_pass() { phase_ = 0; }
+    void begin_pass() {
+        n_phases_ = phase_;
+        phase_ = 0;
+    }
     void begin_phase() { ++phase_; }
 
     /// By `worker`, of what it reads now. The first time in a phase this is noted and returns what it read
@@ -26,8 +29,7 @@ class PhaseStarts {
         if (own.phase == phase_ || phase_ + 1 >= kPhases) return {};
         own.phase = phase_;
         own.first[phase_] = now;
-        const Streams& next = own.first[phase_ + 1];
-        return next.n > 0 ? next : own.first[1];  // behind a pass's last phase is the next one's first
+        return own.first[phase_ == n_phases_ ? 1 : phase_ + 1];  // behind a pass's last the next one's first
     }
 
   private:
@@ -36,7 +38,7 @@ class PhaseStarts {
         size_t phase = 0;  // the last that it read in; a pass has none of that number
         std::array<Streams, kPhases> first = {};
     };
-    size_t phase_ = 0;
+    size_t phase_ = 0, n_phases_ = 0;  // the present one; of the pass before
     std::vector<Thread> threads_;
 };
 

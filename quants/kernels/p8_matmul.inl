@@ -101,9 +101,9 @@ TSR_INLINE void fetch_in_two_steps(PackedUnits& units, int n_streams) {
 /// itself is only hindered by more. Of one token and two, wider vectors, whose products are so quick that
 /// many units are under way at once, read somewhat more with less (StreamPlan::wide_ahead).
 constexpr int kFarStreamsBytes = 2048;
-/// The same of wider vectors for more tokens, and of a unit's first line: asked for earlier than the others
-/// it gives 2 to 4 % more, with these distances together 5 to 7 (docs/performance-notes.md, "Several
-/// sequences").
+/// The same of wider vectors for more tokens, and of each unit's first line, which is asked for earlier than
+/// the others. Up to 12 % more where memory is fast, with other types nothing (docs/performance-notes.md,
+/// "Several sequences").
 constexpr int kWideRowsBytes = 3072, kFirstLineBytes = 4096;
 
 /// packed_units of a panel.

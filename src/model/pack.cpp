@@ -1,7 +1,7 @@
 // Packing at load. Matrices are packed one after the other in the order of the forward pass, each by all
-// threads. They are read, not mapped: a copy in a core's cache costs less than a page fault, and peak memory
-// is the packed copy plus little. Those of a packed container (packed_file.cpp makes it) are in order and
-// stay where they are.
+// threads, and lie so, but for experts, each of whose ups lies behind its gate. They are read, not mapped: a
+// copy in a core's cache costs less than a page fault, and peak memory is the packed copy plus little. Those
+// of a packed container (packed_file.cpp makes it) are in order and stay where they are.
 #include "src/model/pack.h"
 
 #include <algorithm>

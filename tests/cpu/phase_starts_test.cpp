@@ -21,11 +21,13 @@ TEST(PhaseStarts, ThePassBeforeTellsWhatIsNext) {
             starts.begin_phase();
             for (int worker = 0; worker < kThreads; worker++) {
                 const Streams next = starts.next(worker, reads(worker, phase));
-                // In the first pass any phase may be the last, behind which the first one comes again.
-                const int behind = pass == 0 || phase == kPhases ? 1 : phase + 1;
-                EXPECT_EQ(next.first, reads(worker, behind).first);
-                EXPECT_EQ(next.apart, 64);
-                EXPECT_EQ(next.n, 4);
+                if (pass == 0) {
+                    EXPECT_EQ(next.n, 0);
+                } else {
+                    EXPECT_EQ(next.first, reads(worker, phase % kPhases + 1).first);
+                    EXPECT_EQ(next.apart, 64);
+                    EXPECT_EQ(next.n, 4);
+                }
                 // Once a phase, whatever else is read there.
                 EXPECT_EQ(starts.next(worker, reads(worker, 0)).n, 0);
             }
@@ -33,13 +35,27 @@ TEST(PhaseStarts, ThePassBeforeTellsWhatIsNext) {
     }
 }
 
+TEST(PhaseStarts, BehindAPhaseThatDidNotReadNothingIsKnown) {
+    PhaseStarts starts(1);
+    for (int pass = 0; pass < 2; pass++) {
+        starts.begin_pass();
+        for (int phase = 1; phase <= 3; phase++) {
+            starts.begin_phase();
+            if (phase == 2) continue;
+            EXPECT_EQ(starts.next(0, reads(0, phase)).n, pass == 1 && phase == 3 ? 4 : 0);
+        }
+    }
+}
+
 TEST(PhaseStarts, PhasesWithoutNumberGoWithout) {
     PhaseStarts starts(1);
-    starts.begin_pass();
-    for (int phase = 1; phase < 5000; phase++) {
-        starts.begin_phase();
-        const Streams next = starts.next(0, reads(0, 1));
-        EXPECT_EQ(next.n, phase < 1023 ? 4 : 0) << phase;
+    for (int pass = 0; pass < 2; pass++) {
+        starts.begin_pass();
+        for (int phase = 1; phase < 5000; phase++) {
+            starts.begin_phase();
+            const Streams next = starts.next(0, reads(0, 1));
+            EXPECT_EQ(next.n, pass == 1 && phase < 1022 ? 4 : 0) << phase;
+        }
     }
 }
 
