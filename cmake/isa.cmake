@@ -8,6 +8,7 @@ function(tsr_isa_library name)
     cmake_parse_arguments(ARG "" "" "FLAGS;SOURCES" ${ARGN})
     add_library(${name} OBJECT ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE tsr_flags)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
     # -falign-functions: else what comes before a kernel in the file makes some of them 3 % slower or faster.
     target_compile_options(${name} PRIVATE ${ARG_FLAGS} -falign-functions=64 -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables)
     # For AArch64 gcc also orders instructions before it gives them registers, so that tiles had sums on the stack. It
