@@ -57,7 +57,7 @@ def arguments(description):
     return parser
 
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""(?P<comment>//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z))
       | (?P<raw>\b(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)")
       | (?P<string>"(?:[^"\\\n]|\\.)*"?)
@@ -81,7 +81,7 @@ def strip_comments(text, strings=True):
         quote = "'" if match.group("char") is not None else '"'
         return quote + _blank(match.group(0))[1:-1] + quote if len(match.group(0)) > 1 else quote
 
-    return _TOKEN.sub(replace, text)
+    return TOKEN.sub(replace, text)
 
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')

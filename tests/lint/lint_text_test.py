@@ -35,5 +35,55 @@ class Text(LintCase):
         self.finding("<" * 7 + " HEAD\n", "a conflict marker")
 
 
+class Idioms(LintCase):
+    """Retired idioms, with the rule applied to folders that UNSWEPT does not list."""
+
+    def idiom(self, text, phrase, name="new/a.h", line=1):
+        output = self.expect_finding("lint_text.py", {name: text}, f"{name}:{line}: the idiom '{phrase}")
+        self.assertIn("lint_text: 1 finding(s)", output)
+
+    def test_each_idiom(self):
+        for phrase in ("asks for", "asked for", "asking ahead for", "of the read", "loud", "quiet hour", "measured in turn",
+                       "second cache", "inner caches", "gives way", "gave way", "made known", "goes on", "so many", "whoever",
+                       "as told", "prompt is read", "and who", "to who", "since then", "used to be", "lucky",
+                       "held to a grammar", "MAC a cycle", "to and fro"):
+            self.idiom(f"// It {phrase} x.\n", phrase)
+
+    def test_where_prose_is(self):
+        self.idiom("int x;  ///< asked for\n", "asked for")
+        self.idiom('int x;\nconst char* help = "It is asked for.";\n', "asked for", line=2)
+        self.idiom("/* One.\n * It is asked\n * for. */\n", "asked for", line=2)
+        self.idiom("// It is asked\n// for.\n", "asked for")
+        self.idiom('f("It is asked "\n  "for.");\n', "asked for")
+        self.idiom("# It is asked for.\n", "asked for", "new/a.py")
+        self.idiom('"""It is asked for."""\n', "asked for", "new/a.py")
+        self.idiom("x=1\n# It is asked for.\n", "asked for", "new/a.sh", line=2)
+        self.idiom("Text\nis asked\nfor.\n", "asked for", "new/a.md", line=2)
+        self.idiom('"source": "asked for"\n', "asked for", "new/a.json")
+
+    def test_headless_sentences(self):
+        for text in ("// What fits is kept.\n", "/// Who comes last joins.\n", "int x;  // Whatever is left.\n"):
+            self.idiom(text, text.split("/ ")[1].strip().rstrip("."))
+        self.idiom("// One. What fits is\n// kept.\n", "What fits is kept")
+        self.idiom("| a | What fits |\n", "What fits", "new/a.md")
+        self.idiom("- What fits is kept.\n", "What fits is kept", "new/a.md")
+
+    def test_sound_prose(self):
+        self.expect_clean("lint_text.py", {
+            "new/a.h": "// What is it? The task, what it does, goes on a stack. It may ask for help. Read the read lock.\n"
+                       "int asked_for; int loud; f(so, many);\n",
+            "new/a.md": "# What it is\n\n`asked for`\n\n```sh\necho asked for\n```\n",
+            "tests/a.cpp": 'f("asked for");\n', "tests/a.py": 'f("asked for")\n',
+            "docs/glossary.md": "asked for\n"})
+
+    def test_folders(self):
+        files = {"a/b.h": "// asked for\n", "c/d.h": "// asked for\n", "c.md": "loud\n"}
+        output = self.expect_finding("lint_text.py", files, "c/d.h:1: the idiom 'asked for'", arguments=("--idioms", "c"))
+        self.assertIn("1 finding(s)", output)
+        status, output = self.lint("lint_text.py", "--root", self.tree(files), "--idioms", "nowhere")
+        self.assertEqual(status, 2)
+        self.assertIn("--idioms: expected a folder or file of the tree, found 'nowhere'", output)
+
+
 if __name__ == "__main__":
     unittest.main()
