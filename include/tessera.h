@@ -108,8 +108,8 @@ typedef struct tsr_plan_options {
     const char* v_type;
 } tsr_plan_options;
 
-/* What an emulated NPU computes of a model (docs/npu.md): the results are real, times are not its own. Where
- * it has keys and values, an engine computes one request at a time, and sessions cannot be saved. */
+/* What an emulated NPU computes of a model (docs/guide/npu.md): the results are real, times are not its own.
+ * Where it has keys and values, an engine computes one request at a time, and sessions cannot be saved. */
 typedef struct tsr_npu_options {
     size_t size;
     const char* file;    /* a compiled model; NULL: it is compiled by the fields up to `offload` */
@@ -231,8 +231,8 @@ TSR_API tsr_status tsr_infill_tokens(const tsr_model* model, const tsr_infill* i
 /* ---- Sampling ---------------------------------------------------------------------------------------- */
 
 /* A sampling parameter by name, with its value as text: {"temperature", "0.8"}. The names are those of
- * docs/sampling.md; tsr_sampling_param lists them. Those that are not given have the default of the model's
- * file, where it has one, and else the library's. */
+ * docs/reference/sampling.md; tsr_sampling_param lists them. Those that are not given have the default of the
+ * model's file, where it has one, and else the library's. */
 typedef struct tsr_param {
     const char* name;
     const char* value;
@@ -297,7 +297,7 @@ enum { TSR_DEFAULT = 0, TSR_YES = 1, TSR_NO = -1 };
 typedef struct tsr_dialogue {
     size_t size;
     /* JSON: a list of messages in OpenAI's form, or an object with `messages` and, if the fields below are
-     * not set, `tools`, `chat_template_kwargs`, ...: the members in docs/templates.md. */
+     * not set, `tools`, `chat_template_kwargs`, ...: the members in docs/guide/templates.md. */
     const char* messages;
     const char* tools;             /* JSON: a list */
     const char* kwargs;            /* JSON: an object with further variables of the template */
@@ -424,7 +424,7 @@ typedef struct tsr_grammar_options {
 
 /* TSR_MALFORMED: the text is none of its kind; the message has line and column, the position, or the JSON
  * pointer. TSR_UNSUPPORTED: a part of it, which the message names, cannot be enforced.
- * TSR_INVALID_ARGUMENT: nothing satisfies it. docs/structured-output.md has the languages. */
+ * TSR_INVALID_ARGUMENT: nothing satisfies it. docs/guide/structured-output.md has the languages. */
 TSR_API tsr_status tsr_grammar_create(const tsr_grammar_options* options, tsr_grammar** grammar,
                                       tsr_error* error);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands in the documents work: runs the shell blocks of README.md and docs/*.md, and follows their links.
+"""The commands in the documents work: runs the shell blocks of all Markdown files, and follows their links.
 
 A block fenced as ```sh is run by `bash -euo pipefail`, each in a fresh folder that mirrors the repository (links to
 its top-level entries, so that models/... and ./scripts/... work, while new files stay in that folder), with the built

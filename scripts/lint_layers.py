@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The one-way street: which folder may include which, and which file may include which third-party header.
 
-The tables below are the rule; docs/architecture.md explains it. Paths are prefixes, and the longest row that fits a
+The tables below are the rule; docs/design/architecture.md explains it. Paths are prefixes, and the longest row that fits a
 file decides. Includes of ours are written from the repository root.
 """
 import re

@@ -1,5 +1,5 @@
 #pragma once
-// The HTTP server as a whole: a model, an engine, and the routes over them. docs/server.md has what it
+// The HTTP server as a whole: a model, an engine, and the routes over them. docs/guide/server.md has what it
 // answers.
 #include <functional>
 #include <memory>

@@ -135,9 +135,9 @@ Action declare(Options& options) {
         "--type", "TYPE", args->type,
         "Type or mixture of the matrices, as of tessera quantize; else BF16 or F16, as the folder has.");
     options.flag("--packed", args->packed, "Write a packed model, as tessera pack does.");
-    options.text(
-        "--pre", "NAME", args->pre,
-        "The pre-tokenizer (docs/tokenizers.md), where the tokenizer's own rules are not recognised.");
+    options.text("--pre", "NAME", args->pre,
+                 "The pre-tokenizer (docs/reference/tokenizers.md), where the tokenizer's own rules are not "
+                 "recognised.");
     options.repeated(
         "--override", "PATTERN=TYPE",
         [args](const std::string& text) -> Result<void> {

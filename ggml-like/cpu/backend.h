@@ -1,7 +1,7 @@
 #pragma once
 // CpuBackend: runs each verb at once on a thread pool with one instruction set's kernels. Owns the workers'
 // scratch. Results do not depend on the number of threads, the batch or the instruction set
-// (docs/numerics.md).
+// (docs/design/numerics.md).
 #include <memory>
 #include <vector>
 

@@ -1,8 +1,8 @@
 #pragma once
 // Float vector verbs of one instruction set: everything between the matrix products. One constant table per
-// ISA, all with the same bits (docs/numerics.md): reductions run in 16 virtual lanes (element i belongs to
-// lane i % 16), each lane in rising i from +0, and end in the fixed tree lane[j] += lane[j + 8], 4, 2, 1.
-// Included by ISA units: only C headers here, and nothing inline.
+// ISA, all with the same bits (docs/design/numerics.md): reductions run in 16 virtual lanes (element i
+// belongs to lane i % 16), each lane in rising i from +0, and end in the fixed tree lane[j] += lane[j + 8],
+// 4, 2, 1. Included by ISA units: only C headers here, and nothing inline.
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // The packed container: its keys, its type ids, and the sizes of tensors whose rows are interleaved for the
-// kernels. Format: docs/packed-gguf.md. Shared by reader, writer and whoever packs and unpacks.
+// kernels. Format: docs/formats/packed-gguf.md. Shared by reader, writer and whoever packs and unpacks.
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 // The packed integer path: weights in P8x4 order (8 rows interleaved by 4 consecutive k, same byte count as
-// on disk) times activations quantized to int8 per 32. Layouts: docs/packed-layouts.md. Contract:
-// docs/numerics.md. Included by ISA units: only C headers here, and nothing inline.
+// on disk) times activations quantized to int8 per 32. Layouts: docs/formats/packed-layouts.md. Contract:
+// docs/design/numerics.md. Included by ISA units: only C headers here, and nothing inline.
 #include <stddef.h>
 #include <stdint.h>
 

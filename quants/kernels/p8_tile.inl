@@ -1,8 +1,8 @@
 // A tile of the product of packed weights and quantized activations: one body for every type, for decode and
 // for prefill. R vectors of 8 or 16 rows times T tokens, k rising in blocks of 32, in the order of
-// docs/numerics.md. A Source hands out operands and scales: Stream straight from packed units (few tokens),
-// Panel from units unpacked once (many tokens). p8_matmul.inl makes products of tiles. Over the verbs and
-// Unpack of the unit that includes this.
+// docs/design/numerics.md. A Source hands out operands and scales: Stream straight from packed units (few
+// tokens), Panel from units unpacked once (many tokens). p8_matmul.inl makes products of tiles. Over the
+// verbs and Unpack of the unit that includes this.
 #include <type_traits>
 
 #include "quants/kernels/p8_act.inl"

@@ -1,6 +1,6 @@
 #pragma once
 // What one instruction set offers for weights: a constant table of functions, chosen once at start.
-// Every entry obeys the numerical contract (docs/numerics.md), so all tables give the same bits.
+// Every entry obeys the numerical contract (docs/design/numerics.md), so all tables give the same bits.
 // Included by ISA units: only C headers here, and nothing inline.
 #include <stddef.h>
 #include <stdint.h>

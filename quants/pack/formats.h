@@ -1,9 +1,9 @@
 #pragma once
 // The packed formats, one struct a type: how one row of one unit (32 or 256 weights) is read from and written
 // to a file's block, how it is read from and written to a packed unit of 8 rows, and what its numbers mean.
-// Pictures: docs/packed-layouts.md; the blocks of a file: quants/blocks.h. Every mapping only moves bits, so
-// each pair of functions is a bijection. The wide packers of an ISA replace the moves of codes, never the
-// meaning. Included by ISA units: only C headers, everything local to the unit.
+// Pictures: docs/formats/packed-layouts.md; the blocks of a file: quants/blocks.h. Every mapping only moves
+// bits, so each pair of functions is a bijection. The wide packers of an ISA replace the moves of codes,
+// never the meaning. Included by ISA units: only C headers, everything local to the unit.
 #include "quants/pack/grids.h"
 #include "quants/pack/unit.h"
 

@@ -2,8 +2,8 @@
 // The packed formats of the codebook types IQ1, IQ2 and IQ3 (formats.h has the others): indices of words in
 // the head, and for IQ2 and IQ3 as codes one bit a weight, its sign. Where a file stores 7 of 8 signs, the
 // last weight's code is one bit of something else of the row, an *extra* bit: of a scale, or of an index.
-// Pictures: docs/packed-layouts.md; the blocks of a file: quants/blocks.h. Included by ISA units: only C
-// headers, everything local to the unit.
+// Pictures: docs/formats/packed-layouts.md; the blocks of a file: quants/blocks.h. Included by ISA units:
+// only C headers, everything local to the unit.
 #include "quants/kernels/codebooks.h"
 #include "quants/pack/unit.h"
 

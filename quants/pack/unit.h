@@ -22,7 +22,7 @@ struct RowUnit {
     uint8_t index[64], high[8];
 };
 
-/// How the minimum enters the product (docs/numerics.md).
+/// How the minimum enters the product (docs/design/numerics.md).
 enum class MinKind { None, PerBlock, PerHalf };
 
 inline float bits_to_float(uint32_t u) {

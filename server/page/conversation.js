@@ -1,5 +1,5 @@
 // A conversation: messages in a tree, of which one line is the present one. The same shape as the files of
-// `tessera chat` (docs/chat.md), which it is exported to and imported from. Knows neither the page nor the server.
+// `tessera chat` (docs/guide/chat.md), which it is exported to and imported from. Knows neither the page nor the server.
 
 const FORMAT = "tessera-chat";
 const CUTS = ["length", "context", "interrupt"];

@@ -14,7 +14,8 @@ namespace tessera::convert {
 namespace {
 
 constexpr const char* kHint =
-    "choose a name from docs/tokenizers.md by --pre NAME if you know that it cuts text the same way";
+    "choose a name from docs/reference/tokenizers.md by --pre NAME if you know that it cuts text the same "
+    "way";
 
 std::string text_at(const JsonValue& value, std::string_view pointer) {
     const JsonValue* at = find_pointer(value, pointer);

@@ -369,9 +369,10 @@ Result<HfTokenizer> Reader::read() {
         std::vector<std::string_view> names;
         for (const text::PreTokenizer& row : text::pre_tokenizers()) names.push_back(row.name);
         const std::string_view nearest = nearest_name(pre_, names);
-        return fail(
-            ErrorCode::InvalidArgument, "--pre: no pre-tokenizer is called '%s'%s%s (docs/tokenizers.md)",
-            printable(pre_).c_str(), nearest.empty() ? "" : ": did you mean ", std::string(nearest).c_str());
+        return fail(ErrorCode::InvalidArgument,
+                    "--pre: no pre-tokenizer is called '%s'%s%s (docs/reference/tokenizers.md)",
+                    printable(pre_).c_str(), nearest.empty() ? "" : ": did you mean ",
+                    std::string(nearest).c_str());
     }
     TSR_TRY(const bool has_model, read_sentencepiece());
     if (!has_model) {

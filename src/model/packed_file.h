@@ -1,6 +1,6 @@
 #pragma once
-// Stock file to packed container and back (docs/packed-gguf.md). Both read and write in a stream: memory is a
-// few MiB, whatever the file's size.
+// Stock file to packed container and back (docs/formats/packed-gguf.md). Both read and write in a stream:
+// memory is a few MiB, whatever the file's size.
 #include <cstdint>
 #include <string>
 

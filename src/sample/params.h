@@ -1,5 +1,6 @@
 #pragma once
-// Sampling parameters by name, from one table that also feeds flags, JSON fields and docs/sampling.md.
+// Sampling parameters by name, from one table that also feeds flags, JSON fields and
+// docs/reference/sampling.md.
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,7 +87,8 @@ class Params {
     std::vector<Value> values_;  // parallel to all_params()
 };
 
-/// The table as markdown: one line a parameter. docs/sampling.md holds a copy, which a test compares.
+/// The table as markdown: one line a parameter. docs/reference/sampling.md holds a copy, which a test
+/// compares.
 std::string params_markdown();
 /// The default order as the same page has it: names with arrows between.
 std::string order_markdown();

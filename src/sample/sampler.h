@@ -1,7 +1,7 @@
 #pragma once
 // What a sampler is, and the table of all of them. Adding one: its own .cpp (parameter rows, class,
-// SamplerInfo) and a line in registry.cpp; flags, JSON fields, range checks and docs/sampling.md follow from
-// the rows.
+// SamplerInfo) and a line in registry.cpp; flags, JSON fields, range checks and docs/reference/sampling.md
+// follow from the rows.
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -42,7 +42,7 @@ Result<const PreTokenizer*> choose_pre_tokenizer(const Vocab& vocab) {
     return fail(
         ErrorCode::Unsupported,
         "key '%s': expected a known pre-tokenizer, found '%s'%s; to take one that splits the same way: "
-        "--override-kv %s=str:%s (docs/tokenizers.md has their names)",
+        "--override-kv %s=str:%s (docs/reference/tokenizers.md has their names)",
         kPreKey, printable(vocab.pre()).c_str(), hint.c_str(), kPreKey,
         nearest.empty() ? "NAME" : std::string(nearest).c_str());
 }

@@ -1,6 +1,6 @@
 #pragma once
 // The pre-tokenizers of byte-level BPE vocabularies, one row for each name in `tokenizer.ggml.pre`; internal
-// to src/text. Adding one: docs/tokenizers.md.
+// to src/text. Adding one: docs/reference/tokenizers.md.
 #include <span>
 #include <string_view>
 

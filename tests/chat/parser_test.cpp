@@ -423,7 +423,7 @@ TEST(OutputParser, calls_that_stream) {
         if (!whole.calls.empty()) late.insert(format->name);
     }
     for (const std::string_view name : early) late.erase(name);
-    // As docs/server.md lists them.
+    // As docs/guide/server.md lists them.
     const std::set<std::string_view> expected = {"apertus", "deepseek", "deepseek-dsml", "gemma",
                                                  "glm",     "lfm2",     "minicpm",       "minimax",
                                                  "phi4",    "seed",     "qwen3-coder"};

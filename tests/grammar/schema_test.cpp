@@ -149,7 +149,7 @@ TEST(JsonSchema, IntegersHaveAtMostOneZeroBehindThePoint) {
 
 /// The table in the documentation and the one that the reader works by hold the same keywords.
 TEST(JsonSchema, DocumentedKeywordsAreThoseThatAreRead) {
-    const std::string page = read_file(std::string(TSR_SOURCE_DIR) + "/docs/structured-output.md");
+    const std::string page = read_file(std::string(TSR_SOURCE_DIR) + "/docs/guide/structured-output.md");
     const std::string table =
         page.substr(page.find("| keyword |"), page.find("| anything else") - page.find("| keyword |"));
     std::map<std::string, std::string> meanings;  // of each name in the first column

@@ -122,7 +122,7 @@ struct CompiledLinears {
     }
 };
 
-/// Where docs/npu.md says that they are.
+/// Where docs/guide/npu.md says that they are.
 constexpr size_t kHeaderPlaces = 56, kHeaderSections = 5, kHeaderBytes = kHeaderPlaces + 24 * kHeaderSections;
 
 template <class T>

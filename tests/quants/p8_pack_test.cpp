@@ -206,7 +206,7 @@ TEST(P8Pack, PackedCodesMeanWhatTheFilesBlocksMean) {
 }
 
 /// Packed containers hold these bytes: who changes them raises the version, and says so in
-/// docs/packed-gguf.md.
+/// docs/formats/packed-gguf.md.
 TEST(P8Pack, BytesAreThoseOfPackedVersion2) {
     ASSERT_EQ(2u, gguf::kPackedVersion);
     const std::map<std::string, uint64_t> want = {

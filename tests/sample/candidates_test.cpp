@@ -178,7 +178,7 @@ TEST(FixedExp, ErrorIsWithinItsStatement) {
     for (const float x : {-29.0f, -1e30f, -kInf}) EXPECT_EQ(fixed_weight(x, 0), 0u);
 }
 
-/// What docs/sampling.md promises of a probability: of itself, without and with a temperature.
+/// What docs/reference/sampling.md promises of a probability: of itself, without and with a temperature.
 TEST(Candidates, ProbabilitiesAreWithinTheirStatement) {
     constexpr size_t kN = 64;  // few: the absolute part then hides no more than p below 1e-5
     double worst_plain = 0, worst_tempered = 0;

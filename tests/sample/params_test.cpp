@@ -154,14 +154,14 @@ TEST(Params, DefaultOrder) {
 }
 
 TEST(Params, DocumentHoldsTheTable) {
-    std::ifstream in(TSR_SOURCE_DIR "/docs/sampling.md", std::ios::binary);
-    ASSERT_TRUE(in) << "docs/sampling.md is missing";
+    std::ifstream in(TSR_SOURCE_DIR "/docs/reference/sampling.md", std::ios::binary);
+    ASSERT_TRUE(in) << "docs/reference/sampling.md is missing";
     const std::string page{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     EXPECT_NE(page.find(params_markdown()), std::string::npos)
-        << "docs/sampling.md is out of date; its table should be:\n"
+        << "docs/reference/sampling.md is out of date; its table should be:\n"
         << params_markdown();
     EXPECT_NE(page.find(order_markdown()), std::string::npos)
-        << "docs/sampling.md is out of date; its order should be:\n"
+        << "docs/reference/sampling.md is out of date; its order should be:\n"
         << order_markdown();
 }
 

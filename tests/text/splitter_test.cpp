@@ -81,7 +81,7 @@ TEST(PreTokenizers, NamesAreUnique) {
 }
 
 TEST(PreTokenizers, TheDocumentNamesEveryRow) {
-    const std::string document = test::read_file(TSR_SOURCE_DIR "/docs/tokenizers.md");
+    const std::string document = test::read_file(TSR_SOURCE_DIR "/docs/reference/tokenizers.md");
     for (const PreTokenizer& row : pre_tokenizers())
         EXPECT_NE(document.find("`" + std::string(row.name) + "`"), std::string::npos) << row.name;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Products of bytes on AVX2: summed in halfwords, as long as that is exact (docs/packed-layouts.md).
+// Products of bytes on AVX2: summed in halfwords, as long as that is exact (docs/formats/packed-layouts.md).
 #include "quants/arch/avx2/int_verbs.h"
 
 namespace tessera::kernels {

@@ -1,7 +1,7 @@
 #pragma once
 // Products of bytes in words: a whole block is summed without a step in between, and integer scales are
-// multiplied in as floats, which is exact below 2^24 (docs/numerics.md). Over dot_words of the header that
-// includes this.
+// multiplied in as floats, which is exact below 2^24 (docs/design/numerics.md). Over dot_words of the header
+// that includes this.
 #include "quants/arch/avx2/int_verbs.h"
 
 namespace tessera::kernels {

@@ -1,6 +1,6 @@
 // The packed path in portable C, which defines it: what a packed byte means, and every bit of the product
-// (docs/numerics.md, "Integer path"). Written to be read; the other instruction sets are compared with it by
-// memcmp. The formats: quants/pack/formats.h.
+// (docs/design/numerics.md, "Integer path"). Written to be read; the other instruction sets are compared with
+// it by memcmp. The formats: quants/pack/formats.h.
 #include "quants/arch/scalar/p8.h"
 
 #include "quants/pack/formats.h"

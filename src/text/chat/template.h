@@ -1,7 +1,7 @@
 #pragma once
 // Chat templates: a dialogue to the text of a prompt. Wraps a Jinja template with what is known of its model:
 // which variables it gets, which forms of messages it takes, and what stands in for it if it does not work.
-// docs/templates.md tells users of it.
+// docs/guide/templates.md tells users of it.
 #include <functional>
 #include <memory>
 #include <string>

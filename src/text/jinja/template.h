@@ -1,7 +1,7 @@
 #pragma once
 // Jinja templates, as far as chat templates use them: https://jinja.palletsprojects.com with the settings of
 // Hugging Face transformers (trim_blocks, lstrip_blocks, loop controls, {% generation %}, tojson without
-// escapes, raise_exception, strftime_now). docs/templates.md lists what is supported.
+// escapes, raise_exception, strftime_now). docs/guide/templates.md lists what is supported.
 //
 // Sandboxed: a template sees its variables and nothing else, cannot change them, and is stopped at the
 // limits.
