@@ -41,7 +41,7 @@ tsr_chat_info info_of(const tsr_chat& chat) {
     out.tool_results = tools.tool_results;
     out.parts = plain.parts;
     out.thinking = plain.thinking;
-    out.enforced_calls = inner.call_form() ? 2 : 0;
+    out.enforced_calls = inner.tool_call_format() ? 2 : 0;
     return out;
 }
 

@@ -71,7 +71,7 @@ grammar::ArgumentNotation notation_of(const chat::ArgumentForm& form) {
 }  // namespace
 
 Result<grammar::ToolGrammar> tool_calls_of(const ChatPrompt& prompt, const ToolCallOptions& options) {
-    const chat::CallForm* const form = prompt.call_form;
+    const chat::ToolCallFormat* const form = prompt.tool_call_format;
     if (!form)
         return fail(ErrorCode::Unsupported,
                     "tool calls: expected a model whose calls have a regular form, found the format '%s'",

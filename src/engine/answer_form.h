@@ -25,7 +25,7 @@ struct ToolCallOptions {
 };
 
 /// Everything but the layout of the JSON. Errors: no tools, or none of that name (InvalidArgument); a format
-/// that has no row in src/text/chat/parsers/call_forms.cpp (Unsupported).
+/// that has no row in src/text/chat/parsers/tool_call_formats.cpp (Unsupported).
 Result<grammar::ToolGrammar> tool_calls_of(const ChatPrompt& prompt, const ToolCallOptions& options);
 
 /// The tools of a checked list (read_tools) as a grammar wants them. Errors as above.

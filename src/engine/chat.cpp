@@ -107,9 +107,9 @@ const chat::Format& Chat::format_of(const chat::ChatTemplate& chosen) const {
     return format_ ? *format_ : chat::choose_format(chosen.source(), chosen.abilities().tools);
 }
 
-const chat::CallForm* Chat::call_form_of(const chat::ChatTemplate& chosen) const {
-    const std::vector<chat::CallForm>& forms = format_of(chosen).written;
-    for (const chat::CallForm& form : forms)
+const chat::ToolCallFormat* Chat::tool_call_format_of(const chat::ChatTemplate& chosen) const {
+    const std::vector<chat::ToolCallFormat>& forms = format_of(chosen).written;
+    for (const chat::ToolCallFormat& form : forms)
         if (chosen.source().find(form.mark.empty() ? form.trigger : form.mark) != std::string::npos)
             return &form;
     return forms.empty() ? nullptr : &forms.front();
@@ -132,7 +132,7 @@ Result<ChatPrompt> Chat::render(const chat::Dialogue& dialogue) const {
                     "prompt: expected some text, found none, and this model has no token to start from");
     out.tools = dialogue.tools;
     out.format = &format_of(chosen);
-    out.call_form = call_form_of(chosen);
+    out.tool_call_format = tool_call_format_of(chosen);
     for (const chat::TagPair& tags : out.format->reasoning)
         if (chosen.source().find(tags.end) != std::string::npos || is_open(tags, out.prompt.opening))
             out.reasoning.push_back(tags);

@@ -25,8 +25,9 @@ struct ChatPrompt {
     std::vector<int32_t> tokens;  ///< with the token that begins a text, once
     chat::Value tools = chat::Value::none();
     const chat::Format* format = nullptr;
-    const chat::CallForm* call_form = nullptr;  ///< how calls are written; null: in no regular form
-    std::vector<chat::TagPair> reasoning;       ///< of the format's tags those that the template knows
+    const chat::ToolCallFormat* tool_call_format =
+        nullptr;                           ///< how calls are written; null: in no regular form
+    std::vector<chat::TagPair> reasoning;  ///< of the format's tags those that the template knows
     std::string turn_end;
 
     chat::ParserOptions parser_options() const { return {tools, prompt.opening, turn_end}; }
@@ -63,7 +64,7 @@ class Chat {
     const chat::ChatTemplate& with_tools() const { return with_tools_ ? *with_tools_ : plain_; }
     /// Of answers to dialogues with tools.
     const chat::Format& format() const { return format_of(with_tools()); }
-    const chat::CallForm* call_form() const { return call_form_of(with_tools()); }
+    const chat::ToolCallFormat* tool_call_format() const { return tool_call_format_of(with_tools()); }
     /// Where no token of the vocabulary ends a turn, the text that does; empty: not needed, or unknown.
     const std::string& stop() const { return stop_; }
 
@@ -71,7 +72,7 @@ class Chat {
     Chat(chat::ChatTemplate plain, std::shared_ptr<const text::Tokenizer> tokenizer)
         : plain_(std::move(plain)), tokenizer_(std::move(tokenizer)) {}
     const chat::Format& format_of(const chat::ChatTemplate& chosen) const;
-    const chat::CallForm* call_form_of(const chat::ChatTemplate& chosen) const;
+    const chat::ToolCallFormat* tool_call_format_of(const chat::ChatTemplate& chosen) const;
 
     chat::ChatTemplate plain_;
     std::optional<chat::ChatTemplate> with_tools_;

@@ -47,16 +47,16 @@ std::shared_ptr<const Chat> chat_of(const Vocabulary& vocabulary, const ChatOpti
 }
 
 /// A prompt with the tools, whose answer is in the format.
-ChatPrompt prompt_in(const chat::Format& format, const chat::CallForm* form) {
+ChatPrompt prompt_in(const chat::Format& format, const chat::ToolCallFormat* form) {
     ChatPrompt out;
     out.format = &format;
-    out.call_form = form;
+    out.tool_call_format = form;
     out.reasoning = format.reasoning;
     out.tools = *read_tools(kTools);
     return out;
 }
 
-std::string written(const chat::CallForm& form, const std::vector<std::string>& calls) {
+std::string written(const chat::ToolCallFormat& form, const std::vector<std::string>& calls) {
     std::string out(form.trigger);
     out += form.before;
     for (const std::string& call : calls)
@@ -65,7 +65,7 @@ std::string written(const chat::CallForm& form, const std::vector<std::string>& 
 }
 
 /// A call of a function with one argument, text, or with none.
-std::string call_in(const chat::CallForm& form, const std::string& name, const std::string& city = {}) {
+std::string call_in(const chat::ToolCallFormat& form, const std::string& name, const std::string& city = {}) {
     const std::string json = city.empty() ? "{}" : "{\"city\": \"" + city + "\"}";
     if (form.name_end.empty())
         return strf("{\"%s\": \"%s\", \"%s\": %s}", std::string(form.name_key).c_str(), name.c_str(),
@@ -90,7 +90,7 @@ std::string call_in(const chat::CallForm& form, const std::string& name, const s
 TEST(AnswerForm, calls_are_held_to_what_the_parser_reads) {
     int n_forms = 0;
     for (const chat::Format& format : chat::formats())
-        for (const chat::CallForm& form : format.written) {
+        for (const chat::ToolCallFormat& form : format.written) {
             SCOPED_TRACE(std::string(format.name));
             ++n_forms;
             const ChatPrompt prompt = prompt_in(format, &form);
@@ -123,7 +123,7 @@ TEST(AnswerForm, several_calls_stand_as_the_format_has_them) {
         // Behind a bare call nothing is read but another in the same list.
         if (format.name == "llama3" || format.name == "gigachat") continue;
         SCOPED_TRACE(std::string(format.name));
-        const chat::CallForm& form = format.written.front();
+        const chat::ToolCallFormat& form = format.written.front();
         const ChatPrompt prompt = prompt_in(format, &form);
         const std::string one = call_in(form, "weather", "Oslo");
         const std::string two =
@@ -275,7 +275,7 @@ TEST(Chats, the_template_for_tools_is_for_tools) {
     ASSERT_TRUE(prompt.has_value()) << prompt.error().message;
     EXPECT_NE(prompt->prompt.text.find("weather"), std::string::npos);
     EXPECT_EQ(prompt->format->name, "hermes");
-    EXPECT_TRUE(prompt->call_form);
+    EXPECT_TRUE(prompt->tool_call_format);
 }
 
 std::string spelled(const text::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {

@@ -32,7 +32,7 @@ Value tools() {
     return jinja::parse_json(json).value_or(Value::none());
 }
 
-Value call_message(const Prober::CallForm& form) {
+Value call_message(const Prober::CallShape& form) {
     const Value object = Value::dict_of({{std::string(kKey), text_of(kArgument)}});
     const Value arguments =
         form.object_arguments ? object : Value::text(jinja::dump_json(object).value_or(std::string()));
@@ -98,7 +98,7 @@ void Prober::tools_and_calls() {
     for (const bool object : {true, false})
         for (const bool null_content : {false, true})
             for (const bool short_ids : {false, true}) {
-                const CallForm form{object, null_content, short_ids};
+                const CallShape form{object, null_content, short_ids};
                 const auto text =
                     render({user(), call_message(form), result(form), text_message("assistant", kAnswer)},
                            abilities_.tools, false);
@@ -115,7 +115,7 @@ void Prober::tools_and_calls() {
             }
 }
 
-Value Prober::result(const CallForm& form) {
+Value Prober::result(const CallShape& form) {
     const Value content = Value::text(std::string(kResult));
     Value out = message("tool", content);
     out = with_member(out, "name", text_of(kTool));

@@ -22,7 +22,7 @@ class Prober {
     std::string turn_end() const;
 
     /// The forms of a call that templates differ in.
-    struct CallForm {
+    struct CallShape {
         bool object_arguments = true, null_content = false, short_ids = false;
     };
 
@@ -31,7 +31,7 @@ class Prober {
     std::optional<std::string> render(std::vector<Value> messages, bool with_tools, bool opens) const;
     std::optional<std::string> render(const Dialogue& dialogue) const;
     Value user() const;
-    static Value result(const CallForm& form);
+    static Value result(const CallShape& form);
 
     const ChatTemplate& template_;
     Abilities abilities_;

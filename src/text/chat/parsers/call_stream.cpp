@@ -1,6 +1,6 @@
-// A machine over the bytes of one call's inside. It knows the forms of bodies_json.cpp in which the name
-// comes first and the arguments are an object, as models write them and as grammars hold them to; the reader
-// of the whole body stays the judge of everything else. output_parser.cpp has what becomes of it.
+// A machine over the bytes of one call's inside. It knows the forms of tool_call_bodies_json.cpp in which the
+// name comes first and the arguments are an object, as models write them and as grammars hold them to; the
+// reader of the whole body stays the judge of everything else. output_parser.cpp has what becomes of it.
 #include "src/text/chat/parsers/call_stream.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/text/chat/parsers/bodies.h"
+#include "src/text/chat/parsers/tool_call_bodies.h"
 
 namespace tessera::chat {
 

@@ -1,6 +1,6 @@
-// The table of formats: how answers are read; call_forms.cpp has how calls are written. More specific marks
-// come first: many templates hold "<tool_call>" besides what is special to them. A new format is a row here,
-// an example in the tests, and a function in bodies.h if none there fits.
+// The table of formats: how answers are read; tool_call_formats.cpp has how calls are written. More specific
+// marks come first: many templates hold "<tool_call>" besides what is special to them. A new format is a row
+// here, an example in the tests, and a function in tool_call_bodies.h if none there fits.
 #include "src/text/chat/parsers/formats.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 const TagPair kThink = {"<think>", "</think>"};
 
 std::vector<Format> with_calls(std::vector<Format> rows) {
-    for (Format& row : rows) row.written = call_forms(row.name);
+    for (Format& row : rows) row.written = tool_call_formats(row.name);
     return rows;
 }
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/text/chat/parsers/bodies.h"
+#include "src/text/chat/parsers/tool_call_bodies.h"
 
 namespace tessera::chat {
 
@@ -39,7 +39,7 @@ struct ArgumentForm {
 };
 
 /// How calls are written, for grammars that hold a model to it.
-struct CallForm {
+struct ToolCallFormat {
     /// What begins a call; empty: the answer is the call.
     std::string_view trigger;
     std::string_view before, after;  ///< around the calls that one trigger begins, `before` following it
@@ -70,11 +70,11 @@ struct Format {
     /// An answer that begins with a bracket is calls in JSON, if tools were given.
     bool bare_json = false;
     bool is_harmony = false;
-    std::vector<CallForm> written = {};  ///< the ways to write calls; the first where no mark tells
+    std::vector<ToolCallFormat> written = {};  ///< the ways to write calls; the first where no mark tells
 };
 
-/// How the format of this name writes its calls (call_forms.cpp).
-std::vector<CallForm> call_forms(std::string_view format);
+/// How the format of this name writes its calls (tool_call_formats.cpp).
+std::vector<ToolCallFormat> tool_call_formats(std::string_view format);
 
 /// In the order of choosing; the last one fits every template.
 std::span<const Format> formats();

@@ -3,7 +3,7 @@
 
 #include "common/strings.h"
 #include "common/utf8.h"
-#include "src/text/chat/parsers/bodies.h"
+#include "src/text/chat/parsers/tool_call_bodies.h"
 #include "src/text/jinja/numbers.h"
 
 namespace tessera::chat {

@@ -9,11 +9,12 @@ namespace tessera::chat {
 
 namespace {
 
-const CallForm kHermesCall = {.trigger = "<tool_call>", .before = "\n", .after = "\n</tool_call>"};
+const ToolCallFormat kHermesCall = {.trigger = "<tool_call>", .before = "\n", .after = "\n</tool_call>"};
 
 /// [call, call] between two marks.
-CallForm listed_calls(std::string_view trigger, std::string_view after, std::string_view name_key = "name",
-                      std::string_view arguments_key = "arguments") {
+ToolCallFormat listed_calls(std::string_view trigger, std::string_view after,
+                            std::string_view name_key = "name",
+                            std::string_view arguments_key = "arguments") {
     return {trigger, "[", after, ", ", name_key, arguments_key};
 }
 
@@ -53,7 +54,7 @@ const ArgumentForm kGemmaArguments = {.key_end = ":",
                                       .not_in_text = {"<|\"|>"}};
 
 /// <function=name> ... </function> between two marks.
-CallForm elements(std::string_view trigger, std::string_view after, const ArgumentForm& arguments) {
+ToolCallFormat elements(std::string_view trigger, std::string_view after, const ArgumentForm& arguments) {
     return {.trigger = trigger,
             .before = "\n",
             .after = after,
@@ -63,7 +64,7 @@ CallForm elements(std::string_view trigger, std::string_view after, const Argume
             .arguments = &arguments};
 }
 
-CallForm dsml(std::string_view trigger, std::string_view after) {
+ToolCallFormat dsml(std::string_view trigger, std::string_view after) {
     return {.trigger = trigger,
             .before = "\n",
             .after = after,
@@ -74,7 +75,7 @@ CallForm dsml(std::string_view trigger, std::string_view after) {
             .arguments = &kDsmlArguments};
 }
 
-const std::vector<CallForm> kHarmonyCalls = {
+const std::vector<ToolCallFormat> kHarmonyCalls = {
     {.trigger = "<|channel|>commentary to=functions.",
      .before = "",
      .after = "",
@@ -84,23 +85,24 @@ const std::vector<CallForm> kHarmonyCalls = {
      .forbidden = "<|start|>assistant to=",
      .reasoning = {"<|channel|>analysis<|message|>", "<|end|><|start|>assistant"}}};
 
-const std::vector<CallForm> kDeepSeekCalls = {{.trigger = "<｜tool▁calls▁begin｜>",
-                                               .before = "",
-                                               .after = "<｜tool▁calls▁end｜>",
-                                               .list_separator = "\n",
-                                               .mark = "```json",
-                                               .name_end = "\n```json\n",
-                                               .call_begin = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
-                                               .call_end = "\n```<｜tool▁call▁end｜>"},
-                                              {.trigger = "<｜tool▁calls▁begin｜>",
-                                               .before = "",
-                                               .after = "<｜tool▁calls▁end｜>",
-                                               .name_end = "<｜tool▁sep｜>",
-                                               .call_begin = "<｜tool▁call▁begin｜>",
-                                               .call_end = "<｜tool▁call▁end｜>",
-                                               .is_list = true}};
+const std::vector<ToolCallFormat> kDeepSeekCalls = {
+    {.trigger = "<｜tool▁calls▁begin｜>",
+     .before = "",
+     .after = "<｜tool▁calls▁end｜>",
+     .list_separator = "\n",
+     .mark = "```json",
+     .name_end = "\n```json\n",
+     .call_begin = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+     .call_end = "\n```<｜tool▁call▁end｜>"},
+    {.trigger = "<｜tool▁calls▁begin｜>",
+     .before = "",
+     .after = "<｜tool▁calls▁end｜>",
+     .name_end = "<｜tool▁sep｜>",
+     .call_begin = "<｜tool▁call▁begin｜>",
+     .call_end = "<｜tool▁call▁end｜>",
+     .is_list = true}};
 
-CallForm command_r_plus(std::string_view trigger) {
+ToolCallFormat command_r_plus(std::string_view trigger) {
     return {.trigger = trigger,
             .before = "\n[",
             .after = "]\n```",
@@ -109,7 +111,7 @@ CallForm command_r_plus(std::string_view trigger) {
             .arguments_key = "parameters"};
 }
 
-using Row = std::pair<std::string_view, std::vector<CallForm>>;
+using Row = std::pair<std::string_view, std::vector<ToolCallFormat>>;
 
 const std::vector<Row>& table() {
     static const std::vector<Row> rows = {
@@ -199,7 +201,7 @@ const std::vector<Row>& table() {
 
 }  // namespace
 
-std::vector<CallForm> call_forms(std::string_view format) {
+std::vector<ToolCallFormat> tool_call_formats(std::string_view format) {
     for (const Row& row : table())
         if (row.first == format) return row.second;
     return {};

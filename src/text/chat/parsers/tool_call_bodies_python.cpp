@@ -1,7 +1,7 @@
 // Calls written like function calls: Python's, gemma's, and what stands behind Llama's python tag.
 #include "common/strings.h"
 #include "src/text/chat/dialogue.h"
-#include "src/text/chat/parsers/bodies.h"
+#include "src/text/chat/parsers/tool_call_bodies.h"
 #include "src/text/jinja/json.h"
 
 namespace tessera::chat {

@@ -4,7 +4,7 @@
 
 #include "common/strings.h"
 #include "src/text/chat/dialogue.h"
-#include "src/text/chat/parsers/bodies.h"
+#include "src/text/chat/parsers/tool_call_bodies.h"
 #include "src/text/jinja/json.h"
 
 namespace tessera::chat {

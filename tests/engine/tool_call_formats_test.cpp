@@ -130,10 +130,10 @@ struct Scene {
 };
 
 /// Every byte, and what the form writes between the parts as tokens: control tokens in every other form.
-Scene scene_of(const chat::Format& format, const chat::CallForm& form, bool special_marks) {
+Scene scene_of(const chat::Format& format, const chat::ToolCallFormat& form, bool special_marks) {
     Scene out;
     out.prompt.format = &format;
-    out.prompt.call_form = &form;
+    out.prompt.tool_call_format = &form;
     out.prompt.reasoning = format.reasoning;
     out.prompt.tools = *read_tools(kTools);
     std::vector<grammar::TokenText> tokens;
@@ -167,12 +167,12 @@ chat::Answer read(const Scene& scene, const std::string& text) {
     return parser->answer();
 }
 
-class CallForms : public testing::TestWithParam<const chat::Format*> {};
+class ToolCallFormats : public testing::TestWithParam<const chat::Format*> {};
 
-TEST_P(CallForms, RandomCallsAreReadBackAndValid) {
+TEST_P(ToolCallFormats, RandomCallsAreReadBackAndValid) {
     std::mt19937_64 random(5);
     const int n_runs = 25;
-    for (const chat::CallForm& form : GetParam()->written) {
+    for (const chat::ToolCallFormat& form : GetParam()->written) {
         SCOPED_TRACE(std::string(form.trigger));
         for (const bool special_marks : {false, true}) {
             const Scene s = scene_of(*GetParam(), form, special_marks);
@@ -203,8 +203,8 @@ TEST_P(CallForms, RandomCallsAreReadBackAndValid) {
     }
 }
 
-TEST_P(CallForms, TextIsFreeUntilACallBegins) {
-    for (const chat::CallForm& form : GetParam()->written) {
+TEST_P(ToolCallFormats, TextIsFreeUntilACallBegins) {
+    for (const chat::ToolCallFormat& form : GetParam()->written) {
         SCOPED_TRACE(std::string(form.trigger));
         const Scene s = scene_of(*GetParam(), form, false);
         const auto matcher_of = [&](const ToolCallOptions& options) {
@@ -247,20 +247,20 @@ std::vector<const chat::Format*> enforced() {
     return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, CallForms, testing::ValuesIn(enforced()), [](const auto& format) {
+INSTANTIATE_TEST_SUITE_P(Formats, ToolCallFormats, testing::ValuesIn(enforced()), [](const auto& format) {
     std::string name(format.param->name);
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
 });
 
-TEST(CallFormTable, EveryFormatIsEnforced) { EXPECT_EQ(enforced().size(), chat::formats().size()); }
+TEST(ToolCallFormatTable, EveryFormatIsEnforced) { EXPECT_EQ(enforced().size(), chat::formats().size()); }
 
-TEST(CallFormTable, WhatANotationCannotWriteIsRefused) {
+TEST(ToolCallFormatTable, WhatANotationCannotWriteIsRefused) {
     const auto refusal = [](const char* format_name, const std::string& parameters) {
         const chat::Format& format = *chat::find_format(format_name);
         ChatPrompt prompt;
         prompt.format = &format;
-        prompt.call_form = &format.written.front();
+        prompt.tool_call_format = &format.written.front();
         prompt.tools = *read_tools(R"([{"type": "function", "function": {"name": "f", "parameters": )" +
                                    parameters + "}}]");
         const auto grammar = grammar::Grammar::from_tools(*tool_calls_of(prompt, {}));

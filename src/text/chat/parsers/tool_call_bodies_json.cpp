@@ -1,7 +1,7 @@
 // Calls whose arguments are JSON, with the name beside or inside.
 #include "common/strings.h"
 #include "src/text/chat/dialogue.h"
-#include "src/text/chat/parsers/bodies.h"
+#include "src/text/chat/parsers/tool_call_bodies.h"
 #include "src/text/jinja/json.h"
 
 namespace tessera::chat {
