@@ -1,5 +1,5 @@
-// tessera for C++17 and later: owners and exceptions over tessera.h. Header only; the rules of threads and
-// lifetimes are those stated there.
+// tessera for C++17 and later: owning classes and exceptions over tessera.h. Header only. The thread and
+// lifetime rules are those of tessera.h.
 #ifndef TESSERA_HPP
 #define TESSERA_HPP
 
@@ -17,7 +17,7 @@
 
 namespace tessera_api {
 
-/// What a status other than TSR_OK becomes.
+/// Thrown for every status other than TSR_OK.
 class Error : public std::runtime_error {
   public:
     explicit Error(const tsr_error& error) : std::runtime_error(error.message), status_(error.status) {}
@@ -29,7 +29,7 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
-/// Calls a function of the C interface with an error behind its arguments; throws Error.
+/// Calls a function of the C interface, appending a tsr_error to its arguments; throws Error on failure.
 template <class Fn, class... Args>
 void call(Fn fn, Args... args) {
     tsr_error error;
@@ -106,7 +106,7 @@ class Model {
 
 namespace detail {
 
-/// tsr_param for as long as it lives.
+/// Owns an array of tsr_param.
 class Params {
   public:
     explicit Params(const Sampling& sampling) {
@@ -121,7 +121,7 @@ class Params {
 
 }  // namespace detail
 
-/// What an answer is held to; a value that is cheap to pass on. Any thread.
+/// A constraint on output. Cheap to copy. Any thread.
 class Grammar {
   public:
     static Grammar gbnf(std::string_view text) { return Grammar(TSR_GRAMMAR_GBNF, text); }
@@ -160,11 +160,11 @@ class Grammar {
 /// A dialogue as text and tokens. Any thread.
 class Prompt {
   public:
-    /// What it points at lives as long as this.
+    /// The pointers are valid as long as this object.
     const tsr_prompt_info& info() const { return info_; }
     std::string text() const { return {info_.text, info_.n_text}; }
     std::vector<std::int32_t> tokens() const { return {info_.tokens, info_.tokens + info_.n_tokens}; }
-    /// Calls of its tools, as its model writes them.
+    /// Constrains tool calls to the prompt's tools, in the model's format.
     Grammar calls(bool required, bool parallel = false, const char* function = nullptr) const {
         tsr_tool_grammar_options options{};
         options.prompt = get();
@@ -196,7 +196,7 @@ class Chat {
         chat_.reset(chat);
     }
 
-    /// What it points at lives as long as this.
+    /// The pointers are valid as long as this object.
     tsr_chat_info info() const {
         tsr_chat_info out{};
         out.size = sizeof out;
@@ -225,16 +225,16 @@ struct Call {
     std::string id, name, arguments;
 };
 
-/// What an answer is made of.
+/// The parts of an answer.
 struct Answer {
     std::string content, reasoning, notes;
     std::vector<Call> calls;
 };
 
-/// Reads the answer to a prompt as it streams. One thread at a time.
+/// Parses the answer to a prompt as it streams. One thread at a time.
 class Parser {
   public:
-    /// A part of an answer; `text` of content, reasoning and arguments, `call` of a call or its beginning.
+    /// A piece of an answer: `text` for content, reasoning and arguments, `call` for a call or its beginning.
     struct Piece {
         tsr_piece_kind kind;
         std::string text;
@@ -256,7 +256,7 @@ class Parser {
         detail::call(tsr_parser_push, parser_.get(), text.data(), text.size());
     }
     void finish() { detail::call(tsr_parser_finish, parser_.get()); }
-    /// What has become certain; nothing when there is no more for now.
+    /// The next parsed piece; nullopt when more text is needed.
     std::optional<Piece> next() {
         tsr_piece piece{};
         piece.size = sizeof piece;
@@ -350,7 +350,7 @@ class Session {
     std::size_t n_embd_ = 0;
 };
 
-/// What a request consists of; the fields are those of tsr_request_options.
+/// A request; the fields are those of tsr_request_options.
 struct Request {
     std::vector<std::int32_t> tokens;
     std::int64_t max_tokens = 0;
@@ -371,14 +371,14 @@ struct Request {
     /// On the engine's thread; must not throw.
     std::function<void(const tsr_delta&)> on_delta;
     std::function<void(const tsr_outcome&)> on_finish;
-    /// Prompt tokens read so far, at first those that were known already.
+    /// Prompt tokens computed so far, first the cached ones.
     std::function<void(std::int32_t completion, std::int64_t n_read, std::int64_t n_prompt)> on_prompt;
 };
 
 /// Many requests at once. Any thread.
 class Engine {
   public:
-    /// A request under way. Waits for its end when it goes, since the callbacks go with it.
+    /// A running request. The destructor waits for its end, because the callbacks are destroyed with it.
     class Ticket {
       public:
         void wait() const { tsr_request_wait(request_.get()); }
@@ -467,7 +467,7 @@ class Engine {
     detail::Owner<tsr_engine, tsr_engine_free> engine_;
 };
 
-/// What tsr_list_name lists.
+/// All names of a list (tsr_list_name).
 inline std::vector<std::string> names(tsr_list list) {
     std::vector<std::string> out;
     const char* name = nullptr;

@@ -129,7 +129,7 @@ tessera_api::Request read_generation(const Service& service, const Request& requ
     out.deadline_s = static_cast<double>(fields.whole("t_max_predict_ms", 0)) / 1000;
     out.client = read_client(request, fields);
     if (fields.flag("ignore_eos")) out.flags |= TSR_IGNORE_END;
-    if (!fields.flag("cache_prompt", true)) out.flags |= TSR_IGNORE_KNOWN;
+    if (!fields.flag("cache_prompt", true)) out.flags |= TSR_NO_PREFIX_CACHE;
     check_adapters(fields.value("lora"), "lora");
     return out;
 }

@@ -1,5 +1,5 @@
-// The C interface: chat templates, prompts and the parser of answers. The engine's Chat does the work; here
-// are the forms that C takes.
+// The C interface: chat templates, prompts and the parser of answers. The engine's Chat does the work; this
+// file converts its types to C structs.
 #include <deque>
 
 #include "src/capi/guard.h"
@@ -7,8 +7,8 @@
 
 struct tsr_parser {
     std::unique_ptr<tessera::chat::OutputParser> parser;
-    std::deque<tessera::chat::Delta> deltas;  // that have not been asked for
-    tessera::chat::Delta given;               // whose text the caller holds
+    std::deque<tessera::chat::Delta> deltas;  // not yet returned by tsr_parser_next
+    tessera::chat::Delta given;               // owner of the text last returned
     std::vector<tsr_call> calls;              // of the answer
     std::string notes;
     bool finished = false;
@@ -45,7 +45,7 @@ tsr_chat_info info_of(const tsr_chat& chat) {
     return out;
 }
 
-/// Nothing for TSR_DEFAULT.
+/// nullopt for TSR_DEFAULT.
 Result<std::optional<bool>> choice(int32_t value, const char* name) {
     if (value == TSR_DEFAULT) return std::optional<bool>();
     if (value == TSR_YES || value == TSR_NO) return std::optional(value == TSR_YES);

@@ -1,5 +1,5 @@
-// The C interface: files to files. A callback of the caller's that wants an end sets the abort flag of the
-// pool, which the work looks at between pieces.
+// The C interface: file conversions. A progress callback that returns non-zero sets the pool's abort flag,
+// which the work checks between chunks.
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
 #include "src/engine/conversions.h"
@@ -31,7 +31,7 @@ Result<engine::QuantizeJob> job_of(const tsr_quantize_options& given) {
     return out;
 }
 
-/// Runs work(pool, progress) on a pool of its own.
+/// Runs work(pool, progress) on a new thread pool.
 template <class Work>
 Result<void> run_with_progress(int32_t n_threads, tsr_progress_fn progress, void* user, Work work) {
     TSR_TRY(const auto pool, create_pool(n_threads));

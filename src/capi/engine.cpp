@@ -11,7 +11,7 @@ namespace tessera::capi {
 namespace {
 
 constexpr uint32_t kRequestFlags = TSR_IGNORE_END | TSR_SHOW_SPECIAL_TEXT | TSR_SHIFT_CONTEXT |
-                                   TSR_LOG_PROBS | TSR_FITS_CONTEXT | TSR_PROMPT_ONLY | TSR_IGNORE_KNOWN;
+                                   TSR_LOG_PROBS | TSR_FITS_CONTEXT | TSR_PROMPT_ONLY | TSR_NO_PREFIX_CACHE;
 
 static_assert(static_cast<int>(engine::Finish::Indent) == TSR_FINISH_INDENT, "the two lists are one");
 static_assert(sizeof(engine::TokenProb) == sizeof(tsr_token_prob));
@@ -32,7 +32,7 @@ Result<void> create(const tsr_model& model, const tsr_engine_options& options, t
     return {};
 }
 
-/// `embed`: that of the options, or none.
+/// `embed`: the options' embed field, or null.
 Result<engine::Request> request_of(const Model& model, const sample::Params& defaults,
                                    const tsr_request_options& options,
                                    const std::optional<tsr_embed_options>& embed) {
@@ -55,7 +55,7 @@ Result<engine::Request> request_of(const Model& model, const sample::Params& def
     if (options.flags & TSR_LOG_PROBS) out.n_top = options.n_top;
     out.ignore_eos = options.flags & TSR_IGNORE_END;
     out.show_special = options.flags & TSR_SHOW_SPECIAL_TEXT;
-    out.ignore_known = options.flags & TSR_IGNORE_KNOWN;
+    out.ignore_known = options.flags & TSR_NO_PREFIX_CACHE;
     if (options.flags & TSR_SHIFT_CONTEXT && options.flags & TSR_FITS_CONTEXT)
         return fail(ErrorCode::InvalidArgument,
                     "flags: expected TSR_SHIFT_CONTEXT or TSR_FITS_CONTEXT, found both");

@@ -29,7 +29,7 @@ Result<std::shared_ptr<const Grammar>> create(const tsr_grammar_options& given) 
                 static_cast<int>(given.kind));
 }
 
-/// How calls are written as the caller says it, without a prompt's format.
+/// The call format from the caller's fields, without a prompt.
 Result<grammar::ToolGrammar> own_form(const tsr_tool_grammar_options& given, std::string_view function) {
     TSR_TRY_VOID(need(given.tools, "tools"));
     TSR_TRY(const auto triggers, need_span(given.triggers, given.n_triggers, "triggers"));

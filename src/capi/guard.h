@@ -1,6 +1,6 @@
 #pragma once
-// Between the C interface and the engine: results become statuses, exceptions of third-party code end here,
-// structs of another size are read and written as far as both sides know them.
+// Between the C interface and the engine: results become statuses, exceptions of third-party code are caught,
+// and structs of other library versions are read and written up to the smaller size.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -45,7 +45,7 @@ inline tsr_status report(tsr_error* error, tsr_status status, const char* messag
     return status;
 }
 
-/// Runs what a function of the interface does and turns what comes of it into a status.
+/// Runs the body of an interface function and turns its result into a status.
 template <class Fn>
 tsr_status guarded(tsr_error* error, Fn&& fn) noexcept {
     try {
@@ -79,7 +79,7 @@ inline Result<std::string_view> need_text(const char* text, size_t n, const char
     return std::string_view(bytes.data(), bytes.size());
 }
 
-/// The caller's options, with defaults (zeros) for fields that it does not know. Null: all defaults.
+/// The caller's options, with zeros for fields beyond the caller's size. Null: all defaults.
 template <class T>
 Result<T> read_options(const T* options, const char* name) {
     T out{};
@@ -93,7 +93,7 @@ Result<T> read_options(const T* options, const char* name) {
     return out;
 }
 
-/// Into the caller's struct, as far as its size goes; size stays the caller's.
+/// Copies into the caller's struct, up to its size; the size field is left unchanged.
 template <class T>
 Result<void> write_struct(const T& from, T* to, const char* name) {
     TSR_TRY_VOID(need(to, name));
@@ -106,7 +106,7 @@ Result<void> write_struct(const T& from, T* to, const char* name) {
     return {};
 }
 
-/// A copy that tsr_text_free releases.
+/// A copy, released by tsr_text_free.
 Result<void> write_text(std::string_view from, tsr_text* to);
 
 }  // namespace tessera::capi

@@ -1,5 +1,5 @@
 #pragma once
-// What the opaque pointers of the C interface point at.
+// The structs behind the opaque pointers of the C interface.
 #include <atomic>
 #include <memory>
 
@@ -24,7 +24,7 @@ struct tsr_session {
     std::unique_ptr<tessera::engine::Session> session;
     std::unique_ptr<tessera::sample::Chain> chain;
     std::atomic<bool> cancelled{false};
-    // The grammar that what follows the first n_free tokens is held to.
+    // The grammar that constrains the tokens behind the first n_free.
     std::unique_ptr<tessera::grammar::Matcher> matcher;
     std::vector<uint64_t> allowed;
     int64_t n_free = 0;
@@ -32,7 +32,7 @@ struct tsr_session {
 
 struct tsr_engine {
     std::unique_ptr<tessera::ThreadPool> pool;
-    tessera::sample::Params sampling;  // of the model
+    tessera::sample::Params sampling;  // the model's defaults
     std::unique_ptr<tessera::engine::Engine> engine;
 };
 
@@ -55,11 +55,11 @@ struct tsr_prompt : tessera::engine::ChatPrompt {
 
 namespace tessera::capi {
 
-/// 0: one for each physical core that the process may use.
+/// 0: one thread for each physical core that the process may use.
 Result<std::unique_ptr<ThreadPool>> create_pool(int32_t n_threads);
 Result<Type> cache_type(const char* name, const char* option);
 Result<engine::Pooling> pooling_of(const Model& model, tsr_pooling wanted);
-/// `defaults` with what the caller gives.
+/// `defaults`, overridden by the caller's parameters.
 Result<sample::Params> sampling_params(const sample::Params& defaults, const tsr_param* params, size_t n);
 
 }  // namespace tessera::capi

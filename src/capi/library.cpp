@@ -1,4 +1,4 @@
-// The C interface: what holds for the library as a whole. Versions, names, log, texts.
+// The C interface: versions, lists of names, log and texts.
 #include <cstdlib>
 
 #include "common/log.h"

@@ -1,5 +1,5 @@
 // The C interface: models, text and tokens. Each function checks its pointers, then calls the engine; guard.h
-// turns what comes of it into a status.
+// turns the result into a status.
 #include <atomic>
 
 #include "common/cpu.h"
@@ -154,7 +154,7 @@ Result<std::vector<int32_t>> infill_of(const tsr_model& model, const tsr_infill&
     return engine::infill_tokens(*model.tokenizer, infill);
 }
 
-/// A row of the table with the default of `params`, which outlives what is written.
+/// Fills `info` from a row of the parameter table with the default of `params`, which must outlive `info`.
 Result<void> write_param(size_t i, const sample::Params& params, tsr_param_info* info) {
     const auto rows = sample::all_params();
     if (i >= rows.size())

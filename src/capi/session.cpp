@@ -1,5 +1,5 @@
-// The C interface: sessions. A session has a pool of its own, so that sessions of one model may run side by
-// side; idle pools sleep.
+// The C interface: sessions. Each session has its own thread pool, so that sessions of one model can run
+// concurrently; idle pools sleep.
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
 
@@ -29,13 +29,13 @@ Result<void> create(const tsr_model& model, const tsr_session_options& options, 
     return {};
 }
 
-/// The sampling state follows the text: penalties look at what is there.
+/// Feeds the text to the sampler chain: penalties depend on it.
 void accept_from(tsr_session& session, int64_t first) {
     const auto tokens = session.session->tokens();
     for (size_t i = static_cast<size_t>(first); i < tokens.size(); ++i) session.chain->accept(tokens[i]);
 }
 
-/// After tokens were forgotten. The random numbers go on where they were.
+/// Rebuilds the sampling state after tokens were removed. The random numbers continue.
 void accept_anew(tsr_session& session) {
     const uint64_t step = session.chain->step();
     session.chain->reset();
@@ -43,14 +43,14 @@ void accept_anew(tsr_session& session) {
     accept_from(session, 0);
 }
 
-/// The flag has done its work when a call ends with Cancelled.
+/// Clears the cancel flag once a call has ended with Cancelled.
 template <class T>
 Result<T> settled(tsr_session& session, Result<T> done) {
     if (!done && done.error().code == ErrorCode::Cancelled) session.cancelled.store(false);
     return done;
 }
 
-/// As far as the grammar goes along, which must be all the way.
+/// Checks that the grammar accepts all of the tokens.
 Result<void> accept_by_grammar(tsr_session& session, std::span<const int32_t> tokens) {
     const size_t n_before = session.matcher->n_steps();
     for (const int32_t id : tokens) {
@@ -73,7 +73,7 @@ Result<void> eval(tsr_session& session, std::span<const int32_t> tokens) {
     return {};
 }
 
-/// The grammar goes back with the text; before its beginning it begins anew.
+/// Rolls the grammar back with the text, at most to its own start.
 void truncate(tsr_session& session, int64_t n) {
     const int64_t n_behind = session.session->n_tok() - std::max(n, session.n_free);
     if (session.matcher && n_behind > 0) session.matcher->rollback(static_cast<size_t>(n_behind));
