@@ -1,7 +1,7 @@
 // The container: a header, four small sections that are checksummed and decoded, and the constants, which
 // stay where they are. Sections follow each other at multiples of the page size, so their lengths alone say
 // where they are and none can overlap. What holds inside of the model is model_check.cpp's; the format is
-// described in docs/guide/npu.md.
+// described in docs/formats/npu-context.md.
 #include "src/npu/context_file.h"
 
 #include <algorithm>

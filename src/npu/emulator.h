@@ -1,7 +1,7 @@
 #pragma once
 // Executes streams: bytes move between DDR and a VTCM of the device's size, tiles are multiplied from there.
 // Or without most of that (direct_stream.h), with the same result.
-// What comes out is the device's result by our stated arithmetic (docs/guide/npu.md); how long it took is no
+// What comes out is the device's result by our stated arithmetic (docs/design/npu.md); how long it took is no
 // measure of it.
 #include <array>
 #include <cstddef>

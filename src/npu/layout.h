@@ -1,7 +1,7 @@
 #pragma once
 // Tiles as the matrix unit takes them, and tensors in DDR made of them. A tile of activations is 64 rows by
 // 32 channels of bytes; 16-bit activations are two planes of them, high bytes and low bytes. A tile of
-// weights is 32 inputs by 32 outputs, four inputs of an output side by side (docs/guide/npu.md).
+// weights is 32 inputs by 32 outputs, four inputs of an output side by side (docs/design/npu.md).
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
 // How fast a whole model would be on a device, from its sizes alone: two formulas whose numbers were fitted
-// to published speeds (docs/guide/npu.md). For single operations see cost.h.
+// to published speeds (docs/design/npu.md). For single operations see cost.h.
 #include <cstdint>
 
 #include "src/npu/device.h"

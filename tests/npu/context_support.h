@@ -122,7 +122,7 @@ struct CompiledLinears {
     }
 };
 
-/// Where docs/guide/npu.md says that they are.
+/// Offsets that docs/formats/npu-context.md states.
 constexpr size_t kHeaderPlaces = 56, kHeaderSections = 5, kHeaderBytes = kHeaderPlaces + 24 * kHeaderSections;
 
 template <class T>

@@ -185,7 +185,7 @@ TEST(ModelCost, DescriptionsHaveWhatTheFittedHalfSays) {
 }
 
 /// The descriptions as they are, against the half that they do not come from: one is missed, and by how much
-/// is docs/guide/npu.md's to say.
+/// is docs/design/npu.md's to say.
 TEST(ModelCost, HeldOutHalfWithinTenPercent) {
     const Rows fitted = half(false), held_out = half(true);
     ASSERT_EQ(fitted.size(), 11U);
