@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "common/mapped_file.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 
 namespace tessera::convert {
 namespace {
@@ -52,8 +52,7 @@ TEST(SentencePieceModel, WrongOnes) {
 }
 
 TEST(SentencePieceModel, TheOneOfTessera) {
-    TSR_NEED_SHARED("models/tiny/hf/tokenizer.model");
-    const auto file = MappedFile::open(test::shared("models/tiny/hf/tokenizer.model"));
+    const auto file = MappedFile::open(test::data_file("tiny/tokenizer.model"));
     ASSERT_TRUE(file.has_value());
     const auto model = parse_sentencepiece(file->bytes());
     ASSERT_TRUE(model.has_value()) << model.error().message;

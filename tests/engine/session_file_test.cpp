@@ -86,12 +86,11 @@ TEST(SessionFile, foreign_and_hurt_files_are_refused) {
 }
 
 TEST(SessionFile, another_models_is_refused_a_packed_one_is_not_another) {
-    TSR_NEED_SHARED("golden/models/llama.gguf");
     const test::TempFolder folder;
     ThreadPool pool(2);
-    const auto llama = *test::load_model(test::shared("golden/models/llama.gguf"), pool);
-    const auto floats = *test::load_model(test::shared("golden/models/llama.gguf"), pool, "", false);
-    const auto other = *test::load_model(test::shared("golden/models/llama3.gguf"), pool);
+    const auto llama = *test::load_model(test::model_file("llama"), pool);
+    const auto floats = *test::load_model(test::model_file("llama"), pool, "", false);
+    const auto other = *test::load_model(test::model_file("llama3"), pool);
     const auto session = session_of(llama, pool);
     ASSERT_TRUE(session->eval(std::vector<int32_t>{1, 5, 300}).has_value());
     ASSERT_TRUE(session->save(folder.at("saved")).has_value());

@@ -1,10 +1,9 @@
-// Random requests from several threads for a while: long and short, cancelled, held to grammars, with stop
-// strings, deadlines, priorities and several completions, over a cache much smaller than they want together.
-// Each must end as it may, and what is repeated must come out the same. With --seconds N for as long as
-// wanted.
+// Random requests from several threads for TSR_SOAK_SECONDS (default 3): long and short, cancelled, held to
+// grammars, with stop strings, deadlines, priorities and several completions, over a cache much smaller than
+// all of them need. Each request must end in one of the allowed ways, and a repeated request must give the
+// same text.
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -12,12 +11,13 @@
 #include "common/rng.h"
 #include "common/strings.h"
 #include "tests/engine/support.h"
+#include "tests/support/environment.h"
 
 namespace tessera::engine {
 
-double soak_seconds = 20;
-
 namespace {
+
+const double soak_seconds = test::size_of_environment("TSR_SOAK_SECONDS", 3);
 
 struct Constraint {
     std::shared_ptr<const grammar::Grammar> grammar;
@@ -210,11 +210,3 @@ TEST_F(Soak, EveryRequestEndsAsItMay) {
 
 }  // namespace
 }  // namespace tessera::engine
-
-int main(int argc, char** argv) {
-    testing::InitGoogleTest(&argc, argv);
-    for (int i = 1; i + 1 < argc; ++i)
-        if (std::strcmp(argv[i], "--seconds") == 0)
-            tessera::engine::soak_seconds = tessera::parse_double(argv[i + 1]).value_or(20);
-    return RUN_ALL_TESTS();
-}

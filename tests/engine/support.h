@@ -11,7 +11,7 @@
 #include "common/pattern.h"
 #include "src/engine/engine.h"
 #include "src/engine/load.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 
 namespace tessera::engine {
 

@@ -14,7 +14,7 @@ namespace {
 /// The reference model with another window: the key's value follows its name and its type in the file.
 std::string with_window(const test::TempFolder& folder, const std::string& name, const std::string& prefix,
                         uint32_t window) {
-    std::string bytes = test::read_file(test::shared("golden/models/" + name + ".gguf"));
+    std::string bytes = test::read_file(test::model_file(name));
     const std::string key = prefix + ".attention.sliding_window";
     std::memcpy(bytes.data() + bytes.find(key) + key.size() + 4, &window, 4);
     return folder.write(name + std::to_string(window) + ".gguf", bytes);
@@ -64,7 +64,6 @@ class WindowedModels : public testing::TestWithParam<std::pair<const char*, cons
 
 TEST_P(WindowedModels, compute_what_a_session_does) {
     const auto [name, prefix] = GetParam();
-    TSR_NEED_SHARED("golden/models/" + std::string(name) + ".gguf");
     const test::TempFolder folder;
     ThreadPool pool(2);
     for (const uint32_t window : {8u, 100u}) {
@@ -108,7 +107,6 @@ TEST_P(WindowedModels, compute_what_a_session_does) {
 
 TEST_P(WindowedModels, fill_their_context_from_a_cache_of_one) {
     const auto [name, prefix] = GetParam();
-    TSR_NEED_SHARED("golden/models/" + std::string(name) + ".gguf");
     const test::TempFolder folder;
     ThreadPool pool(2);
     const Loaded loaded = load_or_die(with_window(folder, name, prefix, 20), pool);

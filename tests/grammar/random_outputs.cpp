@@ -12,7 +12,7 @@
 
 #include "ggml-like/gguf/file.h"
 #include "src/grammar/matcher.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/grammar/matcher.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 
 namespace tessera::test {
 

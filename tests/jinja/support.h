@@ -7,7 +7,7 @@
 
 #include "src/text/jinja/json.h"
 #include "src/text/jinja/template.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 
 namespace tessera::test {
 

@@ -11,26 +11,25 @@
 
 #include "quants/dispatch.h"
 #include "src/engine/session.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 
 namespace tessera::test {
 
-/// The tokens of the reference logits (golden/README.md).
+/// The tokens of the reference logits.
 inline const std::vector<int32_t> kGoldenTokens = {1, 5,   300, 17, 42,  301, 400, 77,
                                                    3, 511, 260, 33, 280, 290, 310, 8};
 
-/// A small model of random weights, with reference logits of kGoldenTokens: of golden/models, or where those
-/// have none of the kind, of tests/reference.
+/// A small model of random weights, with reference logits of kGoldenTokens.
 struct TestModel {
-    const char* name;  // of the logits
-    bool is_golden = true;
+    const char* name;     // of the logits
+    bool is_made = true;  // by tests/reference/make_models.py; otherwise the file is in tests/data/models
     const char* file = name;
     int64_t n_ctx = 0;  // of the sequence; 0 = the number of tokens
 
-    std::string folder() const {
-        return is_golden ? shared("golden/models/") : std::string(TSR_SOURCE_DIR) + "/tests/reference/";
+    std::string path() const {
+        return is_made ? model_file(file) : data_file(std::string("models/") + file + ".gguf");
     }
-    std::string path() const { return folder() + file + ".gguf"; }
+    std::string logits_path() const { return data_file(std::string("logits/") + name + ".logits"); }
 };
 
 inline constexpr TestModel kTestModels[] = {{"llama"},
@@ -62,9 +61,6 @@ inline std::string name_of(const testing::TestParamInfo<TestModel>& test) {
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
 }
-
-#define TSR_NEED_MODEL(model) \
-    if ((model).is_golden) TSR_NEED_SHARED("golden/models")
 
 /// Logits of a file of int32 n_tok, int32 n_vocab and [n_tok, n_vocab] floats; empty when it is none.
 inline std::vector<float> logits_of_file(const std::string& path) {

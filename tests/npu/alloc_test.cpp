@@ -30,10 +30,8 @@ TEST(Emulator, RunningAllocatesNothing) {
 
 TEST(DeviceRun, RunningAllocatesNothing) {
     using tessera::test::shared;
-    TSR_NEED_SHARED("golden/models");
     ThreadPool pool(3);
-    auto model =
-        tessera::test::load_model(tessera::test::shared("golden/models/llama.gguf"), pool, "", false);
+    auto model = tessera::test::load_model(tessera::test::model_file("llama"), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
     test::DeviceCase c(**model, pool, "toy", "w4a16", {1, 32}, {64, 320});
     ASSERT_TRUE(c.reference);

@@ -11,8 +11,8 @@
 #include "src/npu/device_run.h"
 #include "src/npu/model_check.h"
 #include "tests/npu/context_support.h"
+#include "tests/support/data.h"
 #include "tests/support/file_size_limit.h"
-#include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera::npu {

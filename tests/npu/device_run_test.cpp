@@ -20,7 +20,6 @@ class DeviceRuns : public testing::TestWithParam<TestModel> {};
 
 TEST_P(DeviceRuns, EqualTheReference) {
     const TestModel& test = GetParam();
-    TSR_NEED_MODEL(test);
     ThreadPool pool(2);
     auto model = load_model(test.path(), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
@@ -54,7 +53,6 @@ TEST_P(DeviceRuns, EqualTheReference) {
 /// A prompt in a pass of 128 and a padded one leaves what as many passes of one row do.
 TEST_P(DeviceRuns, AreTheSameForEveryPass) {
     const TestModel& test = GetParam();
-    TSR_NEED_MODEL(test);
     ThreadPool pool(2);
     auto model = load_model(test.path(), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
@@ -126,7 +124,6 @@ std::map<int32_t, std::vector<float>> values_of(DeviceRun& run, const CompiledMo
 /// However small a session is, down to what no session holds.
 TEST_P(DeviceRuns, SeveralSessionsGiveTheSameBits) {
     const TestModel& test = GetParam();
-    TSR_NEED_MODEL(test);
     ThreadPool pool(2);
     auto model = load_model(test.path(), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
@@ -187,7 +184,6 @@ int64_t expect_scores_in_vtcm(const DeviceGraph& graph) {
 /// keys and values as in the smallest that holds one's.
 TEST_P(DeviceRuns, KeepScoresInVtcm) {
     const TestModel& test = GetParam();
-    TSR_NEED_MODEL(test);
     ThreadPool pool(2);
     auto model = load_model(test.path(), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
@@ -251,8 +247,7 @@ INSTANTIATE_TEST_SUITE_P(Models, DeviceRuns, testing::ValuesIn(kTestModels), nam
 class OneModel : public testing::Test {
   protected:
     void SetUp() override {
-        TSR_NEED_SHARED("golden/models");
-        auto model = load_model(shared("golden/models/llama.gguf"), pool_, "", false);
+        auto model = load_model(model_file("llama"), pool_, "", false);
         ASSERT_TRUE(model) << model.error().message;
         model_ = std::move(*model);
     }

@@ -14,7 +14,6 @@ class Graphs : public testing::TestWithParam<TestModel> {};
 
 TEST_P(Graphs, GiveTheReferenceLogitsInFloats) {
     const TestModel& test = GetParam();
-    TSR_NEED_MODEL(test);
     ThreadPool pool(1);
     auto model = load_model(test.path(), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
@@ -32,7 +31,7 @@ TEST_P(Graphs, GiveTheReferenceLogitsInFloats) {
     for (const GraphValue& value : graph->values) names.insert(value.name);
     EXPECT_EQ(names.size(), graph->values.size());
 
-    const std::vector<float> expected = logits_of_file(test.folder() + test.name + ".logits");
+    const std::vector<float> expected = logits_of_file(test.logits_path());
     // References of models with GELU round its input and output to half.
     const double bound = (*model)->arch().activation == Activation::Gelu ? 1e-6 : 1e-9;
     std::vector<float> whole;
@@ -55,9 +54,8 @@ TEST_P(Graphs, GiveTheReferenceLogitsInFloats) {
 INSTANTIATE_TEST_SUITE_P(Models, Graphs, testing::ValuesIn(kTestModels), name_of);
 
 TEST(Graph, HasAValueForEachStepOfAVerb) {
-    TSR_NEED_SHARED("golden/models");
     ThreadPool pool(1);
-    auto model = load_model(shared("golden/models/llama.gguf"), pool, "", false);
+    auto model = load_model(model_file("llama"), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
     const record::Program program = program_of(**model, 4, 16, RecordedLogits::Last);
     const auto graph = lower(program, 16);
@@ -106,9 +104,8 @@ TEST(Graph, NeedsRowsAsInTheFile) {
 }
 
 TEST(Ranges, AreOfAllThatIsNoPaddingAndSeen) {
-    TSR_NEED_SHARED("golden/models");
     ThreadPool pool(1);
-    auto model = load_model(shared("golden/models/llama.gguf"), pool, "", false);
+    auto model = load_model(model_file("llama"), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
     std::vector<Ranges> found;
     for (const int64_t n_tok : {16, 7, 1}) {
@@ -126,7 +123,7 @@ TEST(Ranges, AreOfAllThatIsNoPaddingAndSeen) {
     EXPECT_EQ(found[0].of, found[1].of);
     EXPECT_EQ(found[0].of, found[2].of);
 
-    const std::vector<float> logits = logits_of_file(shared("golden/models/llama.logits"));
+    const std::vector<float> logits = logits_of_file(data_file("logits/llama.logits"));
     const auto [low, high] = std::minmax_element(logits.begin(), logits.end());
     const Range range = *found[0].find("logits");
     EXPECT_NEAR(range.min, *low, 1e-4);

@@ -27,7 +27,6 @@ class IntegerRuns : public testing::TestWithParam<TestModel> {};
 
 TEST_P(IntegerRuns, AreCloseToTheFloatsAndTheSameForEveryPass) {
     const TestModel& test = GetParam();
-    TSR_NEED_MODEL(test);
     if (!reason_of(test.name).empty()) GTEST_SKIP() << "there is no graph: " << reason_of(test.name);
     ThreadPool pool(1);
     auto model = load_model(test.path(), pool, "", false);
@@ -62,9 +61,8 @@ TEST_P(IntegerRuns, AreCloseToTheFloatsAndTheSameForEveryPass) {
 INSTANTIATE_TEST_SUITE_P(Models, IntegerRuns, testing::ValuesIn(kTestModels), name_of);
 
 TEST(IntegerRun, ErrorsNameTheValue) {
-    TSR_NEED_SHARED("golden/models");
     ThreadPool pool(1);
-    auto model = load_model(shared("golden/models/llama.gguf"), pool, "", false);
+    auto model = load_model(model_file("llama"), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
     Ranges ranges = ranges_of(**model, pool, kGoldenTokens, 16);
     const record::Program program = program_of(**model, 1, 16, RecordedLogits::Last);

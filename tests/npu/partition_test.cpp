@@ -85,7 +85,6 @@ std::vector<std::string> texts_of(const record::Program& program, const Partitio
 class Partitions : public testing::TestWithParam<TestModel> {
   protected:
     void SetUp() override {
-        TSR_NEED_MODEL(GetParam());
         auto model = load_model(GetParam().path(), pool_, "", false);
         ASSERT_TRUE(model) << model.error().message;
         model_ = std::move(*model);
@@ -237,8 +236,7 @@ TEST(Selection, IsAListOfLayersAndParts) {
 
 TEST(Partition, FollowsTheDevicesFeatures) {
     ThreadPool pool(1);
-    TSR_NEED_SHARED("golden/models");
-    auto model = load_model(shared("golden/models/llama.gguf"), pool, "", false);
+    auto model = load_model(model_file("llama"), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
     const record::Program program = program_of(**model, 8, 64, RecordedLogits::All);
     HtpDevice device = a_device();

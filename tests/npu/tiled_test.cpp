@@ -5,10 +5,7 @@
 
 #include "src/npu/cost.h"
 #include "tests/npu/linear_case.h"
-
-#ifndef TSR_NPU_CASES
-#define TSR_NPU_CASES 1500
-#endif
+#include "tests/support/environment.h"
 
 namespace tessera::npu {
 namespace {
@@ -45,8 +42,9 @@ Result<TilePlan> any_plan(Draw& draw, const LinearShape& shape, const HtpDevice&
 TEST(Tiled, EqualsTheReferenceForAnyCut) {
     const auto kernels = test::usable_kernels();
     Draw draw(1);
+    const auto n_cases = static_cast<int>(tessera::test::size_of_environment("TSR_NPU_CASES", 1500));
     int n_cut_inputs = 0, n_cut_rows = 0;
-    for (int i = 0; i < TSR_NPU_CASES; ++i) {
+    for (int i = 0; i < n_cases; ++i) {
         LinearCase c(draw, any_size(draw, 200), any_size(draw, 420), any_size(draw, 200), any_recipe(draw),
                      draw.integer(0, 2) ? 16 : 8, draw.integer(0, 2) ? 16 : 8,
                      draw.integer(0, 3) ? OutputMode::Exact : OutputMode::Hmx);
@@ -68,8 +66,8 @@ TEST(Tiled, EqualsTheReferenceForAnyCut) {
         ASSERT_EQ(c.run_direct(stream, *emulator), c.expected) << "case " << i << " without copies";
     }
     // The cases are worth something only if many were cut.
-    EXPECT_GT(n_cut_inputs, TSR_NPU_CASES / 5);
-    EXPECT_GT(n_cut_rows, TSR_NPU_CASES / 20);
+    EXPECT_GT(n_cut_inputs, n_cases / 5);
+    EXPECT_GT(n_cut_rows, n_cases / 20);
 }
 
 TEST(Tiled, EdgesOfRows) {

@@ -2,9 +2,9 @@
 asked, an answer. Never a signal."""
 import resource
 
-from program_case import LLAMA, SHARED, ProgramCase, main
+from program_case import LLAMA, MODELS, ProgramCase, main
 
-BAD = SHARED / "badgguf"
+BAD = MODELS / "bad"
 
 # file: what is said by inspect, by logits, by tokenize; None where the command has to succeed
 FILES = {

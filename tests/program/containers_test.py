@@ -4,9 +4,8 @@ import hashlib
 import json
 import struct
 
-from program_case import LLAMA, ROOT, SHARED, ProgramCase, main
+from program_case import LLAMA, ROOT, TINY, ProgramCase, main
 
-TINY = SHARED / "models/tiny/tiny-f16.gguf"
 DEFAULT = ROOT / "models/tessera-tiny.gguf"
 
 

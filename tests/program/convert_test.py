@@ -10,16 +10,13 @@ import subprocess
 import sys
 
 import hf_folder
-from program_case import ROOT, SHARED, ProgramCase, main
+from program_case import DATA, HELD_OUT, MODELS, SHARED, TINY, ProgramCase, main, needs_shared
 
-MODELS = SHARED / "golden/models"
-TINY = SHARED / "models/tiny"
-OWN = ROOT / "tests/reference"
 TOKENS = "1,5,300,17,42,301,400,77,3,511,260,33"
 ARCHITECTURES = {name: MODELS / f"{name}.gguf" for name in (
     "llama", "llama3", "nemo", "mixtral", "qwen2", "qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "phi3", "phi4mini",
     "olmo2", "granite", "smollm3", "gptoss")}
-ARCHITECTURES |= {name: OWN / f"{name}.gguf" for name in ("mistral3", "qwen2moe", "granitemoe", "longrope")}
+ARCHITECTURES |= {name: DATA / f"models/{name}.gguf" for name in ("mistral3", "qwen2moe", "granitemoe", "longrope")}
 # Keys that only a file made by hand has, or only a converted one.
 UNCOMPARED = {"general.name", "general.file_type", "general.quantization_version", "general.license", "general.alignment"}
 
@@ -70,9 +67,9 @@ class Convert(ProgramCase):
         self.assertEqual(tried, set(known))
 
     def test_tessera_tiny(self):
-        self.fine("convert", TINY / "hf", "-o", self.out, "--type", "F16")
+        self.fine("convert", TINY.parent / "hf", "-o", self.out, "--type", "F16")
         found_keys, found = hf_folder.read_gguf(self.out)
-        keys, tensors = hf_folder.read_gguf(TINY / "tiny-f16.gguf")
+        keys, tensors = hf_folder.read_gguf(TINY)
         self.assert_same(found, tensors)
         for key in keys.keys() | found_keys.keys():
             if key not in UNCOMPARED:
@@ -80,23 +77,23 @@ class Convert(ProgramCase):
 
     def test_types_in_the_same_pass(self):
         source = self.folder / "f16.gguf"
-        self.fine("convert", TINY / "hf", "-o", source, "--type", "F16")
+        self.fine("convert", TINY.parent / "hf", "-o", source, "--type", "F16")
         for kind in ("Q4_K_M", "Q8_0", "IQ4_XS"):
             # From F32 at once, where quantize starts from F16: the same types, and the size as foretold.
-            foretold = json.loads(self.fine("convert", TINY / "hf", "--dry-run", "--type", kind, "--json"))
-            self.fine("convert", TINY / "hf", "-o", self.out, "--type", kind)
+            foretold = json.loads(self.fine("convert", TINY.parent / "hf", "--dry-run", "--type", kind, "--json"))
+            self.fine("convert", TINY.parent / "hf", "-o", self.out, "--type", kind)
             self.assertEqual(self.out.stat().st_size, foretold["bytes"])
             wanted = json.loads(self.fine("quantize", source, self.folder / "q", kind, "--json"))
             self.assertEqual({t["name"]: t["to"] for t in foretold["tensors"]},
                              {t["name"]: t["to"] for t in wanted["tensors"]})
-        self.fine("convert", TINY / "hf", "-o", self.out, "--type", "F16", "--override", "ffn_down=q8_0")
+        self.fine("convert", TINY.parent / "hf", "-o", self.out, "--type", "F16", "--override", "ffn_down=q8_0")
         types = {t["name"]: t["type"] for t in json.loads(self.fine("inspect", self.out, "--json"))["tensors"]}
         self.assertEqual((types["blk.0.ffn_down.weight"], types["blk.0.ffn_up.weight"]), ("q8_0", "f16"))
 
     def test_packed(self):
         stock = self.folder / "stock.gguf"
-        self.fine("convert", TINY / "hf", "-o", stock, "--type", "Q4_K_M")
-        self.fine("convert", TINY / "hf", "-o", self.out, "--type", "Q4_K_M", "--packed")
+        self.fine("convert", TINY.parent / "hf", "-o", stock, "--type", "Q4_K_M")
+        self.fine("convert", TINY.parent / "hf", "-o", self.out, "--type", "Q4_K_M", "--packed")
         self.assertEqual(self.names(), ["out.gguf", "stock.gguf"])
         self.fine("unpack", self.out, self.folder / "back.gguf")
         self.assertTrue(stock.read_bytes() == (self.folder / "back.gguf").read_bytes())
@@ -209,9 +206,9 @@ class Convert(ProgramCase):
 
     # Tokenizers ----------------------------------------------------------------------------------------------
 
-    def byte_level(self, tokenizer, change=None):
-        """A folder of one small layer with this tokenizer.json, whose vocabulary it is as large as."""
-        settings = json.loads((SHARED / "data/hf" / tokenizer / "tokenizer.json").read_text())
+    def byte_level(self, settings=None, change=None):
+        """A folder of one small layer with this tokenizer.json, by default one of our own, whose size is the vocabulary's."""
+        settings = settings or hf_folder.byte_level_tokenizer(HELD_OUT.read_text()[:4000], 60)
         if change:
             change(settings)
         n = 1 + max([*settings["model"]["vocab"].values(), *(t["id"] for t in settings["added_tokens"])])
@@ -228,8 +225,9 @@ class Convert(ProgramCase):
         (self.hf / "tokenizer.json").write_text(json.dumps(settings))
         return settings
 
+    @needs_shared("data/hf")
     def test_byte_level_vocabulary(self):
-        self.byte_level("SmolLM2-135M-Instruct")
+        self.byte_level(json.loads((SHARED / "data/hf/SmolLM2-135M-Instruct/tokenizer.json").read_text()))
         (self.hf / "chat_template.jinja").write_text("{{ messages }}")
         (self.hf / "tokenizer_config.json").write_text(json.dumps(
             {"bos_token": "<|im_start|>", "eos_token": {"content": "<|im_end|>"}, "pad_token": "<|im_end|>",
@@ -254,7 +252,7 @@ class Convert(ProgramCase):
                          self.fine("tokenize", vocabulary, "--ids", stdin=text))
 
     def test_merges_as_lists(self):
-        settings = self.byte_level("minimind-6400")
+        settings = self.byte_level()
         self.convert()
         found = hf_folder.read_gguf(self.out)[0]
         self.assertEqual(found["tokenizer.ggml.pre"], "gpt-2")
@@ -265,7 +263,7 @@ class Convert(ProgramCase):
         def change(settings):
             settings["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "[aeiou]+"}, "behavior": "Isolated"}
 
-        self.byte_level("minimind-6400", change)
+        self.byte_level(change=change)
         self.refused(1, "convert", self.hf, "-o", self.out, says=("[aeiou]+", "--pre NAME"))
         self.assertIn(b"[aeiou]+", self.run_program("convert", self.hf, "--dry-run").stderr)
         self.refused(1, "convert", self.hf, "-o", self.out, "--pre", "gpt-3", says=("gpt-3", "did you mean gpt-2"))
@@ -273,7 +271,7 @@ class Convert(ProgramCase):
         self.assertEqual(hf_folder.read_gguf(self.out)[0]["tokenizer.ggml.pre"], "gpt-2")
 
     def test_older_vocabulary_files(self):
-        settings = self.byte_level("minimind-6400")
+        settings = self.byte_level()
         (self.hf / "tokenizer.json").unlink()
         (self.hf / "vocab.json").write_text(json.dumps(settings["model"]["vocab"]))
         (self.hf / "merges.txt").write_text("#version: 0.2\n" + "\n".join(map(" ".join, settings["model"]["merges"])) + "\n")
@@ -286,7 +284,7 @@ class Convert(ProgramCase):
         vocabulary = hf_folder.read_gguf(MODELS / "llama.gguf")[0]
         tokens, scores, kinds = (vocabulary["tokenizer.ggml." + n] for n in ("tokens", "scores", "token_type"))
         self.convert()
-        lines = [line for line in (TINY / "heldout.txt").read_text().split("\n") if line][:40]
+        lines = [line for line in (HELD_OUT).read_text().split("\n") if line][:40]
         expected = self.fine("tokenize", self.out, "--ids", stdin="\n".join(lines).encode())
         self.assertGreater(len(expected.split()), 1000)
         ids = {token: i for i, token in enumerate(tokens)}
@@ -321,6 +319,7 @@ class Convert(ProgramCase):
 
     # Refusals ------------------------------------------------------------------------------------------------
 
+    @needs_shared("data/hf")
     def test_every_published_configuration_has_a_plan_or_a_reason(self):
         folders = sorted(path.parent for path in (SHARED / "data/hf").glob("*/config.json"))
         self.assertGreater(len(folders), 10)
@@ -337,6 +336,7 @@ class Convert(ProgramCase):
                 self.assertIn(f"blk.{n_layer - 1}.ffn_down.weight", {t["name"] for t in plan["tensors"]})
                 self.refused(1, "convert", folder, "-o", self.out, says="model*.safetensors")
 
+    @needs_shared("data/hf")
     def test_size_of_a_published_model(self):
         plan = json.loads(self.fine("convert", SHARED / "data/hf/Qwen2.5-0.5B-Instruct", "--dry-run", "--json"))
         weights = sum(t["bytes"] // (2 if t["to"] == "bf16" else 4) for t in plan["tensors"])
@@ -437,7 +437,7 @@ class Convert(ProgramCase):
         self.out.write_text("old")
         limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))}
         for more in ((), ("--packed",)):
-            self.refused(1, "convert", TINY / "hf", "-o", self.out, "--type", "Q8_0", *more, says="too large", **limit)
+            self.refused(1, "convert", TINY.parent / "hf", "-o", self.out, "--type", "Q8_0", *more, says="too large", **limit)
             self.assertEqual((self.out.read_text(), self.names()), ("old", ["out.gguf"]))
 
     def test_interrupt(self):

@@ -1,5 +1,6 @@
 """Hugging Face folders made of GGUF models: the way back of `tessera convert`, written from the published model classes
 and with the standard library alone. Tensors are (shape outermost first, type, bytes)."""
+import collections
 import json
 import struct
 
@@ -340,3 +341,30 @@ def write_folder(folder, gguf, vocabulary, n_files=1, change=None):
     ids = {name: vocabulary_keys[f"tokenizer.ggml.{name}_id"] for name in ("bos_token", "eos_token")}
     (folder / "generation_config.json").write_text(json.dumps({f"{name}_id": n for name, n in ids.items()}))
     return keys, tensors
+
+
+def byte_level_tokenizer(text, n_merges):
+    """A tokenizer.json with GPT-2's byte alphabet and pre-tokenizer: control tokens 0 to 2, a token for each byte, and the
+    n_merges most frequent merges of a text in ASCII. Merges are lists of two."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    letters = {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+    words = [[letters[byte] for byte in word.encode()] for word in text.replace("\n", " ").replace(" ", "\n ").split("\n")]
+    merges = []
+    for _ in range(n_merges):
+        counts = collections.Counter(pair for word in words for pair in zip(word, word[1:]))
+        left, right = min(counts, key=lambda pair: (-counts[pair], pair))
+        merges.append([left, right])
+        for word in words:
+            for i in range(len(word) - 2, -1, -1):
+                if word[i:i + 2] == [left, right]:
+                    word[i:i + 2] = [left + right]
+    control = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    tokens = control + [letters[byte] for byte in range(256)] + [left + right for left, right in merges]
+    return {"version": "1.0", "normalizer": None, "post_processor": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "added_tokens": [{"id": i, "content": token, "single_word": False, "lstrip": False, "rstrip": False,
+                              "normalized": False, "special": True} for i, token in enumerate(control)],
+            "model": {"type": "BPE", "byte_fallback": False, "unk_token": None, "ignore_merges": False,
+                      "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges}}

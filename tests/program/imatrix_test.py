@@ -4,10 +4,8 @@ import signal
 import struct
 
 import hf_folder
-from program_case import LLAMA, SHARED, ProgramCase, main
+from program_case import HELD_OUT, LLAMA, TINY, ProgramCase, main
 
-TINY = SHARED / "models/tiny/tiny-f16.gguf"
-HELD_OUT = SHARED / "models/tiny/heldout.txt"
 
 
 def read_gguf(path):

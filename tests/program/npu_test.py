@@ -4,10 +4,9 @@ import resource
 import signal
 import struct
 
-from program_case import LLAMA, ROOT, SHARED, ProgramCase, main, nmse, read_logits
+from program_case import HELD_OUT, LLAMA, MODELS, ROOT, ProgramCase, main, nmse, read_logits
 
 TINY = ROOT / "models/tessera-tiny.gguf"
-HELD_OUT = SHARED / "models/tiny/heldout.txt"
 SOURCES = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q5_0", "Q5_1", "Q4_K", "Q4_0", "Q4_1", "Q3_K", "Q2_K", "IQ4_NL",
            "IQ4_XS")
 GOLDEN = "1,5,300,17,42,301,400,77,3,511,260,33,280,290,310,8"
@@ -279,7 +278,7 @@ class Compiled(ProgramCase):
         """With what is lost of each matrix, against what the file has of it."""
         for name in SOURCES:
             model = self.folder / "model.gguf"
-            self.fine("quantize", SHARED / "models/tiny/tiny-f16.gguf", model, name, "--pure")
+            self.fine("quantize", MODELS / "tiny/tiny-f16.gguf", model, name, "--pure")
             self.fine("npu", "calibrate", model, "-f", HELD_OUT, "-c", 32, "--samples", 1, "-o", self.ranges)
             for recipe, least in (("w8a16", 38), ("w4a16", 18)):
                 rows, notes = self.signal_to_noise(model, "--recipe", recipe, "--tensors")
@@ -291,7 +290,7 @@ class Compiled(ProgramCase):
 
     def test_weights_that_lose_much_are_told(self):
         model = self.folder / "model.gguf"
-        self.fine("quantize", SHARED / "models/tiny/tiny-f16.gguf", model, "F16")
+        self.fine("quantize", MODELS / "tiny/tiny-f16.gguf", model, "F16")
         # The last matrix: beside the largest weight of each block the others lie between two codes.
         n = 256 * 768
         model.write_bytes(model.read_bytes()[:-2 * n] + struct.pack("<32e", 1, *31 * [1 / 14]) * (n // 32))

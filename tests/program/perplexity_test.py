@@ -1,10 +1,8 @@
 """Perplexity and divergence: figures that another program gave for our own model, and what is refused."""
 import json
 
-from program_case import LLAMA, ROOT, SHARED, ProgramCase, main
+from program_case import HELD_OUT, LLAMA, ROOT, TINY, ProgramCase, main
 
-TINY = SHARED / "models/tiny/tiny-f16.gguf"
-HELD_OUT = SHARED / "models/tiny/heldout.txt"
 DEFAULT = ROOT / "models/tessera-tiny.gguf"
 
 

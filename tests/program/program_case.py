@@ -1,4 +1,4 @@
-"""Base of the program's tests: runs the program named by the first argument, over the reference models."""
+"""Base of the program's tests: runs the program named by the first argument, over the models that its build made."""
 import array
 import os
 import pathlib
@@ -9,13 +9,27 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests/data"
+if len(sys.argv) < 2:
+    sys.exit("usage: NAME_test.py PROGRAM [options of unittest]")
+PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+# Made by tests/reference/make_models.py in the build folder; the program is its examples/tessera/tessera.
+MODELS = PROGRAM.parents[2] / "test-models"
+LLAMA = MODELS / "llama.gguf"
+TINY = MODELS / "tiny/tiny-f16.gguf"
+HELD_OUT = DATA / "tiny/heldout.txt"
+# Reference data beside the checkout, which may be absent.
 SHARED = pathlib.Path(os.environ.get("TESSERA_SHARED", ROOT.parent / "shared"))
-LLAMA = SHARED / "golden/models/llama.gguf"
 SKIPPED = 77
 
 
+def needs_shared(relative):
+    """Marks a test that reads a published vocabulary or configuration, which the project does not carry."""
+    return unittest.skipUnless((SHARED / relative).exists(), f"no reference data at {SHARED / relative}")
+
+
 class ProgramCase(unittest.TestCase):
-    program = ""
+    program = str(PROGRAM)
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="tessera-program-")
@@ -71,10 +85,6 @@ def text_value(text):
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit("usage: NAME_test.py PROGRAM [options of unittest]")
     if not LLAMA.exists():
-        print(f"reference data not present: {LLAMA}")
-        sys.exit(SKIPPED)
-    ProgramCase.program = str(pathlib.Path(sys.argv.pop(1)).resolve())
+        sys.exit(f"{LLAMA} is missing: build the target tsr_test_models, or run tests/reference/make_models.py {MODELS}")
     unittest.main(module="__main__")

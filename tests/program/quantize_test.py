@@ -6,9 +6,8 @@ import resource
 import signal
 import struct
 
-from program_case import LLAMA, SHARED, ProgramCase, main, text_value
+from program_case import HELD_OUT, LLAMA, TINY, ProgramCase, main, text_value
 
-TINY = SHARED / "models/tiny/tiny-f16.gguf"
 
 
 def write_gguf(path, tensors, keys=b"", n_keys=0):
@@ -94,7 +93,7 @@ class Quantize(ProgramCase):
     def test_the_result_runs_and_is_near(self):
         self.fine("quantize", TINY, self.out, "Q8_0")
         text = self.folder / "text"
-        text.write_text((SHARED / "models/tiny/heldout.txt").read_text()[:6000])
+        text.write_text(HELD_OUT.read_text()[:6000])
         command = ("-f", text, "-c", 128, "--json")
         found, base = (json.loads(self.fine("perplexity", model, *command))["perplexity"] for model in (self.out, TINY))
         self.assertAlmostEqual(found / base, 1, delta=0.002)

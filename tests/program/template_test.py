@@ -1,7 +1,7 @@
 """`tessera template`: prompts of dialogues, from every source, and what it says of wrong ones."""
 import json
 
-from program_case import SHARED, ProgramCase, main
+from program_case import SHARED, ProgramCase, main, needs_shared
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -62,11 +62,9 @@ class Template(ProgramCase):
         self.refused(2, "template", "--chat-template", "chatml", "--date", "soon", stdin=dialogue, says="2026-08-22")
         self.refused(2, "template", "--closed", "--continue", stdin=dialogue, says="at most one of")
 
+    @needs_shared("golden/templates/Qwen-Qwen3-0.6B.json")
     def test_references(self):
-        path = SHARED / "golden/templates/Qwen-Qwen3-0.6B.json"
-        if not path.exists():
-            self.skipTest(f"no reference data at {path}")
-        suite = json.loads(path.read_text())
+        suite = json.loads((SHARED / "golden/templates/Qwen-Qwen3-0.6B.json").read_text())
         for case in suite["cases"]:
             given = case["input"]
             if "output" not in case or given["kwargs"] or given["documents"]:

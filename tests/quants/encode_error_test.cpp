@@ -11,7 +11,7 @@
 
 #include "common/rng.h"
 #include "quants/types.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 
 namespace tessera {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kGoldenWidth = 512;
 
 std::vector<float> golden_floats(const std::string& name) {
-    const std::string bytes = test::read_file(test::shared("golden/quants/" + name));
+    const std::string bytes = test::read_file(test::data_file("quants/" + name));
     std::vector<float> floats(bytes.size() / sizeof(float));
     std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
     return floats;
@@ -109,7 +109,6 @@ std::vector<const TypeInfo*> searched_types() {
 }
 
 TEST(Encode, GoldenErrorsAreNotExceeded) {
-    TSR_NEED_SHARED("golden/quants/source.f32");
     const std::vector<float> x = golden_floats("source.f32");
     const std::vector<float> w = repeated(golden_floats("imatrix.f32"), x.size());
     for (const Bound& bound : kBounds) {

@@ -27,7 +27,6 @@ class Programs : public testing::TestWithParam<TestModel> {
   protected:
     /// A model that is bound, which is all that recording takes.
     void SetUp() override {
-        TSR_NEED_MODEL(GetParam());
         auto file = gguf::File::open(test::path_of(GetParam()));
         ASSERT_TRUE(file) << file.error().message;
         auto model = Model::bind(std::move(*file), test::kernel_table(), true);

@@ -140,7 +140,6 @@ class Replays : public testing::TestWithParam<TestModel> {};
 
 TEST_P(Replays, GiveTheBitsOfTheForwardPass) {
     const TestModel& test = GetParam();
-    TSR_NEED_MODEL(test);
     const TempFolder folder;
     const std::string quantized = folder.at("quantized.gguf");
     rewrite(test.path(), quantized, [](auto& tensors) { quantize_matrices(tensors, Type::Q8_0); });
@@ -163,8 +162,7 @@ TEST(LongReplays, GiveTheBitsOfTheForwardPass) {
         ASSERT_TRUE(model) << model.error().message;
         expect_same_bits(*model, some_tokens(100), 100, {32});
     }
-    TSR_NEED_SHARED("golden/models");
-    auto windowed = load_model(shared("golden/models/gptoss.gguf"), pool);
+    auto windowed = load_model(model_file("gptoss"), pool);
     ASSERT_TRUE(windowed) << windowed.error().message;
     EXPECT_GT(engine::plan_completion_cache(**windowed, cache_options(Type::F16, 200, 32))->layout.n_planes,
               1);

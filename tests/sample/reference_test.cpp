@@ -116,9 +116,8 @@ void expect_reference(const Rows& rows) {
 class OfModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(OfModel, EqualTheReference) {
-    const std::string file = std::string("golden/models/") + GetParam() + ".logits";
-    TSR_NEED_SHARED(file);
-    const std::string bytes = tessera::test::read_file(shared(file));
+    const std::string bytes =
+        tessera::test::read_file(tessera::test::data_file(std::string("logits/") + GetParam() + ".logits"));
     int32_t shape[2];
     ASSERT_GE(bytes.size(), sizeof shape);
     std::memcpy(shape, bytes.data(), sizeof shape);

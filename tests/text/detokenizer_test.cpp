@@ -6,7 +6,7 @@
 #include <random>
 
 #include "common/utf8.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 #include "tests/text/memory_gguf.h"
 
 namespace tessera::text {

@@ -8,7 +8,7 @@
 
 #include "common/strings.h"
 #include "src/text/tokenizer.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 #include "tests/text/load_shared.h"
 
 namespace tessera::text {

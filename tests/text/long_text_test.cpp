@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "common/strings.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 #include "tests/text/byte_vocabulary.h"
 #include "tests/text/load_shared.h"
 

@@ -10,7 +10,7 @@
 #include "common/strings.h"
 #include "common/utf8.h"
 #include "src/text/tokenizer.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 #include "tests/text/load_shared.h"
 #include "tests/text/sentencepiece_model.h"
 
@@ -40,11 +40,10 @@ std::string mixed(const std::string& prose) {
 class TinyModel : public testing::Test {
   protected:
     void SetUp() override {
-        TSR_NEED_SHARED("models/tiny/tiny-f16.gguf");
-        tokenizer_ = test::load(test::shared("models/tiny/tiny-f16.gguf"));
+        tokenizer_ = test::load(test::model_file("tiny/tiny-f16"));
         ASSERT_TRUE(tokenizer_);
-        ASSERT_TRUE(reference_.Load(test::shared("models/tiny/hf/tokenizer.model")).ok());
-        text_ = test::read_file(test::shared("models/tiny/heldout.txt"));
+        ASSERT_TRUE(reference_.Load(test::data_file("tiny/tokenizer.model")).ok());
+        text_ = test::read_file(test::data_file("tiny/heldout.txt"));
         ASSERT_GT(text_.size(), 100000u);
     }
 
@@ -148,8 +147,7 @@ class Lines : public sentencepiece::SentenceIterator {
 };
 
 TEST(Unigram, EncodesLikeTheLibrary) {
-    TSR_NEED_SHARED("models/tiny/heldout.txt");
-    const std::string prose = test::read_file(test::shared("models/tiny/heldout.txt"));
+    const std::string prose = test::read_file(test::data_file("tiny/heldout.txt"));
     std::vector<std::string> lines;
     for (const std::string_view line : split(prose, '\n')) lines.emplace_back(line);
     for (const char* options :

@@ -9,7 +9,7 @@
 
 #include "common/utf8.h"
 #include "src/text/pretokenizers.h"
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 
 namespace tessera::text {
 namespace {

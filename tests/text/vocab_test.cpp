@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/support/shared.h"
+#include "tests/support/data.h"
 #include "tests/text/memory_gguf.h"
 #include "tests/text/warnings.h"
 
@@ -218,21 +218,20 @@ TEST(Vocab, HarmonyEndSeparatesChannelsOnly) {
 }
 
 TEST(Vocab, BrokenFilesOfTheReferenceSet) {
-    TSR_NEED_SHARED("badgguf/ok.gguf");
     const auto load_file = [](const char* name) -> Result<Vocab> {
-        auto file = gguf::File::open(test::shared(std::string("badgguf/") + name));
+        auto file = gguf::File::open(test::model_file(std::string("bad/") + name));
         if (!file) return fail_in("open", file.error());
         return Vocab::load(*file);
     };
-    EXPECT_TRUE(load_file("ok.gguf"));
-    const auto outside = load_file("bosoob.gguf");
+    EXPECT_TRUE(load_file("ok"));
+    const auto outside = load_file("bosoob");
     ASSERT_FALSE(outside);
     EXPECT_NE(outside.error().message.find("999999"), std::string::npos) << outside.error().message;
     EXPECT_NE(outside.error().message.find("0..319"), std::string::npos) << outside.error().message;
-    const auto no_eos = load_file("eosneg.gguf");
+    const auto no_eos = load_file("eosneg");
     ASSERT_TRUE(no_eos) << no_eos.error().message;
     EXPECT_EQ(no_eos->special().eos, kNoToken);
-    EXPECT_TRUE(load_file("noscores.gguf"));
+    EXPECT_TRUE(load_file("noscores"));
 }
 
 }  // namespace
