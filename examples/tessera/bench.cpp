@@ -297,7 +297,7 @@ void declare_load(Options& options, BenchArgs& args) {
     options.flag("--mixed", load.mixed, "Prompts and answers of a quarter of the length to all of it.");
 }
 
-Action declare(Options& options) {
+Action declare_bench(Options& options) {
     auto args = std::make_shared<BenchArgs>();
     args->model.declare(options);
     options.group("Test");
@@ -358,6 +358,6 @@ const Command kBench = {
         "  tessera bench model.gguf --concurrency 1,4,8 --shared-prefix 0.5\n"
         "  tessera bench model.gguf --concurrency 4 -p 16 --beside 1024\n"
         "  tessera bench model.gguf -p 512 -n 128 -r 9 --json > result.jsonl\n",
-    .declare = declare};
+    .declare = declare_bench};
 
 }  // namespace tessera

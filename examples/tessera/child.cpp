@@ -19,7 +19,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::byte kFine{1}, kFailed{0};
+constexpr std::byte kWorkDone{1}, kWorkFailed{0};
 
 std::vector<std::byte> read_all(int fd) {
     std::vector<std::byte> all;
@@ -32,7 +32,7 @@ std::vector<std::byte> read_all(int fd) {
 }
 
 /// What work() says, errors thrown by the libraries below included.
-Result<void> guarded(const std::function<Result<void>()>& work) {
+Result<void> run_guarded(const std::function<Result<void>()>& work) {
     try {
         return work();
     } catch (const std::bad_alloc&) {
@@ -43,7 +43,7 @@ Result<void> guarded(const std::function<Result<void>()>& work) {
 }
 
 [[noreturn]] void answer_and_end(int fd, std::span<const std::byte> answer, const Result<void>& done) {
-    std::vector<std::byte> all(1, done ? kFine : kFailed);
+    std::vector<std::byte> all(1, done ? kWorkDone : kWorkFailed);
     if (done) {
         all.insert(all.end(), answer.begin(), answer.end());
     } else {
@@ -72,19 +72,19 @@ Result<void> run_in_child(const char* what, std::span<std::byte> answer,
     if (child == 0) {
         close(ends[0]);
         console::set_verbosity(console::Verbosity::Quiet);
-        answer_and_end(ends[1], answer, guarded(work));
+        answer_and_end(ends[1], answer, run_guarded(work));
     }
     close(ends[1]);
     const std::vector<std::byte> said = read_all(ends[0]);
     close(ends[0]);
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    if (said.size() == 1 + answer.size() && said[0] == kFine) {
+    if (said.size() == 1 + answer.size() && said[0] == kWorkDone) {
         std::memcpy(answer.data(), said.data() + 1, answer.size());
         return {};
     }
     ErrorCode code = ErrorCode::Internal;
-    if (said.size() >= 1 + sizeof code && said[0] == kFailed) {
+    if (said.size() >= 1 + sizeof code && said[0] == kWorkFailed) {
         std::memcpy(&code, said.data() + 1, sizeof code);
         const auto* text = reinterpret_cast<const char*>(said.data()) + 1 + sizeof code;
         return tl::unexpected(Error{code, {text, said.size() - 1 - sizeof code}});

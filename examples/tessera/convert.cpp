@@ -9,6 +9,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
+#include "examples/tessera/type_name.h"
 #include "quants/dispatch.h"
 #include "src/convert/hf_model.h"
 #include "src/convert/quantize_file.h"
@@ -30,8 +31,6 @@ struct ConvertArgs {
     int64_t n_threads = 0;
 };
 
-std::string name_of(Type type) { return std::string(type_info(type).name); }
-
 /// What came of a folder: for people, or as JSON.
 struct Plan {
     const HfModel& model;
@@ -48,8 +47,8 @@ std::string report_text(const Plan& plan) {
         const PlannedTensor& tensor = plan.tensors[i];
         const convert::Recipe& recipe = plan.model.recipes()[i];
         const std::string types = tensor.is_converted()
-                                      ? name_of(tensor.from->type) + " to " + name_of(tensor.to)
-                                      : name_of(tensor.to);
+                                      ? type_name(tensor.from->type) + " to " + type_name(tensor.to)
+                                      : type_name(tensor.to);
         out += strf("%-34s %-18s %-16s %10s  %s\n", printable(tensor.from->name, 400).c_str(),
                     tensor.from->shape_string().c_str(), types.c_str(), format_bytes(tensor.n_bytes).c_str(),
                     recipe.hf.empty() ? "(computed)" : printable(recipe.hf, 400).c_str());
@@ -76,8 +75,8 @@ Json report_json(const Plan& plan) {
         for (int d = 0; d < tensor.from->n_dims; d++) shape.push_back(tensor.from->shape[d]);
         out["tensors"].push_back({{"name", std::string(tensor.from->name)},
                                   {"shape", std::move(shape)},
-                                  {"from", name_of(tensor.from->type)},
-                                  {"to", name_of(tensor.to)},
+                                  {"from", type_name(tensor.from->type)},
+                                  {"to", type_name(tensor.to)},
                                   {"bytes", tensor.n_bytes},
                                   {"source", plan.model.recipes()[i].hf}});
     }
@@ -127,7 +126,7 @@ Result<void> convert_folder(ConvertArgs& args) {
     return {};
 }
 
-Action declare(Options& options) {
+Action declare_convert(Options& options) {
     auto args = std::make_shared<ConvertArgs>();
     options.required("DIR", args->folder, "A folder with config.json, safetensors files and a tokenizer.");
     options.text("-o,--out", "FILE", args->out, "The file to write; it appears when it is complete.");
@@ -176,6 +175,6 @@ const Command kConvert = {
         "  tessera convert Llama-3.2-1B -o llama-3.2-1b-q4_k_m.gguf --type Q4_K_M\n"
         "  tessera convert Qwen3-4B -o qwen3-4b.packed.gguf --type Q8_0 --packed\n"
         "  tessera convert Qwen3-4B --dry-run\n",
-    .declare = declare};
+    .declare = declare_convert};
 
 }  // namespace tessera

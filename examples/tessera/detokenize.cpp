@@ -41,7 +41,7 @@ Result<void> detokenize(const DetokenizeArgs& args) {
     return console::print(text);
 }
 
-Action declare(Options& options) {
+Action declare_detokenize(Options& options) {
     auto args = std::make_shared<DetokenizeArgs>();
     args->file.declare(options);
     options.positionals("IDS", args->ids,
@@ -63,6 +63,6 @@ const Command kDetokenize = {
     .examples =
         "  tessera detokenize model.gguf 1 403 263 1\n"
         "  tessera tokenize model.gguf --ids < story.txt | tessera detokenize model.gguf\n",
-    .declare = declare};
+    .declare = declare_detokenize};
 
 }  // namespace tessera

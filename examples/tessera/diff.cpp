@@ -103,7 +103,7 @@ Result<void> compare(const DiffArgs& args) {
     return console::print(args.json ? json_line(as_json(found)) : as_text(found, args.all));
 }
 
-Action declare(Options& options) {
+Action declare_diff(Options& options) {
     auto args = std::make_shared<DiffArgs>();
     options.required("A", args->a, "A GGUF file; of a split model the first part.");
     options.required("B", args->b, "Another one.");
@@ -127,6 +127,6 @@ const Command kDiff = {
     .examples =
         "  tessera diff model-f16.gguf model-q4_k_m.gguf\n"
         "  tessera diff old.gguf new.gguf --json | jq .same\n",
-    .declare = declare};
+    .declare = declare_diff};
 
 }  // namespace tessera

@@ -41,7 +41,7 @@ Result<void> print_digests(const HashArgs& args) {
     return console::print(out);
 }
 
-Action declare(Options& options) {
+Action declare_hash(Options& options) {
     auto args = std::make_shared<HashArgs>();
     options.required("FILE", args->path, "A GGUF file; of a split model the first part.");
     options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
@@ -63,6 +63,6 @@ const Command kHash = {
     .examples =
         "  tessera hash model.gguf --whole\n"
         "  tessera hash model.gguf --json | jq -r '.tensors[0].sha256'\n",
-    .declare = declare};
+    .declare = declare_hash};
 
 }  // namespace tessera

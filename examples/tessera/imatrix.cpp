@@ -125,7 +125,7 @@ Result<void> check(const ImatrixArgs& args) {
     return {};
 }
 
-Action declare(Options& options) {
+Action declare_imatrix(Options& options) {
     auto args = std::make_shared<ImatrixArgs>();
     args->model.declare(options);
     options.group("Text");
@@ -161,6 +161,6 @@ const Command kImatrix = {
         "  tessera imatrix model-f16.gguf -f calibration.txt -o model.imatrix.gguf\n"
         "  tessera imatrix model-f16.gguf -f calibration.txt -o model.imatrix.gguf --resume\n"
         "  tessera imatrix --merge prose.gguf --merge code.gguf -o both.gguf\n",
-    .declare = declare};
+    .declare = declare_imatrix};
 
 }  // namespace tessera

@@ -174,7 +174,7 @@ Result<void> show(const InfoArgs& args) {
     return console::print(args.json ? json_line(as_json(facts)) : as_text(facts));
 }
 
-Action declare(Options& options) {
+Action declare_info(Options& options) {
     auto args = std::make_shared<InfoArgs>();
     options.flag("--probe", args->probe, "Measure memory and arithmetic too (a second).");
     options.flag("--json", args->json, "One JSON object.");
@@ -195,6 +195,6 @@ const Command kInfo = {
         "  tessera info\n"
         "  tessera info --probe --json | jq .roofline\n"
         "  TESSERA_ISA=scalar tessera info\n",
-    .declare = declare};
+    .declare = declare_info};
 
 }  // namespace tessera

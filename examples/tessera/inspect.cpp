@@ -10,6 +10,7 @@
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
+#include "examples/tessera/type_name.h"
 #include "ggml-like/gguf/packed.h"
 #include "src/model/arch_spec.h"
 
@@ -70,8 +71,6 @@ struct Totals {
         return rows;
     }
 };
-
-std::string type_name(Type type) { return std::string(type_info(type).name); }
 
 std::string layout_name(Layout layout) {
     return std::string(layout == Layout::Packed ? gguf::kPackedLayout : "rows");
@@ -226,7 +225,7 @@ Result<void> inspect(const InspectArgs& args) {
     return console::print(out);
 }
 
-Action declare(Options& options) {
+Action declare_inspect(Options& options) {
     auto args = std::make_shared<InspectArgs>();
     args->file.declare(options, "FILE");
     options.flag("--check", args->check,
@@ -250,6 +249,6 @@ const Command kInspect = {
         "  tessera inspect model.gguf\n"
         "  tessera inspect model.gguf --tensors | grep q6_k\n"
         "  tessera inspect model.gguf --json --keys | jq '.keys[\"general.name\"].value'\n",
-    .declare = declare};
+    .declare = declare_inspect};
 
 }  // namespace tessera

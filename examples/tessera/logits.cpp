@@ -93,7 +93,7 @@ Result<void> write_logits(const LogitsArgs& args) {
     return to->finish();
 }
 
-Action declare(Options& options) {
+Action declare_logits(Options& options) {
     auto args = std::make_shared<LogitsArgs>();
     args->model.declare(options);
     args->session.declare_batch(options);
@@ -128,6 +128,6 @@ const Command kLogits = {
     .examples =
         "  tessera logits model.gguf --tokens 1,5,300,17 --out logits.bin\n"
         "  tessera logits model.gguf --tokens 1,5,300 --precise --kv f32 --out - | sha256sum\n",
-    .declare = declare};
+    .declare = declare_logits};
 
 }  // namespace tessera

@@ -11,13 +11,12 @@
 #include "common/strings.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/default_model.h"
+#include "examples/tessera/type_name.h"
 #include "src/model/check_weights.h"
 
 namespace tessera {
 
 namespace {
-
-std::string type_name(Type type) { return std::string(type_info(type).name); }
 
 std::unique_ptr<ThreadPool> create_pool(const ModelOptions& options) {
     return std::make_unique<ThreadPool>(options.n_threads > 0 ? static_cast<int>(options.n_threads)

@@ -67,7 +67,7 @@ Result<void> calibrate(const CalibrateArgs& args) {
     return {};
 }
 
-Action declare(Options& options) {
+Action declare_npu_calibrate(Options& options) {
     auto args = std::make_shared<CalibrateArgs>();
     // Products of the stored weights, as ranges are of what the integers approximate.
     args->model.precise = true;
@@ -103,6 +103,6 @@ const Command kNpuCalibrate = {
         "  tessera npu calibrate model.gguf -f wiki.train.raw -o model.ranges.json\n"
         "  tessera npu calibrate model.gguf -f wiki.train.raw --samples 16 -o model.ranges.json\n"
         "  tessera run model.gguf -p Hello --npu-device x-elite --npu-ranges model.ranges.json\n",
-    .declare = declare};
+    .declare = declare_npu_calibrate};
 
 }  // namespace tessera

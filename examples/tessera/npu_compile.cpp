@@ -179,7 +179,7 @@ Options::Parse numbers(std::vector<int64_t>& to, int64_t most) {
     };
 }
 
-Action declare(Options& options) {
+Action declare_npu_compile(Options& options) {
     auto args = std::make_shared<CompileArgs>();
     args->file.declare(options);
     options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
@@ -235,6 +235,6 @@ const Command kNpuCompile = {
         "512,4096 -o model.nctx\n"
         "  tessera npu compile model.gguf --npu-device x-elite --act model.ranges.json --offload 'blk.*.ffn' "
         "-o ffn.nctx\n",
-    .declare = declare};
+    .declare = declare_npu_compile};
 
 }  // namespace tessera

@@ -63,7 +63,7 @@ Result<void> print_devices(const DevicesArgs& args) {
     return console::print(out);
 }
 
-Action declare(Options& options) {
+Action declare_npu_devices(Options& options) {
     auto args = std::make_shared<DevicesArgs>();
     options.positional("DEVICE", args->name,
                        "One of the listed names, or a file of that form; default: all of them.");
@@ -86,6 +86,6 @@ const Command kNpuDevices = {.name = "npu devices",
                                  "  tessera npu devices\n"
                                  "  tessera npu devices x-elite\n"
                                  "  tessera npu devices x-elite --json > mine.json\n",
-                             .declare = declare};
+                             .declare = declare_npu_devices};
 
 }  // namespace tessera

@@ -7,6 +7,10 @@
 
 namespace tessera {
 
+/// The last line of every report on an emulated device.
+inline constexpr const char* kEmulatedNote =
+    "Emulated: the functional result is real, device times are a model.\n";
+
 struct NpuFlags {
     std::string file, device, ranges, recipe = "w4a16", offload;
     int64_t n_layers = 0;

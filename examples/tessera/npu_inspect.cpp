@@ -7,6 +7,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
+#include "examples/tessera/npu_flags.h"
 #include "examples/tessera/npu_sessions.h"
 #include "examples/tessera/npu_trace.h"
 #include "src/npu/context_file.h"
@@ -18,17 +19,15 @@ namespace {
 
 using namespace npu;
 
-struct InspectArgs {
+struct NpuInspectArgs {
     std::string path, trace;
     int64_t rows = 1, n_ctx = 0;
     bool operations = false, quick = false, json = false;
 };
 
 constexpr const char* kUnitNames[] = {"DMA", "HVX", "HMX"};
-constexpr const char* kLabel = "Emulated: the functional result is real, device times are a model.\n";
-
 const char* unit_name(Unit unit) { return kUnitNames[static_cast<size_t>(unit)]; }
-std::string bytes_text(int64_t n) { return format_bytes(static_cast<uint64_t>(n)); }
+std::string size_text(int64_t n) { return format_bytes(static_cast<uint64_t>(n)); }
 long long number(int64_t n) { return n; }
 
 /// "blk.0.norm" or "blk.0.norm to blk.3.ffn".
@@ -80,7 +79,7 @@ Json as_json(const DeviceGraph& graph, const HtpDevice& device, bool operations)
     return out;
 }
 
-Json as_json(const ContextFile& file, const InspectArgs& args) {
+Json as_json(const ContextFile& file, const NpuInspectArgs& args) {
     const DeviceModel& model = file.model();
     Json out = {{"file", args.path},
                 {"bytes", file.file_bytes()},
@@ -132,7 +131,7 @@ std::string head_text(const ContextFile& file) {
     const DeviceModel& model = file.model();
     const HtpDevice& device = file.device();
     std::string out = strf("%s (v%lld, %s of VTCM), digest %s\n", device.name.c_str(), number(device.arch),
-                           bytes_text(device.vtcm_bytes).c_str(), to_hex(model.device_hash).c_str());
+                           size_text(device.vtcm_bytes).c_str(), to_hex(model.device_hash).c_str());
     out += strf("model %s, recipe %s, ranges %s\n", to_hex(model.model_hash).c_str(),
                 to_hex(model.recipe_hash).c_str(), to_hex(model.ranges_hash).c_str());
     out += format_bytes(file.file_bytes()) + ":";
@@ -140,7 +139,7 @@ std::string head_text(const ContextFile& file) {
         out += strf("%s %s %s", &section == file.sections().data() ? "" : ",", section.name,
                     format_bytes(section.bytes).c_str());
     out += strf("\nmemory of the device: activations %s, keys and values %s",
-                bytes_text(model.arena_bytes).c_str(), bytes_text(model.cache_bytes).c_str());
+                size_text(model.arena_bytes).c_str(), size_text(model.cache_bytes).c_str());
     const auto n_layers = std::count_if(model.caches.begin(), model.caches.end(),
                                         [](const DeviceCache& cache) { return cache.n_head > 0; });
     if (model.n_ctx > 0) out += strf(" (%lld positions, %td layers)", number(model.n_ctx), n_layers);
@@ -170,8 +169,8 @@ std::string segments_text(const ContextFile& file) {
             out +=
                 strf("  %4lld %9s %12zu %11s %10s %10s %8.1f %8.1f %8.1f %13.1f  %s\n", number(graph.n_tok),
                      graph.n_ctx > 0 ? std::to_string(graph.n_ctx).c_str() : "-", graph.stream.size(),
-                     bytes_text(graph.arena_bytes).c_str(), bytes_text(graph.vtcm_bytes).c_str(),
-                     bytes_text(time.dma_bytes).c_str(), time.unit_us[0], time.unit_us[1], time.unit_us[2],
+                     size_text(graph.arena_bytes).c_str(), size_text(graph.vtcm_bytes).c_str(),
+                     size_text(time.dma_bytes).c_str(), time.unit_us[0], time.unit_us[1], time.unit_us[2],
                      time.total_us, unit_name(time.bound()));
         }
     }
@@ -207,7 +206,7 @@ std::string pass_text(const ContextFile& file, int64_t rows, int64_t n_ctx) {
                       total_us, file.device().graph_us * static_cast<double>(file.model().segments.size()));
 }
 
-Result<void> inspect(const InspectArgs& args) {
+Result<void> inspect_context(const NpuInspectArgs& args) {
     TSR_TRY(const ContextFile file, ContextFile::open(args.path, {.check_constants = !args.quick}));
     const int64_t n_ctx = args.n_ctx > 0 ? args.n_ctx : file.model().n_ctx;
     if (!args.trace.empty()) TSR_TRY_VOID(console::write_file(args.trace, npu_trace(file, args.rows, n_ctx)));
@@ -215,11 +214,11 @@ Result<void> inspect(const InspectArgs& args) {
     std::string out = printable(args.path, 400) + ": compiled for " + head_text(file) + segments_text(file) +
                       left_out_text(file.model());
     if (args.operations) out += pass_text(file, args.rows, n_ctx);
-    return console::print(out + kLabel);
+    return console::print(out + kEmulatedNote);
 }
 
-Action declare(Options& options) {
-    auto args = std::make_shared<InspectArgs>();
+Action declare_npu_inspect(Options& options) {
+    auto args = std::make_shared<NpuInspectArgs>();
     options.required("FILE", args->path, "A compiled model.");
     options.flag("--quick", args->quick, "Do not read the weights, whose checksum is then not compared.");
     options.group("Pass");
@@ -232,7 +231,7 @@ Action declare(Options& options) {
     options.text("--trace", "FILE", args->trace,
                  "Write what each unit does when, for chrome://tracing or Perfetto.");
     options.flag("--json", args->json, "One JSON object.");
-    return [args] { return inspect(*args); };
+    return [args] { return inspect_context(*args); };
 }
 
 }  // namespace
@@ -251,6 +250,6 @@ const Command kNpuInspect = {
         "  tessera npu inspect model.nctx --operations --rows 128\n"
         "  tessera npu inspect model.nctx --trace decode.json\n"
         "  tessera npu inspect model.nctx --json | jq '.operations[] | select(.segment < 0)'\n",
-    .declare = declare};
+    .declare = declare_npu_inspect};
 
 }  // namespace tessera

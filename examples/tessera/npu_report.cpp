@@ -11,6 +11,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
+#include "examples/tessera/npu_flags.h"
 #include "examples/tessera/npu_measure.h"
 #include "src/forward/record.h"
 #include "src/npu/graph_cost.h"
@@ -20,8 +21,6 @@
 namespace tessera {
 
 namespace {
-
-constexpr const char* kLabel = "Emulated: the functional result is real, device times are a model.\n";
 
 struct ReportArgs {
     NpuTrial trial;
@@ -44,7 +43,7 @@ struct Predicted {
     double formula_token_us = 0, formula_chunk_us = 0;  ///< by the sizes, fitted to published speeds
 };
 
-struct Report {
+struct NpuReport {
     ResidentSet footprint;  ///< of this program before it opens anything
     uint64_t program_bytes = 0;
     std::optional<NpuCompilation> compilation;
@@ -67,7 +66,7 @@ struct TemporaryFile {
     }
 };
 
-Predicted predict_passes(const Report& report) {
+Predicted predict_passes(const NpuReport& report) {
     const npu::DeviceModel& model = report.compiled->model();
     const npu::HtpDevice& device = report.compiled->device();
     Predicted out;
@@ -98,7 +97,7 @@ npu::ArenaUse fullest_arena(const npu::DeviceModel& model) {
 }
 
 /// What needs no measuring: of the compiled file, and of the model that it is of.
-Result<void> add_facts(const ReportArgs& args, const std::string& compiled, Report& report) {
+Result<void> add_facts(const ReportArgs& args, const std::string& compiled, NpuReport& report) {
     NpuFlags flags = args.trial.npu;
     flags.file = compiled;
     flags.device.clear();
@@ -135,7 +134,7 @@ double share_of(int64_t part, int64_t rest) {
     return part + rest > 0 ? static_cast<double>(part) / static_cast<double>(part + rest) : 0;
 }
 
-Json way_json(const Way& way, const Report& report) {
+Json way_json(const Way& way, const NpuReport& report) {
     const NpuStart& s = way.start;
     const bool in_place = std::string_view(way.name) == "jit";
     Json out = {{"way", way.name}};
@@ -202,11 +201,11 @@ int64_t border_bytes(const record::Program& program, const std::vector<record::V
     return n;
 }
 
-std::string name_at(const Report& report, int32_t op) {
+std::string name_at(const NpuReport& report, int32_t op) {
     return npu::op_name(report.program, report.program.ops[static_cast<size_t>(op)]);
 }
 
-Json report_json(const ReportArgs& args, const Report& report) {
+Json report_json(const ReportArgs& args, const NpuReport& report) {
     const npu::HtpDevice& device = report.compiled->device();
     Json out = {{"model", report.npu->model().file().path()},
                 {"device", device.name},
@@ -266,7 +265,7 @@ class Rows {
     std::string text_;
 };
 
-std::string matrix_text(const Report& report) {
+std::string matrix_text(const NpuReport& report) {
     Rows rows(report.ways);
     rows.row("", [](const Way& way) { return way.title; });
     const auto in_place = [](const Way& way) { return std::string_view(way.name) == "jit"; };
@@ -336,7 +335,7 @@ std::string matrix_text(const Report& report) {
     return rows.take();
 }
 
-std::string share_text(const Report& report) {
+std::string share_text(const NpuReport& report) {
     const npu::Work &on = report.share.device, &off = report.share.processor;
     std::string out = strf(
         "\non the NPU: %lld of %lld operations, %.2f %% of the products, %.2f %% of the weights' bytes\n",
@@ -357,7 +356,7 @@ std::string share_text(const Report& report) {
     return out;
 }
 
-std::string predicted_text(const Report& report) {
+std::string predicted_text(const NpuReport& report) {
     const Predicted& p = report.predicted;
     const auto line = [&](const char* by, double token_us, double chunk_us) {
         return strf("  %-24s %8.2f tokens/s decoding, %8.1f ms for %lld tokens of a prompt\n", by,
@@ -371,7 +370,7 @@ std::string predicted_text(const Report& report) {
     return out;
 }
 
-std::string report_text(const Report& report) {
+std::string report_text(const NpuReport& report) {
     std::string out = strf("%s on %s\n", printable(report.npu->model().file().path(), 400).c_str(),
                            report.npu->description().c_str());
     if (report.compilation)
@@ -380,11 +379,11 @@ std::string report_text(const Report& report) {
                  report.compilation->seconds, report.compilation->cpu_seconds,
                  format_bytes(report.compilation->peak_bytes).c_str(),
                  format_bytes(report.compilation->file_bytes).c_str());
-    return out + "\n" + matrix_text(report) + share_text(report) + predicted_text(report) + kLabel;
+    return out + "\n" + matrix_text(report) + share_text(report) + predicted_text(report) + kEmulatedNote;
 }
 
 Result<void> make_report(ReportArgs args) {
-    Report report;
+    NpuReport report;
     report.footprint = resident_set();
     std::error_code unknown;
     report.program_bytes = std::filesystem::file_size("/proc/self/exe", unknown);
@@ -416,7 +415,7 @@ Result<void> make_report(ReportArgs args) {
     return console::print(args.json ? json_line(report_json(args, report)) : report_text(report));
 }
 
-Action declare(Options& options) {
+Action declare_npu_report(Options& options) {
     auto args = std::make_shared<ReportArgs>();
     args->trial.model.declare(options);
     args->trial.npu.declare(options);
@@ -461,6 +460,6 @@ const Command kNpuReport = {
         "  tessera npu report model.gguf --npu-device x-elite --npu-ranges model.ranges.json\n"
         "  tessera npu report model.gguf --npu-device sm8750 --npu-ranges model.ranges.json -c 4096 --json\n"
         "  tessera npu report model.gguf --npu model.nctx\n",
-    .declare = declare};
+    .declare = declare_npu_report};
 
 }  // namespace tessera

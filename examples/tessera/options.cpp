@@ -45,7 +45,7 @@ struct Options::Impl {
 
 namespace {
 
-constexpr int kFine = 0, kFailed = 1, kUsage = 2;
+constexpr int kExitFine = 0, kExitFailed = 1, kExitUsage = 2;
 
 /// CLI11 reports through exceptions; ValidationError puts the option's name in front of the message.
 void parse_or_throw(const Options::Parse& parse, const std::string& names, const std::string& text) {
@@ -137,15 +137,15 @@ std::string family_help(const std::string& family, std::span<const Command* cons
 }
 
 int report(const Result<void>& result) {
-    if (result || console::stdout_gone()) return kFine;
+    if (result || console::stdout_gone()) return kExitFine;
     std::fprintf(stderr, "tessera: %s\n", result.error().message.c_str());
-    return kFailed;
+    return kExitFailed;
 }
 
 int usage_error(const Command& command, const std::string& message) {
     std::fprintf(stderr, "tessera %s: %s\nRun 'tessera %s --help' for its options.\n", command.name,
                  message.c_str(), command.name);
-    return kUsage;
+    return kExitUsage;
 }
 
 /// "; did you mean --temp?" for the first argument that looks like an option and is none.
@@ -235,7 +235,7 @@ int run_program(int argc, char** argv, std::span<const Command* const> commands)
     console::prepare();
     if (argc < 2) {
         std::fputs(program_help(commands).c_str(), stderr);
-        return kUsage;
+        return kExitUsage;
     }
     std::string name = argv[1];
     if (name == "-h" || name == "--help" || name == "help")
@@ -267,7 +267,7 @@ int run_program(int argc, char** argv, std::span<const Command* const> commands)
     if (!family.empty()) hint = "; expected " + family;
     std::fprintf(stderr, "tessera: unknown command '%s'%s\nRun 'tessera --help' for the commands.\n",
                  printable(name).c_str(), hint.c_str());
-    return kUsage;
+    return kExitUsage;
 }
 
 }  // namespace tessera

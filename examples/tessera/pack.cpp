@@ -45,7 +45,7 @@ Result<void> repack(const PackArgs& args, bool packs) {
     return {};
 }
 
-Action declare(Options& options, bool packs) {
+Action declare_pack(Options& options, bool packs) {
     auto args = std::make_shared<PackArgs>();
     options.required("IN", args->in,
                      packs ? "A GGUF model; of a split model the first part." : "A packed model.");
@@ -67,7 +67,7 @@ const Command kPack = {
     .examples =
         "  tessera pack model.gguf model.packed.gguf\n"
         "  tessera run model.packed.gguf -p \"Once upon a time\"\n",
-    .declare = [](Options& options) { return declare(options, true); }};
+    .declare = [](Options& options) { return declare_pack(options, true); }};
 
 const Command kUnpack = {
     .name = "unpack",
@@ -76,6 +76,6 @@ const Command kUnpack = {
         "Writes the stock GGUF file that a packed model was made from: the same keys, tensors and bytes, in\n"
         "the same order; of a split model as one file.",
     .examples = "  tessera unpack model.packed.gguf model.gguf\n",
-    .declare = [](Options& options) { return declare(options, false); }};
+    .declare = [](Options& options) { return declare_pack(options, false); }};
 
 }  // namespace tessera

@@ -120,13 +120,13 @@ class Judge {
     ProgressBar bar_;
 };
 
-struct Report {
+struct PerplexityReport {
     const Windows& windows;
     const Figures& figures;
     std::vector<float> kl;  // sorted; empty without a base
 };
 
-Json as_json(const Report& r) {
+Json as_json(const PerplexityReport& r) {
     const Figures& f = r.figures;
     const Exponential ppl(f.nll);
     Json out = {{"windows", r.windows.n_windows},
@@ -150,7 +150,7 @@ Json as_json(const Report& r) {
     return out;
 }
 
-std::string as_text(const Report& r) {
+std::string as_text(const PerplexityReport& r) {
     const Figures& f = r.figures;
     const Exponential ppl(f.nll);
     std::string out = strf("%-18s %lld of %lld tokens, %lld judged\n", "windows",
@@ -229,12 +229,12 @@ Result<void> measure(const PerplexityArgs& args) {
     TSR_TRY_VOID(engine::eval_windows(*session, windows, std::ref(judge)));
     if (writer) TSR_TRY_VOID(writer->finish());
 
-    Report report{windows, judge.figures(), judge.figures().kl_values};
+    PerplexityReport report{windows, judge.figures(), judge.figures().kl_values};
     std::sort(report.kl.begin(), report.kl.end());
     return console::print(args.json ? json_line(as_json(report)) : as_text(report));
 }
 
-Action declare(Options& options) {
+Action declare_perplexity(Options& options) {
     auto args = std::make_shared<PerplexityArgs>();
     args->model.declare(options);
     options.group("Text");
@@ -271,6 +271,6 @@ const Command kPerplexity = {
         "  tessera perplexity model.gguf -f wiki.test.raw\n"
         "  tessera perplexity model-f16.gguf -f wiki.test.raw --save-base f16.base\n"
         "  tessera perplexity model-q4.gguf --kl-base f16.base --json\n",
-    .declare = declare};
+    .declare = declare_perplexity};
 
 }  // namespace tessera

@@ -71,7 +71,7 @@ Result<void> make_plan(const PlanArgs& args) {
                                                        fits ? "it fits" : "it does not fit"));
 }
 
-Action declare(Options& options) {
+Action declare_plan(Options& options) {
     auto args = std::make_shared<PlanArgs>();
     args->model.declare(options);
     options.group("Context");
@@ -107,6 +107,6 @@ const Command kPlan = {
         "  tessera plan model.gguf --ctx 32768 --slots 4 --kv q8_0\n"
         "  tessera plan model.gguf --ctx 8192 --json | jq .total_bytes\n"
         "  tessera plan model.gguf --ctx 1024 --npu model.nctx\n",
-    .declare = declare};
+    .declare = declare_plan};
 
 }  // namespace tessera

@@ -144,7 +144,7 @@ Result<void> print_program(const ProgramArgs& args) {
     return console::print(args.json ? json_line(program_json(*model, program)) : record::to_text(program));
 }
 
-Action declare(Options& options) {
+Action declare_program(Options& options) {
     auto args = std::make_shared<ProgramArgs>();
     args->file.declare(options);
     options.flag("--precise", args->precise, "Of passes that compute in float, without int8 activations.");
@@ -183,6 +183,6 @@ const Command kProgram = {
         "  tessera program model.gguf\n"
         "  tessera program model.gguf --ar 128 --logits none\n"
         "  tessera program model.gguf --ar 32 --json | jq .arena_bytes\n",
-    .declare = declare};
+    .declare = declare_program};
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
+#include "examples/tessera/type_name.h"
 #include "ggml-like/gguf/output_path.h"
 #include "quants/dispatch.h"
 #include "src/convert/quantize_file.h"
@@ -29,12 +30,10 @@ struct QuantizeArgs {
     int64_t n_threads = 0;
 };
 
-std::string name_of(Type type) { return std::string(type_info(type).name); }
-
 double relative(double square, double norm) { return norm > 0 ? std::sqrt(square / norm) : 0; }
 
 /// Everything that a report may say.
-struct Report {
+struct QuantizeReport {
     const gguf::File& in;
     const Mixture& mixture;
     const std::vector<PlannedTensor>& plan;
@@ -59,8 +58,8 @@ struct Report {
     }
 };
 
-Json report_json(const Report& report) {
-    const Report::Totals totals = report.totals();
+Json report_json(const QuantizeReport& report) {
+    const QuantizeReport::Totals totals = report.totals();
     Json out = {{"in", report.in.path()},
                 {"type", std::string(report.mixture.name)},
                 {"bytes_in", report.in.total_bytes()},
@@ -72,10 +71,10 @@ Json report_json(const Report& report) {
     for (size_t i = 0; i < report.plan.size(); i++) {
         const PlannedTensor& tensor = report.plan[i];
         Json row = {{"name", std::string(tensor.from->name)},
-                    {"from", name_of(tensor.from->type)},
-                    {"to", name_of(tensor.to)},
+                    {"from", type_name(tensor.from->type)},
+                    {"to", type_name(tensor.to)},
                     {"bytes", tensor.n_bytes}};
-        if (tensor.to != tensor.wished) row["instead_of"] = name_of(tensor.wished);
+        if (tensor.to != tensor.wished) row["instead_of"] = type_name(tensor.wished);
         if (tensor.is_converted()) row["importance"] = !tensor.importance.empty();
         if (!report.errors.empty() && tensor.is_converted()) {
             const TensorError& error = report.errors[i];
@@ -89,13 +88,13 @@ Json report_json(const Report& report) {
     return out;
 }
 
-std::string report_text(const Report& report) {
+std::string report_text(const QuantizeReport& report) {
     std::string out;
     for (size_t i = 0; i < report.plan.size(); i++) {
         const PlannedTensor& tensor = report.plan[i];
         const std::string types = tensor.is_converted()
-                                      ? name_of(tensor.from->type) + " to " + name_of(tensor.to)
-                                      : name_of(tensor.to);
+                                      ? type_name(tensor.from->type) + " to " + type_name(tensor.to)
+                                      : type_name(tensor.to);
         out += strf("%-42s %-18s %-18s %10s", printable(tensor.from->name, 400).c_str(),
                     tensor.from->shape_string().c_str(), types.c_str(), format_bytes(tensor.n_bytes).c_str());
         if (!report.errors.empty() && tensor.is_converted()) {
@@ -105,10 +104,10 @@ std::string report_text(const Report& report) {
                 out += strf(", weighted %.5f", relative(error.weighted_square, error.weighted_norm));
             if (!error.is_finite) out += ", weights that are no numbers";
         }
-        if (tensor.to != tensor.wished) out += strf("  instead of %s", name_of(tensor.wished).c_str());
+        if (tensor.to != tensor.wished) out += strf("  instead of %s", type_name(tensor.wished).c_str());
         out += "\n";
     }
-    const Report::Totals totals = report.totals();
+    const QuantizeReport::Totals totals = report.totals();
     out += strf("%s: %llu bytes (%s), %.3f bits a weight\n", std::string(report.mixture.name).c_str(),
                 static_cast<unsigned long long>(report.n_bytes), format_bytes(report.n_bytes).c_str(),
                 totals.bits_per_weight());
@@ -160,11 +159,11 @@ Result<void> quantize(QuantizeArgs& args) {
         TSR_TRY(errors, write(args, in, plan));
     }
     const bool measured = !args.dry_run && (args.errors || args.json);
-    const Report report{in, *args.plan.mixture, plan, measured ? errors : std::vector<TensorError>(),
-                        n_bytes};
+    const QuantizeReport report{in, *args.plan.mixture, plan, measured ? errors : std::vector<TensorError>(),
+                                n_bytes};
     if (args.json) return console::print(json_line(report_json(report)));
     if (args.dry_run || args.errors) return console::print(report_text(report));
-    const Report::Totals totals = report.totals();
+    const QuantizeReport::Totals totals = report.totals();
     console::note("quantized %s, %s, to %s, %s, %.2f bits a weight", printable(args.in, 400).c_str(),
                   format_bytes(in.total_bytes()).c_str(), printable(args.out, 400).c_str(),
                   format_bytes(n_bytes).c_str(), totals.bits_per_weight());
@@ -181,13 +180,13 @@ Options::Parse type_into(std::optional<Type>& value) {
     return [&value](const std::string& text) -> Result<void> {
         TSR_TRY(const Type type, type_from_name(text));
         if (!type_info(type).quantize)
-            return fail(ErrorCode::Unsupported, "there is no encoder for type %s", name_of(type).c_str());
+            return fail(ErrorCode::Unsupported, "there is no encoder for type %s", type_name(type).c_str());
         value = type;
         return {};
     };
 }
 
-Action declare(Options& options) {
+Action declare_quantize(Options& options) {
     auto args = std::make_shared<QuantizeArgs>();
     static const std::string types = mixture_list();
     options.required("IN", args->in, "A GGUF model, F16, BF16 or F32; of a split model the first part.");
@@ -236,6 +235,6 @@ const Command kQuantize = {
         "  tessera quantize model-f16.gguf out.gguf Q4_K_M --override 'blk\\.0\\..*=q8_0'\n"
         "  tessera quantize model-f16.gguf out.gguf IQ3_XXS --imatrix imatrix.gguf --errors\n"
         "  tessera quantize model-f16.gguf out.gguf Q2_K --dry-run\n",
-    .declare = declare};
+    .declare = declare_quantize};
 
 }  // namespace tessera

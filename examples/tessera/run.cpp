@@ -320,7 +320,7 @@ Result<void> check(RunArgs& args) {
     return args.constraint.check();
 }
 
-Action declare(Options& options) {
+Action declare_run(Options& options) {
     auto args = std::make_shared<RunArgs>();
     args->model.declare(options);
     options.positional("STDIN", args->dash, "- reads the prompt from standard input.");
@@ -379,6 +379,6 @@ const Command kRun = {
         "  tessera run model.gguf -p \"One\" --seed 1 --json | jq .text\n"
         "  tessera run model.gguf --chat --system \"Be brief.\" -p \"Who was Ada Lovelace?\"\n"
         "  tessera run model.gguf -p \"Ada:\" --json-schema @person.json\n",
-    .declare = declare};
+    .declare = declare_run};
 
 }  // namespace tessera

@@ -127,7 +127,7 @@ Result<void> serve(const ServeArgs& args) {
     return {};
 }
 
-Action declare(Options& options) {
+Action declare_serve(Options& options) {
     auto args = std::make_shared<ServeArgs>();
     options.positional("MODEL", args->model, "A GGUF file; of a split model the first part.");
     options.group("Network");
@@ -198,6 +198,6 @@ const Command kServe = {
         "  tessera serve model.gguf --port 0 --parallel 16 -c 8192\n"
         "  tessera serve model.gguf --host 0.0.0.0 --api-key-file keys.txt\n"
         "  tessera serve model.gguf --host ./tessera.sock            a unix socket\n",
-    .declare = declare};
+    .declare = declare_serve};
 
 }  // namespace tessera

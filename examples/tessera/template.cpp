@@ -108,7 +108,7 @@ Result<void> render(const TemplateArgs& args) {
     return console::print(prompt.text);
 }
 
-Action declare(Options& options) {
+Action declare_template(Options& options) {
     auto args = std::make_shared<TemplateArgs>();
     args->file.declare(options);
     options.group("Dialogue");
@@ -165,6 +165,6 @@ const Command kTemplate = {
         "  tessera template --chat-template llama3 < dialogue.json\n"
         "  tessera template --chat-template my.jinja -f dialogue.json --tools tools.json --date 2026-01-31\n"
         "  tessera template --list                                 our own templates\n",
-    .declare = declare};
+    .declare = declare_template};
 
 }  // namespace tessera

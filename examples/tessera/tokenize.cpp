@@ -58,7 +58,7 @@ Result<void> tokenize(const TokenizeArgs& args) {
                                           : as_lines(tokenizer, ids));
 }
 
-Action declare(Options& options) {
+Action declare_tokenize(Options& options) {
     auto args = std::make_shared<TokenizeArgs>();
     args->file.declare(options);
     options.positional("TEXT", args->text, "The text; without it, -p or -f: standard input.");
@@ -92,6 +92,6 @@ const Command kTokenize = {
         "  tessera tokenize model.gguf \"Once upon a time\"\n"
         "  tessera tokenize model.gguf --ids < story.txt > ids.txt\n"
         "  tessera tokenize -p \"Hello\" --no-special --json      the default model\n",
-    .declare = declare};
+    .declare = declare_tokenize};
 
 }  // namespace tessera

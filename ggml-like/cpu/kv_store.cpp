@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 
-bool is_float(Type type) { return type == Type::F32 || type == Type::F16; }
+bool is_float_type(Type type) { return type == Type::F32 || type == Type::F16; }
 
 /// Of a query `periods` whole periods from the start (QueryGrowth).
 float query_growth(double strength, int64_t periods) {
@@ -33,7 +33,7 @@ void CpuBackend::rotate_key(float* x, int64_t head_dim) {
 void CpuBackend::store_keys(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
                             const float* rows, int64_t stride) {
     const int64_t head_dim = kv.head_dim;
-    if (!is_float(kv.k_type)) {
+    if (!is_float_type(kv.k_type)) {
         const TypeInfo& type = type_info(kv.k_type);
         const auto& packed = kernels_.packed[static_cast<uint32_t>(kv.k_type)];
         const auto row_bytes = static_cast<size_t>(type.row_bytes(head_dim));

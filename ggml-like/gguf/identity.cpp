@@ -9,12 +9,12 @@ namespace tessera::gguf {
 namespace {
 
 /// A page each, the first and the last bytes of the data among them.
-constexpr size_t kPieces = 8, kPieceBytes = kIdentitySampleBytes / kPieces;
+constexpr size_t kPieces = 8, kSamplePieceBytes = kIdentitySampleBytes / kPieces;
 
 void add_sample(const File& file, std::span<const std::byte> data, Hash64& hash) {
     if (data.size() <= kIdentitySampleBytes) return hash.add(data);
     for (size_t i = 0; i < kPieces; ++i)
-        hash.add(data.subspan((data.size() - kPieceBytes) * i / (kPieces - 1), kPieceBytes));
+        hash.add(data.subspan((data.size() - kSamplePieceBytes) * i / (kPieces - 1), kSamplePieceBytes));
     // The system maps what lies around a piece with it.
     file.release(data);
 }

@@ -19,7 +19,7 @@ namespace tessera::gguf {
 namespace {
 
 /// What each write but the last ends at a multiple of. Smaller ones leave a page cache of smaller pieces.
-constexpr size_t kPieceBytes = kHugePage;
+constexpr size_t kOutputPieceBytes = kHugePage;
 constexpr size_t kMaxWrite = size_t{1} << 30;  // some systems refuse to write 2 GiB at once
 
 /// So that the rename itself survives a crash. Best effort: some file systems cannot sync a folder.
@@ -58,22 +58,22 @@ Result<void> OutputFile::create(const std::string& path) {
             return failure("create", errno);
     }
     if (fd_ < 0) return failure("create", EEXIST);
-    pending_.reserve(kPieceBytes);
+    pending_.reserve(kOutputPieceBytes);
     return {};
 }
 
 Result<void> OutputFile::append(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-        const size_t whole = bytes.size() / kPieceBytes * kPieceBytes;
+        const size_t whole = bytes.size() / kOutputPieceBytes * kOutputPieceBytes;
         if (pending_.empty() && whole > 0) {
             TSR_TRY_VOID(write_all(bytes.first(whole)));
             bytes = bytes.subspan(whole);
             continue;
         }
-        const size_t n = std::min(bytes.size(), kPieceBytes - pending_.size());
+        const size_t n = std::min(bytes.size(), kOutputPieceBytes - pending_.size());
         pending_.insert(pending_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
         bytes = bytes.subspan(n);
-        if (pending_.size() == kPieceBytes) TSR_TRY_VOID(flush());
+        if (pending_.size() == kOutputPieceBytes) TSR_TRY_VOID(flush());
     }
     return {};
 }

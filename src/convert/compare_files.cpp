@@ -13,7 +13,7 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr int64_t kUnitWeights = int64_t{64} << 10;
+constexpr int64_t kCompareUnitWeights = int64_t{64} << 10;
 
 bool same_value(const gguf::Value& a, const gguf::Value& b) {
     if (a.type() != b.type()) return false;
@@ -40,7 +40,7 @@ bool is_comparable(const gguf::TensorInfo& a, const gguf::TensorInfo& b) {
 Result<TensorError> measure(const gguf::TensorInfo& a, const gguf::TensorInfo& b, ThreadPool& pool) {
     const TypeInfo &a_type = type_info(a.type), &b_type = type_info(b.type);
     const int64_t n_cols = a.n_cols(), n_rows = a.n_elements() / n_cols;
-    const int64_t per_unit = std::max<int64_t>(1, kUnitWeights / n_cols);
+    const int64_t per_unit = std::max<int64_t>(1, kCompareUnitWeights / n_cols);
     const int64_t n_units = (n_rows + per_unit - 1) / per_unit;
     struct Scratch {
         std::vector<float> x, y;

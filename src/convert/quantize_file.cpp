@@ -18,7 +18,7 @@ namespace tessera::convert {
 namespace {
 
 /// Weights of one piece and of one unit of work in it: rows up to this many, and at least one.
-constexpr int64_t kPieceWeights = int64_t{4} << 20, kUnitWeights = int64_t{64} << 10;
+constexpr int64_t kPieceWeights = int64_t{4} << 20, kQuantizeUnitWeights = int64_t{64} << 10;
 constexpr uint32_t kQuantizationVersion = 2;
 
 /// Everything but the tensors' data.
@@ -168,7 +168,7 @@ Result<TensorError> Quantizer::convert(size_t index) {
     const gguf::TensorInfo& from = *tensor.from;
     const int64_t n_cols = from.n_cols(), n_rows = from.n_elements() / n_cols;
     const auto to_bytes = static_cast<size_t>(type_info(tensor.to).row_bytes(n_cols));
-    const int64_t per_unit = std::max<int64_t>(1, kUnitWeights / n_cols);
+    const int64_t per_unit = std::max<int64_t>(1, kQuantizeUnitWeights / n_cols);
     const int64_t per_piece = std::max(per_unit, kPieceWeights / n_cols / per_unit * per_unit);
     TensorError sum;
     for (int64_t first = 0; first < n_rows; first += per_piece) {

@@ -11,7 +11,7 @@ namespace tessera::engine {
 
 namespace {
 
-constexpr std::string_view kMagic = "_logits_";
+constexpr std::string_view kKlBaseMagic = "_logits_";
 constexpr size_t kHeaderBytes = 20;
 
 size_t row_size(int64_t n_vocab) { return static_cast<size_t>(2 * ((n_vocab + 1) / 2) + 4) * 2; }
@@ -25,7 +25,7 @@ Result<KlBase> KlBase::open(const std::string& path) {
         return fail(ErrorCode::Malformed, "'%s': %s", path.c_str(), what.c_str());
     };
     ByteReader in(base.file_.bytes());
-    if (in.view(kMagic.size()) != kMagic)
+    if (in.view(kKlBaseMagic.size()) != kKlBaseMagic)
         return broken("expected a base of predictions, which starts with \"_logits_\"");
     Windows& windows = base.windows_;
     windows.n_ctx = in.get<int32_t>();
@@ -77,7 +77,7 @@ Result<std::unique_ptr<KlBaseWriter>> KlBaseWriter::create(const std::string& pa
     TSR_TRY_VOID(out->file_.create(path));
     const int32_t numbers[] = {static_cast<int32_t>(windows.n_ctx), static_cast<int32_t>(n_vocab),
                                static_cast<int32_t>(windows.n_windows)};
-    TSR_TRY_VOID(out->file_.append(std::as_bytes(std::span(kMagic))));
+    TSR_TRY_VOID(out->file_.append(std::as_bytes(std::span(kKlBaseMagic))));
     TSR_TRY_VOID(out->file_.append(std::as_bytes(std::span(numbers))));
     TSR_TRY_VOID(out->file_.append(std::as_bytes(std::span(windows.tokens))));
     return out;

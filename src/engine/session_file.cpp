@@ -16,7 +16,7 @@ namespace tessera::engine {
 
 namespace {
 
-constexpr char kMagic[8] = {'T', 'S', 'R', 'S', 'E', 'S', 'S', '1'};
+constexpr char kSessionMagic[8] = {'T', 'S', 'R', 'S', 'E', 'S', 'S', '1'};
 
 /// What a file begins with. Little endian, no padding.
 struct Header {
@@ -32,7 +32,7 @@ std::span<const std::byte> bytes_of(const Header& header) { return std::as_bytes
 
 Header header_of(uint64_t fingerprint, const kv::Layout& layout, int64_t n_tok) {
     Header header{};
-    std::memcpy(header.magic, kMagic, sizeof kMagic);
+    std::memcpy(header.magic, kSessionMagic, sizeof kSessionMagic);
     header.fingerprint = fingerprint;
     header.page_bytes = layout.page_bytes;
     header.n_tok = n_tok;
@@ -123,7 +123,7 @@ Result<void> Session::restore(const std::string& path) {
         return fail(ErrorCode::Malformed, "'%s': %s", path.c_str(), what.c_str());
     };
     const auto header = in.get<Header>();
-    if (!in.ok() || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+    if (!in.ok() || std::memcmp(header.magic, kSessionMagic, sizeof kSessionMagic) != 0)
         return broken("expected a saved session, which starts with \"TSRSESS1\"");
     const kv::Layout& layout = pages_->layout();
     TSR_TRY_VOID(check_header(header, header_of(fingerprint(), layout, 0), path));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxNfaStates = 200'000;
 constexpr size_t kMaxDfaStates = 30'000;
-constexpr size_t kMaxWork = 60'000'000;  // edges looked at: about a second
+constexpr size_t kMaxDfaWork = 60'000'000;  // edges looked at: about a second
 
 constexpr uint32_t kNone = 0xFFFFFFFF;
 
@@ -194,7 +194,7 @@ bool Builder::expand(size_t index) {
         else
             edges.push_back({cuts[i], cuts[i + 1] - 1, to});
     }
-    return work_ <= kMaxWork && dfa_.states.size() <= kMaxDfaStates;
+    return work_ <= kMaxDfaWork && dfa_.states.size() <= kMaxDfaStates;
 }
 
 Result<CharDfa> Builder::run(ExprId pattern) {

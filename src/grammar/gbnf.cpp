@@ -12,9 +12,9 @@ namespace tessera::grammar {
 
 namespace {
 
-constexpr size_t kMaxBytes = 4u << 20;
-constexpr uint32_t kMaxNesting = 200;
-constexpr uint32_t kMaxCount = 1'000'000;
+constexpr size_t kMaxGbnfBytes = 4u << 20;
+constexpr uint32_t kMaxGbnfNesting = 200;
+constexpr uint32_t kMaxGbnfCount = 1'000'000;
 
 bool is_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
@@ -29,9 +29,9 @@ int hex_value(char c) {
     return -1;
 }
 
-class Parser {
+class GbnfParser {
   public:
-    explicit Parser(std::string_view text) : text_(text) {}
+    explicit GbnfParser(std::string_view text) : text_(text) {}
     Result<Program> run();
 
   private:
@@ -76,7 +76,7 @@ class Parser {
     std::unordered_map<std::string, RuleInfo> rules_;
 };
 
-std::string Parser::Place::advance(std::string_view text, size_t to) {
+std::string GbnfParser::Place::advance(std::string_view text, size_t to) {
     for (; at < to; at++) {
         const bool lone_cr = text[at] == '\r' && (at + 1 >= text.size() || text[at + 1] != '\n');
         if (text[at] != '\n' && !lone_cr) continue;
@@ -88,7 +88,7 @@ std::string Parser::Place::advance(std::string_view text, size_t to) {
     return strf("line %zu, column %zu", line, column);
 }
 
-tl::unexpected<Error> Parser::error(size_t at, const char* format, ...) const {
+tl::unexpected<Error> GbnfParser::error(size_t at, const char* format, ...) const {
     va_list args;
     va_start(args, format);
     const std::string message = vstrf(format, args);
@@ -96,13 +96,13 @@ tl::unexpected<Error> Parser::error(size_t at, const char* format, ...) const {
     return fail(ErrorCode::Malformed, "%s: %s", Place().advance(text_, at).c_str(), message.c_str());
 }
 
-std::string Parser::found(size_t at) const {
+std::string GbnfParser::found(size_t at) const {
     if (at >= text_.size()) return "the end of the grammar";
     if (text_[at] == '\n' || text_[at] == '\r') return "the end of the line";
     return "'" + printable(text_.substr(at, utf8::decode(text_.substr(at)).n_bytes)) + "'";
 }
 
-void Parser::skip_space(bool newlines) {
+void GbnfParser::skip_space(bool newlines) {
     while (!at_end()) {
         const char c = peek();
         if (c == '#') {
@@ -115,23 +115,23 @@ void Parser::skip_space(bool newlines) {
     }
 }
 
-std::string_view Parser::take_name() {
+std::string_view GbnfParser::take_name() {
     const size_t from = at_;
     while (is_name_char(peek())) at_++;
     return text_.substr(from, at_ - from);
 }
 
-Parser::RuleInfo& Parser::rule(std::string_view name, size_t at) {
+GbnfParser::RuleInfo& GbnfParser::rule(std::string_view name, size_t at) {
     const auto known = rules_.find(std::string(name));
     if (known != rules_.end()) return known->second;
     const RuleId id = program_.add_rule(std::string(name));
     return rules_.emplace(std::string(name), RuleInfo{id, at}).first->second;
 }
 
-Result<Program> Parser::run() {
-    if (text_.size() > kMaxBytes)
+Result<Program> GbnfParser::run() {
+    if (text_.size() > kMaxGbnfBytes)
         return fail(ErrorCode::Unsupported, "the grammar has %zu bytes; at most %zu are read", text_.size(),
-                    kMaxBytes);
+                    kMaxGbnfBytes);
     skip_space(true);
     while (!at_end()) {
         TSR_TRY_VOID(parse_rule());
@@ -154,7 +154,7 @@ Result<Program> Parser::run() {
     return std::move(program_);
 }
 
-Result<void> Parser::parse_rule() {
+Result<void> GbnfParser::parse_rule() {
     const size_t name_at = at_;
     const std::string_view name = take_name();
     if (name.empty())
@@ -177,8 +177,8 @@ Result<void> Parser::parse_rule() {
     return {};
 }
 
-Result<ExprId> Parser::parse_alternatives(uint32_t depth) {
-    if (depth > kMaxNesting) return error(at_, "brackets nest deeper than %u", kMaxNesting);
+Result<ExprId> GbnfParser::parse_alternatives(uint32_t depth) {
+    if (depth > kMaxGbnfNesting) return error(at_, "brackets nest deeper than %u", kMaxGbnfNesting);
     std::vector<ExprId> ways;
     while (true) {
         TSR_TRY(const ExprId way, parse_sequence(depth));
@@ -190,7 +190,7 @@ Result<ExprId> Parser::parse_alternatives(uint32_t depth) {
     return program_.alt(std::move(ways));
 }
 
-Result<ExprId> Parser::parse_sequence(uint32_t depth) {
+Result<ExprId> GbnfParser::parse_sequence(uint32_t depth) {
     std::vector<ExprId> items;
     while (!at_end()) {
         const char c = peek();
@@ -204,7 +204,7 @@ Result<ExprId> Parser::parse_sequence(uint32_t depth) {
     return program_.seq(std::move(items));
 }
 
-Result<ExprId> Parser::parse_item(uint32_t depth) {
+Result<ExprId> GbnfParser::parse_item(uint32_t depth) {
     const size_t start = at_;
     const char c = peek();
     if (c == '"') return parse_literal();
@@ -233,7 +233,7 @@ Result<ExprId> Parser::parse_item(uint32_t depth) {
     return error(at_, "expected a literal, a class, a rule or a group, found %s", found(at_).c_str());
 }
 
-Result<ExprId> Parser::parse_repeats(ExprId item, bool newlines) {
+Result<ExprId> GbnfParser::parse_repeats(ExprId item, bool newlines) {
     while (true) {
         switch (peek()) {
             case '*':
@@ -258,19 +258,19 @@ Result<ExprId> Parser::parse_repeats(ExprId item, bool newlines) {
     }
 }
 
-Result<uint32_t> Parser::parse_count() {
+Result<uint32_t> GbnfParser::parse_count() {
     if (!is_digit(peek())) return error(at_, "expected a number, found %s", found(at_).c_str());
     const size_t from = at_;
     uint32_t count = 0;
     while (is_digit(peek())) {
         count = count * 10 + static_cast<uint32_t>(text_[at_++] - '0');
-        if (count > kMaxCount) return error(from, "a repetition counts to at most %u", kMaxCount);
+        if (count > kMaxGbnfCount) return error(from, "a repetition counts to at most %u", kMaxGbnfCount);
     }
     skip_space(false);
     return count;
 }
 
-Result<ExprId> Parser::parse_braces(ExprId item) {
+Result<ExprId> GbnfParser::parse_braces(ExprId item) {
     const size_t from = at_++;
     skip_space(false);
     TSR_TRY(const uint32_t min, parse_count());
@@ -289,7 +289,7 @@ Result<ExprId> Parser::parse_braces(ExprId item) {
     return program_.repeat(item, min, max);
 }
 
-Result<uint32_t> Parser::parse_escape() {
+Result<uint32_t> GbnfParser::parse_escape() {
     const size_t from = at_++;
     const char c = peek();
     size_t n_digits = 0;
@@ -337,7 +337,7 @@ Result<uint32_t> Parser::parse_escape() {
     return value;
 }
 
-Result<uint32_t> Parser::parse_char() {
+Result<uint32_t> GbnfParser::parse_char() {
     if (peek() == '\\') return parse_escape();
     const auto c = utf8::decode(text_.substr(at_));
     if (!c.valid) return error(at_, "the grammar is not valid UTF-8");
@@ -345,7 +345,7 @@ Result<uint32_t> Parser::parse_char() {
     return c.code_point;
 }
 
-Result<ExprId> Parser::parse_literal() {
+Result<ExprId> GbnfParser::parse_literal() {
     const size_t from = at_++;
     std::string bytes;
     while (peek() != '"' || at_end()) {
@@ -357,7 +357,7 @@ Result<ExprId> Parser::parse_literal() {
     return program_.bytes(bytes);
 }
 
-Result<ExprId> Parser::parse_class() {
+Result<ExprId> GbnfParser::parse_class() {
     const size_t from = at_++;
     const bool negated = peek() == '^';
     at_ += negated;
@@ -381,7 +381,7 @@ Result<ExprId> Parser::parse_class() {
     return program_.chars(std::move(set));
 }
 
-Result<ExprId> Parser::parse_token() {
+Result<ExprId> GbnfParser::parse_token() {
     const size_t from = at_;
     TokenRef ref;
     ref.negated = peek() == '!';
@@ -408,6 +408,6 @@ Result<ExprId> Parser::parse_token() {
 
 }  // namespace
 
-Result<Program> parse_gbnf(std::string_view text) { return Parser(text).run(); }
+Result<Program> parse_gbnf(std::string_view text) { return GbnfParser(text).run(); }
 
 }  // namespace tessera::grammar

@@ -18,7 +18,7 @@ constexpr size_t kMaxMemory = 96u << 20;  // then everything is forgotten and bu
 // Items looked at in one walk, a fraction of a second; only grammars made to be ambiguous need more. Then
 // single bytes are tried instead of whole tokens: fewer tokens are allowed, but still one for every way to go
 // on.
-constexpr size_t kMaxWork = 10'000'000;
+constexpr size_t kMaxMaskWork = 10'000'000;
 constexpr uint32_t kUnknown = 0xFFFFFFFF;
 constexpr size_t kFewTokens = 1024;  // below this a list is smaller and faster than the words
 
@@ -159,7 +159,7 @@ bool MaskCache::walk_below(uint32_t config, uint32_t node, uint32_t max_depth, s
         if (configs_[next].n > 0)
             for (const int32_t id : trie_->tokens_at(i)) found_.push_back(id);
         i = configs_[next].n == 0 || at.depth >= deepest ? at.end : i + 1;
-        if (work_ > kMaxWork && max_depth > 1) return false;
+        if (work_ > kMaxMaskWork && max_depth > 1) return false;
     }
     return true;
 }

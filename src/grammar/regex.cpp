@@ -10,9 +10,9 @@ namespace tessera::grammar {
 
 namespace {
 
-constexpr uint32_t kMaxNesting = 200;
-constexpr uint32_t kMaxCount = 1'000'000;
-constexpr size_t kMaxBytes = 1u << 20;
+constexpr uint32_t kMaxRegexNesting = 200;
+constexpr uint32_t kMaxRegexCount = 1'000'000;
+constexpr size_t kMaxRegexBytes = 1u << 20;
 
 const CharSet& digits() {
     static const CharSet set = {{'0', '9'}};
@@ -37,15 +37,15 @@ const CharSet& not_newline() {
     return set;
 }
 
-class Parser {
+class RegexParser {
   public:
-    Parser(std::string_view text, RegexUse use, Program& program)
+    RegexParser(std::string_view text, RegexUse use, Program& program)
         : text_(text), use_(use), program_(program) {}
 
     Result<ExprId> run() {
-        if (text_.size() > kMaxBytes)
+        if (text_.size() > kMaxRegexBytes)
             return fail(ErrorCode::Unsupported, "the pattern has %zu bytes; at most %zu are read",
-                        text_.size(), kMaxBytes);
+                        text_.size(), kMaxRegexBytes);
         if (!utf8::is_valid(text_)) return fail(ErrorCode::Malformed, "the pattern is not valid UTF-8");
         TSR_TRY(const ExprId result, alternatives(0));
         if (!at_end()) return error(at_, "this ')' closes nothing");
@@ -98,8 +98,9 @@ class Parser {
     size_t at_ = 0;
 };
 
-Result<ExprId> Parser::alternatives(uint32_t depth) {
-    if (depth > kMaxNesting) return unsupported(at_, strf("groups nest deeper than %u", kMaxNesting));
+Result<ExprId> RegexParser::alternatives(uint32_t depth) {
+    if (depth > kMaxRegexNesting)
+        return unsupported(at_, strf("groups nest deeper than %u", kMaxRegexNesting));
     std::vector<ExprId> ways;
     do {
         TSR_TRY(const ExprId way, sequence(depth));
@@ -108,7 +109,7 @@ Result<ExprId> Parser::alternatives(uint32_t depth) {
     return program_.alt(std::move(ways));
 }
 
-Result<ExprId> Parser::anchor(bool first, uint32_t depth) {
+Result<ExprId> RegexParser::anchor(bool first, uint32_t depth) {
     const size_t from = at_;
     const char c = peek();
     while (peek() == c) at_++;
@@ -127,7 +128,7 @@ Result<ExprId> Parser::anchor(bool first, uint32_t depth) {
     return program_.empty();
 }
 
-Result<ExprId> Parser::sequence(uint32_t depth) {
+Result<ExprId> RegexParser::sequence(uint32_t depth) {
     std::vector<ExprId> items;
     bool first = true;
     while (!ends_here()) {
@@ -145,7 +146,7 @@ Result<ExprId> Parser::sequence(uint32_t depth) {
     return program_.seq(std::move(items));
 }
 
-Result<ExprId> Parser::group(uint32_t depth) {
+Result<ExprId> RegexParser::group(uint32_t depth) {
     const size_t from = at_++;
     if (peek() == '?') {
         const bool name = (peek(1) == '<' && peek(2) != '=' && peek(2) != '!') || peek(1) == '\'' ||
@@ -169,7 +170,7 @@ Result<ExprId> Parser::group(uint32_t depth) {
     return body;
 }
 
-Result<ExprId> Parser::atom(uint32_t depth) {
+Result<ExprId> RegexParser::atom(uint32_t depth) {
     const size_t from = at_;
     switch (peek()) {
         case '(':
@@ -205,15 +206,15 @@ Result<ExprId> Parser::atom(uint32_t depth) {
 }
 
 /// {m}, {m,} or {m,n}; anything else in braces is literal, as in PCRE and ECMAScript.
-Result<bool> Parser::count(uint32_t& min, uint32_t& max) {
+Result<bool> RegexParser::count(uint32_t& min, uint32_t& max) {
     const size_t from = at_++;
     const auto number = [&](uint32_t& value) -> Result<bool> {
         const size_t digits_at = at_;
         value = 0;
         for (; peek() >= '0' && peek() <= '9'; at_++) {
             value = value * 10 + static_cast<uint32_t>(peek() - '0');
-            if (value > kMaxCount)
-                return unsupported(from, strf("a repetition counts to at most %u", kMaxCount));
+            if (value > kMaxRegexCount)
+                return unsupported(from, strf("a repetition counts to at most %u", kMaxRegexCount));
         }
         return at_ > digits_at;
     };
@@ -230,7 +231,7 @@ Result<bool> Parser::count(uint32_t& min, uint32_t& max) {
     return true;
 }
 
-Result<ExprId> Parser::repeats(ExprId item) {
+Result<ExprId> RegexParser::repeats(ExprId item) {
     const size_t from = at_;
     uint32_t min = 0, max = kUnbounded;
     if (take("*")) {
@@ -253,7 +254,7 @@ Result<ExprId> Parser::repeats(ExprId item) {
     return program_.repeat(item, min, max);
 }
 
-Result<uint32_t> Parser::hex(size_t n_digits, size_t from) {
+Result<uint32_t> RegexParser::hex(size_t n_digits, size_t from) {
     uint32_t value = 0;
     for (size_t i = 0; i < n_digits; i++, at_++) {
         const char c = peek();
@@ -264,7 +265,7 @@ Result<uint32_t> Parser::hex(size_t n_digits, size_t from) {
     return value;
 }
 
-Result<uint32_t> Parser::braced_hex(size_t from) {
+Result<uint32_t> RegexParser::braced_hex(size_t from) {
     const size_t end = text_.find('}', ++at_);
     if (end == text_.npos || end == at_ || end - at_ > 6)
         return error(from, "expected 1 to 6 hexadecimal digits");
@@ -275,7 +276,7 @@ Result<uint32_t> Parser::braced_hex(size_t from) {
 }
 
 /// Behind \u: four digits, two such escapes of a surrogate pair, or digits in braces.
-Result<uint32_t> Parser::unicode_escape(size_t from) {
+Result<uint32_t> RegexParser::unicode_escape(size_t from) {
     if (peek() == '{') return braced_hex(from);
     TSR_TRY(const uint32_t high, hex(4, from));
     if (high < 0xD800 || high > 0xDFFF) return high;
@@ -285,7 +286,7 @@ Result<uint32_t> Parser::unicode_escape(size_t from) {
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
 }
 
-Result<CharSet> Parser::escape(bool in_class) {
+Result<CharSet> RegexParser::escape(bool in_class) {
     const size_t from = at_++;
     if (at_end()) return error(from, "the pattern ends in a backslash");
     const auto single = [](uint32_t c) { return CharSet{{c, c}}; };
@@ -344,7 +345,7 @@ Result<CharSet> Parser::escape(bool in_class) {
     return single(static_cast<uint8_t>(c));
 }
 
-Result<CharSet> Parser::class_member(bool& single) {
+Result<CharSet> RegexParser::class_member(bool& single) {
     if (peek() == '\\') {
         TSR_TRY(CharSet set, escape(true));
         single = set.ranges().size() == 1 && set.ranges()[0].lo == set.ranges()[0].hi;
@@ -357,7 +358,7 @@ Result<CharSet> Parser::class_member(bool& single) {
     return CharSet{{c, c}};
 }
 
-Result<CharSet> Parser::char_class() {
+Result<CharSet> RegexParser::char_class() {
     const size_t from = at_++;
     const bool negated = take("^");
     CharSet set;
@@ -389,7 +390,7 @@ Result<CharSet> Parser::char_class() {
 }  // namespace
 
 Result<ExprId> parse_regex(std::string_view pattern, RegexUse use, Program& program) {
-    return Parser(pattern, use, program).run();
+    return RegexParser(pattern, use, program).run();
 }
 
 }  // namespace tessera::grammar

@@ -14,7 +14,7 @@ namespace tessera::grammar {
 namespace {
 
 constexpr size_t kMaxDigits = 1000;
-constexpr size_t kMaxStates = 60'000;
+constexpr size_t kMaxNumberStates = 60'000;
 constexpr uint64_t kMaxModulus = 1'000'000'000;
 
 // State element 0.
@@ -28,7 +28,7 @@ enum Whole : uint64_t { kWhole, kNotWhole, kWholeWithZero, kWholeWithZeros };
 // Comparison of the digits so far with those of a bound.
 enum Order : uint64_t { kLess, kEqual, kGreater };
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Before the point: digits read (up to one more than the bound has), and the order of those both have.
 uint64_t compare_integer(uint64_t state, char c, const std::string& bound) {
@@ -146,7 +146,7 @@ std::optional<NumberLanguage::State> NumberLanguage::step(const State& from, cha
     if (c == '.') {
         if (phase != kZero && phase != kInteger) return std::nullopt;
         to[kPhase] = kPoint;
-    } else if (!is_digit(c) || phase == kZero) {
+    } else if (!is_ascii_digit(c) || phase == kZero) {
         return std::nullopt;
     } else if (phase == kStart || phase == kMinus) {
         to[kPhase] = c == '0' ? kZero : kInteger;
@@ -263,7 +263,7 @@ Result<ByteDfa> NumberLanguage::explore(FormulaId f) const {
     };
     intern(start(atoms));
     for (size_t i = 0; i < states.size(); i++) {
-        if (states.size() > kMaxStates)
+        if (states.size() > kMaxNumberStates)
             return fail(ErrorCode::Unsupported,
                         "the bounds and steps of this number together need too many states");
         for (const char c : std::string_view("-.0123456789")) {

@@ -15,9 +15,9 @@ namespace tessera::grammar {
 
 namespace {
 
-constexpr size_t kMaxBytes = 8u << 20;
+constexpr size_t kMaxSchemaBytes = 8u << 20;
 // No output gets this long; larger upper bounds are no bounds.
-constexpr uint32_t kMaxCount = 1u << 30;
+constexpr uint32_t kMaxSchemaCount = 1u << 30;
 
 using Use = SchemaKeyword::Use;
 using Kind = JsonValue::Kind;
@@ -307,9 +307,9 @@ Result<uint32_t> SchemaReader::count(const Place& p, bool upper) {
     if (!value || value->negative || !value->is_integer())
         return wrong_kind(p, "a whole number of at least 0");
     const auto n = value->integer.size() <= 12 ? parse_int(value->integer) : std::nullopt;
-    if (n && *n <= kMaxCount) return static_cast<uint32_t>(*n);
+    if (n && *n <= kMaxSchemaCount) return static_cast<uint32_t>(*n);
     if (upper) return kUnbounded;
-    return unsupported(p.pointer, strf("no output can be that long; at most %u", kMaxCount));
+    return unsupported(p.pointer, strf("no output can be that long; at most %u", kMaxSchemaCount));
 }
 
 Result<Decimal> SchemaReader::number(const Place& p) {
@@ -475,9 +475,9 @@ std::span<const SchemaKeyword> schema_keywords() {
 }
 
 Result<std::unique_ptr<SchemaSet>> SchemaSet::parse(std::string_view text) {
-    if (text.size() > kMaxBytes)
+    if (text.size() > kMaxSchemaBytes)
         return fail(ErrorCode::Unsupported, "the schema has %zu bytes; at most %zu are read", text.size(),
-                    kMaxBytes);
+                    kMaxSchemaBytes);
     std::unique_ptr<SchemaSet> set(new SchemaSet());
     TSR_TRY(set->document_, parse_json(text));
     TSR_TRY_VOID(SchemaReader(*set).run());

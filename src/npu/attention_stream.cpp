@@ -48,9 +48,9 @@ Result<AttentionPlan> place_buffers(const AttentionShape& shape, const HtpDevice
     return plan;
 }
 
-class Writer {
+class AttentionWriter {
   public:
-    Writer(const AttentionShape& shape, const AttentionPlan& plan, const AttentionPlaces& places)
+    AttentionWriter(const AttentionShape& shape, const AttentionPlan& plan, const AttentionPlaces& places)
         : shape_(shape), plan_(plan), places_(places) {}
 
     Stream write() {
@@ -228,7 +228,7 @@ std::optional<AttentionPlan> plan_attention(const AttentionShape& shape, const H
 
 Stream attention_stream(const AttentionShape& shape, const AttentionPlan& plan,
                         const AttentionPlaces& places) {
-    return Writer(shape, plan, places).write();
+    return AttentionWriter(shape, plan, places).write();
 }
 
 }  // namespace tessera::npu

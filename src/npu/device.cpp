@@ -33,7 +33,7 @@ constexpr DeviceField flag(std::string_view name, bool HtpDevice::*at, std::stri
 using D = HtpDevice;
 constexpr double kMega = 1 << 20, kGiga = 1 << 30;
 
-constexpr DeviceField kFields[] = {
+constexpr DeviceField kDeviceFields[] = {
     integer("arch", &D::arch, 66, 99, "generation of the instruction set, as \"v73\""),
     integer("vtcm_bytes", &D::vtcm_bytes, 16 << 10, 64 * kMega,
             "bytes of tightly coupled memory, a multiple of 2048"),
@@ -90,12 +90,12 @@ const JsonValue* member(const JsonValue& root, std::string_view field) {
 }
 
 bool is_field(std::string_view name) {
-    return std::any_of(std::begin(kFields), std::end(kFields),
+    return std::any_of(std::begin(kDeviceFields), std::end(kDeviceFields),
                        [&](const DeviceField& field) { return field.name == name; });
 }
 
 bool is_group(std::string_view name) {
-    return std::any_of(std::begin(kFields), std::end(kFields), [&](const DeviceField& field) {
+    return std::any_of(std::begin(kDeviceFields), std::end(kDeviceFields), [&](const DeviceField& field) {
         return field.name.size() > name.size() && field.name.starts_with(name) &&
                field.name[name.size()] == '.';
     });
@@ -103,7 +103,7 @@ bool is_group(std::string_view name) {
 
 tl::unexpected<Error> unknown(const std::string& name) {
     std::vector<std::string_view> names = {"name", "sources"};
-    for (const DeviceField& field : kFields) names.push_back(field.name);
+    for (const DeviceField& field : kDeviceFields) names.push_back(field.name);
     return unknown_field(name, names);
 }
 
@@ -181,7 +181,7 @@ Result<void> read_sources(const JsonValue& root, HtpDevice& device) {
 
 }  // namespace
 
-std::span<const DeviceField> device_fields() { return kFields; }
+std::span<const DeviceField> device_fields() { return kDeviceFields; }
 
 std::string field_text(const HtpDevice& device, const DeviceField& field) {
     if (field.flag) return device.*field.flag ? "true" : "false";
@@ -191,7 +191,7 @@ std::string field_text(const HtpDevice& device, const DeviceField& field) {
 
 std::string HtpDevice::canonical_text() const {
     std::string text = "name=" + name + "\n";
-    for (const DeviceField& field : kFields)
+    for (const DeviceField& field : kDeviceFields)
         text += std::string(field.name) + "=" + field_text(*this, field) + "\n";
     return text;
 }
@@ -206,7 +206,7 @@ uint64_t HtpDevice::hash() const {
 std::string HtpDevice::to_json() const {
     std::string text = "{\"name\": \"" + name + "\"";
     std::string_view open;  // the object that is being written
-    for (const DeviceField& field : kFields) {
+    for (const DeviceField& field : kDeviceFields) {
         const size_t dot = field.name.find('.');
         const std::string_view group = dot == field.name.npos ? "" : field.name.substr(0, dot);
         if (group != open && !open.empty()) text += "}";
@@ -226,7 +226,7 @@ Result<HtpDevice> parse_device(std::string_view json) {
     HtpDevice device;
     TSR_TRY_VOID(check_names(root));
     TSR_TRY_VOID(read_name(root, device));
-    for (const DeviceField& field : kFields) {
+    for (const DeviceField& field : kDeviceFields) {
         const JsonValue* value = member(root, field.name);
         if (!value) return missing_field(field.name);
         TSR_TRY_VOID(read_field(field, *value, device));

@@ -18,7 +18,7 @@ constexpr uint32_t kNobody = UINT32_MAX;
 /// Up to which weights of 4 bits are widened while they are multiplied; more share what was widened before.
 constexpr uint32_t kFewRows = 8;
 /// Of tables whose entries are read as numbers.
-constexpr uint64_t kAlignment = 16;
+constexpr uint64_t kDirectAlignment = 16;
 
 /// Bytes of VTCM as an instruction takes them: rows of row_bytes that are `stride` apart. With keeps_stride
 /// the instruction can be told of another stride.
@@ -30,23 +30,23 @@ struct Piece {
     bool is_dense() const { return rows == 1 || stride == row_bytes; }
 };
 
-struct Range {
+struct ByteRange {
     Region region;
     uint64_t begin, end;
 
-    bool overlaps(const Range& other) const {
+    bool overlaps(const ByteRange& other) const {
         return region == other.region && begin < other.end && other.begin < end;
     }
 };
 
-Range ddr_of(const Transfer& t) {
+ByteRange ddr_of(const Transfer& t) {
     return {t.region, t.ddr, t.ddr + (t.rows - uint64_t{1}) * t.ddr_stride + t.row_bytes};
 }
 bool goes_by_pass(const Transfer& t) { return t.limit != Transfer::Limit::None || t.past_stride != 0; }
 
 /// Where a piece is in DDR if this transfer is all of it.
 bool matches(const Piece& piece, const Transfer& t, Redirect& redirect) {
-    if (goes_by_pass(t) || t.vtcm != piece.vtcm || t.ddr % kAlignment != 0) return false;
+    if (goes_by_pass(t) || t.vtcm != piece.vtcm || t.ddr % kDirectAlignment != 0) return false;
     redirect = {static_cast<uint32_t>(piece.vtcm), t.region, t.ddr, piece.stride};
     if (t.rows == piece.rows && t.row_bytes == piece.row_bytes &&
         (t.rows == 1 || t.vtcm_stride == piece.stride)) {
@@ -256,18 +256,18 @@ class Resolver {
     }
 
     bool is_touched(uint32_t from, uint32_t store) const {
-        const Range range = ddr_of(transfer(store));
+        const ByteRange range = ddr_of(transfer(store));
         for (uint32_t k = from + 1; k < store; ++k)
             if (touches(k, range) || stores_to(k, range)) return true;
         return false;
     }
     /// A transfer; of one that goes by the pass all of the region may be meant.
-    bool touches(uint32_t k, const Range& range) const {
+    bool touches(uint32_t k, const ByteRange& range) const {
         if (unit_of(stream_[k].op) != Unit::Dma) return false;
         const Transfer& t = transfer(k);
         return goes_by_pass(t) ? t.region == range.region : ddr_of(t).overlaps(range);
     }
-    bool stores_to(uint32_t k, const Range& range) const {
+    bool stores_to(uint32_t k, const ByteRange& range) const {
         const auto& results = steps_[k].results;
         return std::any_of(results.begin(), results.end(),
                            [&](const Use& use) { return ddr_of(transfer(use.transfer)).overlaps(range); });
@@ -302,7 +302,7 @@ class Resolver {
     }
 
     bool is_written(uint32_t load, uint32_t reader) {
-        const Range range = ddr_of(transfer(load));
+        const ByteRange range = ddr_of(transfer(load));
         Step& step = steps_[load];
         if (range.region == Region::Constants) return false;
         for (uint32_t k = std::max(step.looked_up_to, load) + 1; k <= reader && step.written_at == kNobody;

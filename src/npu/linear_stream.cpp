@@ -18,9 +18,9 @@ struct Stage {
     bool first, last;                     // along the inputs
 };
 
-class Writer {
+class LinearWriter {
   public:
-    Writer(const LinearShape& shape, const TilePlan& plan, const LinearPlaces& places)
+    LinearWriter(const LinearShape& shape, const TilePlan& plan, const LinearPlaces& places)
         : shape_(shape), plan_(plan), places_(places) {}
 
     Stream write() {
@@ -242,7 +242,7 @@ class Writer {
 }  // namespace
 
 Stream linear_stream(const LinearShape& shape, const TilePlan& plan, const LinearPlaces& places) {
-    return Writer(shape, plan, places).write();
+    return LinearWriter(shape, plan, places).write();
 }
 
 }  // namespace tessera::npu

@@ -16,7 +16,7 @@ namespace tessera::npu {
 
 namespace {
 
-constexpr std::string_view kFields[] = {"model", "n_tok", "ranges"};
+constexpr std::string_view kRangesFields[] = {"model", "n_tok", "ranges"};
 
 std::string number(float value) {
     char text[40];
@@ -88,9 +88,9 @@ Result<Ranges> parse_ranges(std::string_view json) {
     TSR_TRY(const JsonValue root, parse_json(json));
     TSR_TRY_VOID(check_object(root));
     for (const auto& [name, value] : root.members)
-        if (std::find(std::begin(kFields), std::end(kFields), name) == std::end(kFields))
-            return unknown_field(name, kFields);
-    for (const std::string_view field : kFields)
+        if (std::find(std::begin(kRangesFields), std::end(kRangesFields), name) == std::end(kRangesFields))
+            return unknown_field(name, kRangesFields);
+    for (const std::string_view field : kRangesFields)
         if (!root.find(field)) return missing_field(field);
     Ranges ranges;
     TSR_TRY(ranges.model, read_digest(*root.find("model")));

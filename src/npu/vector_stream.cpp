@@ -11,7 +11,7 @@ namespace tessera::npu {
 
 namespace {
 
-constexpr int64_t kAlignment = 128;
+constexpr int64_t kVectorAlignment = 128;
 
 int64_t plane_bytes(const ActLayout& layout, int64_t rows) {
     return layout.channel_tiles() * rows * kTileChannels;
@@ -82,16 +82,16 @@ template <class Fn>
 Result<int64_t> VectorStream::by_rows(const ActTensor& x, const ActTensor& y, int64_t table_bytes,
                                       int64_t bytes_of_row, const Fn& fn) {
     const int64_t each = row_bytes(x.layout) + row_bytes(y.layout) + bytes_of_row;
-    const int64_t left = device_.vtcm_bytes - table_bytes - 8 * kAlignment;
+    const int64_t left = device_.vtcm_bytes - table_bytes - 8 * kVectorAlignment;
     const int64_t most = std::min({kTileRows, x.layout.rows, left / (2 * each)});
     const int64_t rows = std::max<int64_t>(1, most);
     VtcmAllocator vtcm(device_.vtcm_bytes);
-    TSR_TRY(const uint32_t table, vtcm.take("a table", table_bytes, kAlignment));
+    TSR_TRY(const uint32_t table, vtcm.take("a table", table_bytes, kVectorAlignment));
     uint32_t of_rows[2], of_x[2], of_y[2];
     for (int i = 0; i < 2; ++i) {
-        TSR_TRY(of_rows[i], vtcm.take("a table of rows", rows * bytes_of_row, kAlignment));
-        TSR_TRY(of_x[i], vtcm.take("a row of values", rows * row_bytes(x.layout), kAlignment));
-        TSR_TRY(of_y[i], vtcm.take("a row of results", rows * row_bytes(y.layout), kAlignment));
+        TSR_TRY(of_rows[i], vtcm.take("a table of rows", rows * bytes_of_row, kVectorAlignment));
+        TSR_TRY(of_x[i], vtcm.take("a row of values", rows * row_bytes(x.layout), kVectorAlignment));
+        TSR_TRY(of_y[i], vtcm.take("a row of results", rows * row_bytes(y.layout), kVectorAlignment));
     }
     int buffer = 0;
     for (int64_t tile = 0; tile < x.layout.row_tiles(); ++tile)
@@ -175,20 +175,21 @@ Result<int64_t> VectorStream::lookup(const ActTensor& x, const ActTensor& y, uin
     // Up to half of VTCM for the table, else two pieces of it that are loaded again for every piece of
     // values.
     const bool is_whole = n_entries * 2 <= device_.vtcm_bytes / 2;
-    const int64_t n_at_once = is_whole ? n_entries : device_.vtcm_bytes / 8 / kAlignment * kAlignment / 2;
+    const int64_t n_at_once =
+        is_whole ? n_entries : device_.vtcm_bytes / 8 / kVectorAlignment * kVectorAlignment / 2;
     const int64_t table_bytes = n_at_once * 2 * (is_whole ? 1 : 2);
     const int64_t planes = x.layout.planes + y.layout.planes;
-    const int64_t left = device_.vtcm_bytes - table_bytes - 8 * kAlignment;
-    const int64_t most = left / (2 * planes) / kAlignment * kAlignment;
+    const int64_t left = device_.vtcm_bytes - table_bytes - 8 * kVectorAlignment;
+    const int64_t most = left / (2 * planes) / kVectorAlignment * kVectorAlignment;
     const int64_t at_once = std::min(most, plane_bytes(x.layout, std::min(kTileRows, x.layout.rows)));
     if (at_once <= 0 || n_at_once <= 0)
         return fail(ErrorCode::OutOfMemory, "a function: its table and values do not fit into VTCM");
     VtcmAllocator vtcm(device_.vtcm_bytes);
     uint32_t of_table[2], of_x[2], of_y[2];
     for (int i = 0; i < 2; ++i) {
-        TSR_TRY(of_table[i], vtcm.take("a table", is_whole && i > 0 ? 0 : n_at_once * 2, kAlignment));
-        TSR_TRY(of_x[i], vtcm.take("values", at_once * x.layout.planes, kAlignment));
-        TSR_TRY(of_y[i], vtcm.take("results", at_once * y.layout.planes, kAlignment));
+        TSR_TRY(of_table[i], vtcm.take("a table", is_whole && i > 0 ? 0 : n_at_once * 2, kVectorAlignment));
+        TSR_TRY(of_x[i], vtcm.take("values", at_once * x.layout.planes, kVectorAlignment));
+        TSR_TRY(of_y[i], vtcm.take("results", at_once * y.layout.planes, kVectorAlignment));
     }
     int buffer = 0, half = 0;
     if (is_whole) load_constants(table, n_entries * 2, of_table[0]);
@@ -223,15 +224,16 @@ template <class Pair>
 Result<int64_t> VectorStream::by_values(Opcode op, const ActTensor& a, const ActTensor& b, const ActTensor& y,
                                         const Pair& node, Pair Instruction::*member) {
     const int64_t planes = a.layout.planes + b.layout.planes + y.layout.planes;
-    const int64_t most = (device_.vtcm_bytes - 8 * kAlignment) / (2 * planes) / kAlignment * kAlignment;
+    const int64_t most =
+        (device_.vtcm_bytes - 8 * kVectorAlignment) / (2 * planes) / kVectorAlignment * kVectorAlignment;
     const int64_t at_once =
-        std::min(std::max(most, kAlignment), plane_bytes(y.layout, std::min(kTileRows, y.layout.rows)));
+        std::min(std::max(most, kVectorAlignment), plane_bytes(y.layout, std::min(kTileRows, y.layout.rows)));
     VtcmAllocator vtcm(device_.vtcm_bytes);
     uint32_t of_a[2], of_b[2], of_y[2];
     for (int i = 0; i < 2; ++i) {
-        TSR_TRY(of_a[i], vtcm.take("values", at_once * a.layout.planes, kAlignment));
-        TSR_TRY(of_b[i], vtcm.take("values", at_once * b.layout.planes, kAlignment));
-        TSR_TRY(of_y[i], vtcm.take("results", at_once * y.layout.planes, kAlignment));
+        TSR_TRY(of_a[i], vtcm.take("values", at_once * a.layout.planes, kVectorAlignment));
+        TSR_TRY(of_b[i], vtcm.take("values", at_once * b.layout.planes, kVectorAlignment));
+        TSR_TRY(of_y[i], vtcm.take("results", at_once * y.layout.planes, kVectorAlignment));
     }
     int buffer = 0;
     for (int64_t tile = 0; tile < y.layout.row_tiles(); ++tile) {
@@ -271,14 +273,14 @@ Result<int64_t> VectorStream::append_part(const ActTensor& x, const CachePlace& 
                                           int64_t bytes_per_value, const Fn& fn) {
     const int64_t unit = kTileChannels / std::gcd(cache.head_dim, kTileChannels);  // heads
     const int64_t unit_bytes = unit * cache.head_dim * kTileRows * (1 + bytes_per_value);
-    const int64_t most = (device_.vtcm_bytes - 4 * kAlignment) / (2 * unit_bytes);
+    const int64_t most = (device_.vtcm_bytes - 4 * kVectorAlignment) / (2 * unit_bytes);
     const int64_t heads = std::min(std::max<int64_t>(most, 1) * unit, cache.n_head);
     const int64_t n_bytes = tiles(heads * cache.head_dim, kTileChannels) * kActTileBytes;
     VtcmAllocator vtcm(device_.vtcm_bytes);
     uint32_t of_x[2], more[2];
     for (int i = 0; i < 2; ++i) {
-        TSR_TRY(of_x[i], vtcm.take("keys or values", n_bytes, kAlignment));
-        TSR_TRY(more[i], vtcm.take("keys by position", n_bytes * bytes_per_value, kAlignment));
+        TSR_TRY(of_x[i], vtcm.take("keys or values", n_bytes, kVectorAlignment));
+        TSR_TRY(more[i], vtcm.take("keys by position", n_bytes * bytes_per_value, kVectorAlignment));
     }
     int buffer = 0;
     for (int64_t tile = 0; tile < x.layout.row_tiles(); ++tile)

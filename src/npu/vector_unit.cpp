@@ -12,7 +12,7 @@ namespace tessera::npu {
 
 namespace {
 
-constexpr int64_t kMostInRow = 1 << 16;
+constexpr int64_t kMostRowValues = 1 << 16;
 /// Values that a thread takes at once where they need not be a row.
 constexpr int64_t kChunk = 1024;
 
@@ -80,7 +80,7 @@ void add_to_record(const Interleave& i, int32_t sum, std::byte* at,
 }  // namespace
 
 size_t VectorUnit::scratch_bytes(int n_threads) {
-    return static_cast<size_t>(n_threads) * 2 * kMostInRow * sizeof(uint16_t);
+    return static_cast<size_t>(n_threads) * 2 * kMostRowValues * sizeof(uint16_t);
 }
 
 Result<VectorUnit> VectorUnit::create(const TileKernels& kernels, ThreadPool& pool) {
@@ -107,8 +107,8 @@ void VectorUnit::each_row(uint32_t x, const Encoding& of_x, uint32_t y, const En
     uint8_t* y_high = at<uint8_t>(y);
     uint8_t* y_low = low_plane(y_high, of_y.bits, place_y.plane_bytes());
     pool_->run(rows, [&](int64_t row, int worker) {
-        uint16_t* codes = scratch_.as<uint16_t>() + int64_t{worker} * 2 * kMostInRow;
-        uint16_t* result = codes + kMostInRow;
+        uint16_t* codes = scratch_.as<uint16_t>() + int64_t{worker} * 2 * kMostRowValues;
+        uint16_t* result = codes + kMostRowValues;
         place_x.each_tile(row, [&](int64_t from, int64_t channel, int64_t n) {
             fetch(x_high + from, x_low ? x_low + from : nullptr, n, codes + channel);
         });

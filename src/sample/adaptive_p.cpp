@@ -12,7 +12,7 @@ extern const SamplerInfo kAdaptiveP;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kAdaptivePParams[] = {
     {.name = "adaptive_target",
      .default_value = -1,
      .min = -1,
@@ -65,7 +65,7 @@ class AdaptiveP final : public Sampler {
     int32_t id_ = -1;  // drawn and not yet accepted
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_adaptive_p(const Params& params, const Setting& setting) {
     const double target = params.number("adaptive_target");
     if (target < 0) return nullptr;
     return std::make_unique<AdaptiveP>(target, params.number("adaptive_decay"), setting.n_vocab);
@@ -73,6 +73,7 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 
 }  // namespace
 
-constexpr SamplerInfo kAdaptiveP = {"adaptive_p", "prefers tokens near a probability", kParams, make, 'a'};
+constexpr SamplerInfo kAdaptiveP = {"adaptive_p", "prefers tokens near a probability", kAdaptivePParams,
+                                    make_adaptive_p, 'a'};
 
 }  // namespace tessera::sample

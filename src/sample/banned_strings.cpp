@@ -10,17 +10,17 @@ extern const SamplerInfo kBannedStrings;
 
 namespace {
 
-Result<void> check(std::string_view text) {
+Result<void> check_banned_strings(std::string_view text) {
     const auto strings = parse_string_list(text);
     if (!strings) return fail_in("banned_strings", strings.error());
     return {};
 }
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kBannedStringsParams[] = {
     {.name = "banned_strings",
      .kind = ParamKind::List,
      .form = "STRING,STRING,...",
-     .check = check,
+     .check = check_banned_strings,
      .help = "Strings that must not come up; where one does, the text goes back and takes another way."},
 };
 
@@ -34,7 +34,7 @@ class BannedStrings final : public Sampler {
     std::vector<int32_t> ids_;  // ascending
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_banned_strings(const Params& params, const Setting& setting) {
     const std::vector<std::string> strings = params.list("banned_strings");
     if (strings.empty()) return nullptr;
     TSR_TRY(const text::Tokenizer* tokenizer, need_tokenizer(setting, "banned_strings"));
@@ -49,7 +49,11 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 
 }  // namespace
 
-constexpr SamplerInfo kBannedStrings = {
-    "banned_strings", "bans tokens that contain a banned string", kParams, make, 0, true};
+constexpr SamplerInfo kBannedStrings = {"banned_strings",
+                                        "bans tokens that contain a banned string",
+                                        kBannedStringsParams,
+                                        make_banned_strings,
+                                        0,
+                                        true};
 
 }  // namespace tessera::sample

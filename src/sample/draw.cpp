@@ -11,7 +11,7 @@ extern const SamplerInfo kDraw;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kDrawParams[] = {
     {.name = "seed",
      .kind = ParamKind::Int,
      .default_value = -1,
@@ -40,10 +40,10 @@ class Draw final : public Sampler {
     std::unique_ptr<Sampler> clone() const override { return std::make_unique<Draw>(*this); }
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params&, const Setting&) { return std::make_unique<Draw>(); }
+Result<std::unique_ptr<Sampler>> make_draw(const Params&, const Setting&) { return std::make_unique<Draw>(); }
 
 }  // namespace
 
-constexpr SamplerInfo kDraw = {"draw", "chooses a token at random by probability", kParams, make};
+constexpr SamplerInfo kDraw = {"draw", "chooses a token at random by probability", kDrawParams, make_draw};
 
 }  // namespace tessera::sample

@@ -22,7 +22,7 @@ Result<void> check_breakers(std::string_view text) {
     return {};
 }
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kDryParams[] = {
     {.name = "dry_multiplier",
      .default_value = 0,
      .min = 0,
@@ -124,7 +124,7 @@ class Dry final : public Sampler {
     std::vector<int32_t> ids_;       // those with a length
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_dry(const Params& params, const Setting& setting) {
     const double last_n = params.number("dry_penalty_last_n");
     if (params.number("dry_multiplier") == 0 || last_n == 0) return nullptr;
     const std::vector<std::string> breakers = params.list("dry_sequence_breakers");
@@ -142,6 +142,6 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 
 }  // namespace
 
-constexpr SamplerInfo kDry = {"dry", "lowers tokens that prolong a repetition", kParams, make, 'd'};
+constexpr SamplerInfo kDry = {"dry", "lowers tokens that prolong a repetition", kDryParams, make_dry, 'd'};
 
 }  // namespace tessera::sample

@@ -14,7 +14,7 @@ extern const SamplerInfo kInfill;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kInfillParams[] = {
     {.name = "infill",
      .kind = ParamKind::Int,
      .default_value = 0,
@@ -116,7 +116,7 @@ class Infill final : public Sampler {
     std::array<double, kMost> p_{};  // of the entries, in their order
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_infill(const Params& params, const Setting& setting) {
     if (params.number("infill") == 0) return nullptr;
     TSR_TRY_VOID(need_tokenizer(setting, "infill"));
     return std::make_unique<Infill>(setting.tokenizer);
@@ -124,6 +124,6 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 
 }  // namespace
 
-constexpr SamplerInfo kInfill = {"infill", "tokens that fill a gap", kParams, make, 'i'};
+constexpr SamplerInfo kInfill = {"infill", "tokens that fill a gap", kInfillParams, make_infill, 'i'};
 
 }  // namespace tessera::sample

@@ -68,16 +68,16 @@ Result<Biases> parse_biases(std::string_view text) {
     return sorted;
 }
 
-Result<void> check(std::string_view text) {
+Result<void> check_logit_bias(std::string_view text) {
     TSR_TRY_VOID(parse_biases(text));
     return {};
 }
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kLogitBiasParams[] = {
     {.name = "logit_bias",
      .kind = ParamKind::Text,
      .form = "ID(+|-)VALUE,...",
-     .check = check,
+     .check = check_logit_bias,
      .help = "Add VALUE to the logit of token ID; `-inf` bans the token."},
 };
 
@@ -98,7 +98,7 @@ class LogitBias final : public Sampler {
     Biases biases_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_logit_bias(const Params& params, const Setting& setting) {
     TSR_TRY(Biases biases, parse_biases(params.text("logit_bias")));
     if (biases.ids.empty()) return nullptr;
     if (biases.ids.back() >= setting.n_vocab) {
@@ -110,7 +110,7 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 
 }  // namespace
 
-constexpr SamplerInfo kLogitBias = {"logit_bias", "raises, lowers or bans chosen tokens", kParams, make, 0,
-                                    true};
+constexpr SamplerInfo kLogitBias = {
+    "logit_bias", "raises, lowers or bans chosen tokens", kLogitBiasParams, make_logit_bias, 0, true};
 
 }  // namespace tessera::sample

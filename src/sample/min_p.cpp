@@ -8,7 +8,7 @@ extern const SamplerInfo kMinP;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kMinPParams[] = {
     {.name = "min_p",
      .default_value = 0.05,
      .min = 0,
@@ -28,7 +28,7 @@ class MinP final : public Sampler {
     size_t min_keep_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
+Result<std::unique_ptr<Sampler>> make_min_p(const Params& params, const Setting&) {
     const double p = params.number("min_p");
     if (p <= 0) return nullptr;
     return std::make_unique<MinP>(p, static_cast<size_t>(params.number("min_keep")));
@@ -36,6 +36,6 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
 
 }  // namespace
 
-constexpr SamplerInfo kMinP = {"min_p", "tokens not far below the best", kParams, make, 'm'};
+constexpr SamplerInfo kMinP = {"min_p", "tokens not far below the best", kMinPParams, make_min_p, 'm'};
 
 }  // namespace tessera::sample

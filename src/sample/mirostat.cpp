@@ -14,7 +14,7 @@ extern const SamplerInfo kMirostat;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kMirostatParams[] = {
     {.name = "mirostat",
      .kind = ParamKind::Int,
      .default_value = 0,
@@ -121,7 +121,7 @@ class Mirostat2 final : public Feedback {
     std::unique_ptr<Sampler> clone() const override { return std::make_unique<Mirostat2>(*this); }
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_mirostat(const Params& params, const Setting& setting) {
     const double version = params.number("mirostat");
     const double tau = params.number("mirostat_tau"), eta = params.number("mirostat_eta");
     if (version == 1) return std::make_unique<Mirostat1>(tau, eta, std::max(setting.n_vocab, 2));
@@ -131,6 +131,7 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 
 }  // namespace
 
-constexpr SamplerInfo kMirostat = {"mirostat", "holds the surprise of the text near a target", kParams, make};
+constexpr SamplerInfo kMirostat = {"mirostat", "holds the surprise of the text near a target",
+                                   kMirostatParams, make_mirostat};
 
 }  // namespace tessera::sample

@@ -9,7 +9,7 @@ extern const SamplerInfo kNoRepeatNgram;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kNoRepeatNgramParams[] = {
     {.name = "no_repeat_ngram_size",
      .kind = ParamKind::Int,
      .default_value = 0,
@@ -51,7 +51,7 @@ class NoRepeatNgram final : public Sampler {
     std::vector<int32_t> ids_;  // tokens to ban
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_no_repeat_ngram(const Params& params, const Setting& setting) {
     const auto size = static_cast<size_t>(params.number("no_repeat_ngram_size"));
     if (size == 0) return nullptr;
     return std::make_unique<NoRepeatNgram>(size, setting.window(), setting.n_vocab);
@@ -60,6 +60,6 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 }  // namespace
 
 constexpr SamplerInfo kNoRepeatNgram = {"no_repeat_ngram", "bans runs of tokens that were there before",
-                                        kParams, make};
+                                        kNoRepeatNgramParams, make_no_repeat_ngram};
 
 }  // namespace tessera::sample

@@ -11,7 +11,7 @@ extern const SamplerInfo kPenalties;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kPenaltiesParams[] = {
     {.name = "repeat_penalty",
      .default_value = 1,
      .min = 0.01,
@@ -113,7 +113,7 @@ class Penalties final : public Sampler {
     Window window_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_penalties(const Params& params, const Setting& setting) {
     const bool neutral = params.number("repeat_penalty") == 1 && params.number("presence_penalty") == 0 &&
                          params.number("frequency_penalty") == 0;
     if (neutral || params.number("repeat_last_n") == 0) return nullptr;
@@ -122,6 +122,7 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 
 }  // namespace
 
-constexpr SamplerInfo kPenalties = {"penalties", "lowers tokens that occurred recently", kParams, make, 'e'};
+constexpr SamplerInfo kPenalties = {"penalties", "lowers tokens that occurred recently", kPenaltiesParams,
+                                    make_penalties, 'e'};
 
 }  // namespace tessera::sample

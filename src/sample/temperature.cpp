@@ -13,7 +13,7 @@ extern const SamplerInfo kTemperature;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kTemperatureParams[] = {
     {.name = "temperature",
      .flag = "--temp",
      .default_value = 0.8,
@@ -62,7 +62,7 @@ class Temperature final : public Sampler {
     double temperature_, range_, exponent_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
+Result<std::unique_ptr<Sampler>> make_temperature(const Params& params, const Setting&) {
     const double temperature = params.number("temperature"), range = params.number("dynatemp_range");
     if (temperature == 1 && range == 0) return nullptr;
     return std::make_unique<Temperature>(temperature, range, params.number("dynatemp_exponent"));
@@ -70,7 +70,7 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
 
 }  // namespace
 
-constexpr SamplerInfo kTemperature = {"temperature", "sharpens or flattens the distribution", kParams, make,
-                                      't'};
+constexpr SamplerInfo kTemperature = {"temperature", "sharpens or flattens the distribution",
+                                      kTemperatureParams, make_temperature, 't'};
 
 }  // namespace tessera::sample

@@ -10,7 +10,7 @@ extern const SamplerInfo kTopK;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kTopKParams[] = {
     {.name = "top_k",
      .kind = ParamKind::Int,
      .default_value = 40,
@@ -30,7 +30,7 @@ class TopK final : public Sampler {
     size_t k_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setting) {
+Result<std::unique_ptr<Sampler>> make_top_k(const Params& params, const Setting& setting) {
     const double k = params.number("top_k");
     if (k <= 0 || k >= setting.n_vocab) return nullptr;
     return std::make_unique<TopK>(static_cast<size_t>(k));
@@ -38,6 +38,6 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting& setti
 
 }  // namespace
 
-constexpr SamplerInfo kTopK = {"top_k", "the k best tokens", kParams, make, 'k'};
+constexpr SamplerInfo kTopK = {"top_k", "the k best tokens", kTopKParams, make_top_k, 'k'};
 
 }  // namespace tessera::sample

@@ -10,7 +10,7 @@ extern const SamplerInfo kTopNSigma;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kTopNSigmaParams[] = {
     {.name = "top_n_sigma",
      .default_value = -1,
      .min = -1,
@@ -34,7 +34,7 @@ class TopNSigma final : public Sampler {
     double n_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
+Result<std::unique_ptr<Sampler>> make_top_n_sigma(const Params& params, const Setting&) {
     const double n = params.number("top_n_sigma");
     if (n <= 0) return nullptr;
     return std::make_unique<TopNSigma>(n);
@@ -42,7 +42,7 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
 
 }  // namespace
 
-constexpr SamplerInfo kTopNSigma = {"top_n_sigma", "logits within n standard deviations of the best", kParams,
-                                    make, 's'};
+constexpr SamplerInfo kTopNSigma = {"top_n_sigma", "logits within n standard deviations of the best",
+                                    kTopNSigmaParams, make_top_n_sigma, 's'};
 
 }  // namespace tessera::sample

@@ -9,7 +9,7 @@ extern const SamplerInfo kTopP;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kTopPParams[] = {
     {.name = "top_p",
      .default_value = 0.95,
      .min = 0,
@@ -29,7 +29,7 @@ class TopP final : public Sampler {
     size_t min_keep_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
+Result<std::unique_ptr<Sampler>> make_top_p(const Params& params, const Setting&) {
     const double p = params.number("top_p");
     if (p >= 1) return nullptr;
     return std::make_unique<TopP>(p, static_cast<size_t>(params.number("min_keep")));
@@ -37,6 +37,7 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
 
 }  // namespace
 
-constexpr SamplerInfo kTopP = {"top_p", "the best tokens that reach a probability", kParams, make, 'p'};
+constexpr SamplerInfo kTopP = {"top_p", "the best tokens that reach a probability", kTopPParams, make_top_p,
+                               'p'};
 
 }  // namespace tessera::sample

@@ -8,7 +8,7 @@ extern const SamplerInfo kTypP;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kTypPParams[] = {
     {.name = "typical_p",
      .default_value = 1,
      .min = 0,
@@ -27,7 +27,7 @@ class TypP final : public Sampler {
     size_t min_keep_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
+Result<std::unique_ptr<Sampler>> make_typ_p(const Params& params, const Setting&) {
     const double p = params.number("typical_p");
     if (p >= 1) return nullptr;
     return std::make_unique<TypP>(p, static_cast<size_t>(params.number("min_keep")));
@@ -35,6 +35,6 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
 
 }  // namespace
 
-constexpr SamplerInfo kTypP = {"typ_p", "the tokens of typical surprise", kParams, make, 'y'};
+constexpr SamplerInfo kTypP = {"typ_p", "the tokens of typical surprise", kTypPParams, make_typ_p, 'y'};
 
 }  // namespace tessera::sample

@@ -9,7 +9,7 @@ extern const SamplerInfo kXtc;
 
 namespace {
 
-constexpr ParamInfo kParams[] = {
+constexpr ParamInfo kXtcParams[] = {
     {.name = "xtc_probability",
      .default_value = 0,
      .min = 0,
@@ -41,7 +41,7 @@ class Xtc final : public Sampler {
     size_t min_keep_;
 };
 
-Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
+Result<std::unique_ptr<Sampler>> make_xtc(const Params& params, const Setting&) {
     const double probability = params.number("xtc_probability"), threshold = params.number("xtc_threshold");
     if (probability <= 0 || threshold > 0.5) return nullptr;  // two cannot both be that likely
     return std::make_unique<Xtc>(probability, threshold, static_cast<size_t>(params.number("min_keep")));
@@ -49,6 +49,6 @@ Result<std::unique_ptr<Sampler>> make(const Params& params, const Setting&) {
 
 }  // namespace
 
-constexpr SamplerInfo kXtc = {"xtc", "drops the likeliest tokens now and then", kParams, make, 'x'};
+constexpr SamplerInfo kXtc = {"xtc", "drops the likeliest tokens now and then", kXtcParams, make_xtc, 'x'};
 
 }  // namespace tessera::sample

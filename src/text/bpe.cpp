@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kMergesKey = "tokenizer.ggml.merges";
 constexpr const char* kPreKey = "tokenizer.ggml.pre";
-constexpr size_t kMaxPieceBytes = size_t{1} << 31;
+constexpr size_t kMaxBpePieceBytes = size_t{1} << 31;
 constexpr size_t kKeepEnds = size_t{1} << 20;
 
 Result<const PreTokenizer*> choose_pre_tokenizer(const Vocab& vocab) {
@@ -263,10 +263,10 @@ Result<void> BpeScheme::encode_fragment(std::string_view text, bool, std::vector
         TSR_TRY_VOID(splitter_.split(run, scratch->splitter, scratch->ends));
         size_t begin = 0;
         for (const size_t end : scratch->ends) {
-            if (end - begin >= kMaxPieceBytes)
+            if (end - begin >= kMaxBpePieceBytes)
                 return fail(ErrorCode::InvalidArgument,
                             "text to tokenize: expected words below %s, found one of %s",
-                            format_bytes(kMaxPieceBytes).c_str(), format_bytes(end - begin).c_str());
+                            format_bytes(kMaxBpePieceBytes).c_str(), format_bytes(end - begin).c_str());
             encode_word(run.substr(begin, end - begin), *scratch, ids);
             begin = end;
         }

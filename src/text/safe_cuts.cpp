@@ -10,10 +10,10 @@ namespace tessera::text {
 
 namespace {
 
-constexpr uint32_t kSpaceSymbol = 0x2581;
+constexpr uint32_t kSpaceSymbolChar = 0x2581;
 
 /// Spaces in text and the symbol for them in pieces are the same.
-uint32_t symbol_of(uint32_t code_point) { return code_point == kSpaceSymbol ? ' ' : code_point; }
+uint32_t symbol_of(uint32_t code_point) { return code_point == kSpaceSymbolChar ? ' ' : code_point; }
 
 }  // namespace
 

@@ -23,7 +23,7 @@ namespace tessera::text {
 namespace {
 
 constexpr size_t kMaxRunBytes = size_t{1} << 30;    // three times as much with its spaces spelled out
-constexpr size_t kMaxPieceBytes = 4096;             // longer pieces do not count
+constexpr size_t kMaxSpmPieceBytes = 4096;          // longer pieces do not count
 constexpr size_t kMaxUnusedWork = size_t{1} << 26;  // bytes looked at before Unused pieces count as formable
 constexpr size_t kKeepSymbols = size_t{1} << 16;
 
@@ -83,7 +83,7 @@ Result<void> SpmScheme::load() {
             byte_id = id;
             n_byte_tokens_++;
         } else if ((type == TokenType::Normal || type == TokenType::Unused) && !text.empty() &&
-                   text.size() <= kMaxPieceBytes && pieces_.find(text) == kNoToken) {
+                   text.size() <= kMaxSpmPieceBytes && pieces_.find(text) == kNoToken) {
             pieces_.add(text, id);
             cuts_.add_piece(text);
             max_piece_bytes_ = std::max(max_piece_bytes_, text.size());

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kCharsMapKey = "tokenizer.ggml.precompiled_charsmap";
 constexpr size_t kMaxFragmentBytes = size_t{64} << 20;  // the library needs some 100 bytes of memory for each
-constexpr size_t kMaxPieceBytes = 4096;                 // longer pieces are refused by some of its versions
+constexpr size_t kMaxUnigramPieceBytes = 4096;          // longer pieces are refused by some of its versions
 
 // The message and field numbers of sentencepiece_model.proto that are written here.
 enum class Field : uint32_t {
@@ -191,7 +191,7 @@ Result<std::string> UnigramScheme::serialize(std::string_view map) {
             continue;
         }
         const bool is_piece = (type == TokenType::Normal || type == TokenType::Unused) && !text.empty() &&
-                              text.size() <= kMaxPieceBytes && utf8::is_valid(text) &&
+                              text.size() <= kMaxUnigramPieceBytes && utf8::is_valid(text) &&
                               text.find('\0') == text.npos && seen.find(text) == kNoToken;
         if (is_piece) seen.add(text, id);
         append_piece(model, is_piece ? std::string(text) : strf("\xFF%d", id), id,

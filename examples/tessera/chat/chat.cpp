@@ -75,7 +75,7 @@ Result<void> check(ChatArgs& args) {
     return {};
 }
 
-Action declare(Options& options) {
+Action declare_chat(Options& options) {
     auto args = std::make_shared<ChatArgs>();
     options.positional("MODEL", args->talker.model, "A GGUF file; of a split model the first part.");
     options.group("Model");
@@ -125,6 +125,6 @@ const Command kChat = {.name = "chat",
                            "  tessera chat model.gguf --system \"Be brief.\"\n"
                            "  tessera chat model.gguf --load talk.json      go on with a saved conversation\n"
                            "  echo \"Who was Ada Lovelace?\" | tessera chat model.gguf --seed 1\n",
-                       .declare = declare};
+                       .declare = declare_chat};
 
 }  // namespace tessera

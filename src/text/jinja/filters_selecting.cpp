@@ -98,7 +98,7 @@ Out select(Runtime& runtime, V self, B args) {
     return runtime.generator(std::move(out));
 }
 
-constexpr Builtin kFilters[] = {
+constexpr Builtin kSelectingFilters[] = {
     {"map", "*", map},
     {"select", "*", select<true, false>},
     {"reject", "*", select<false, false>},
@@ -108,7 +108,7 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-BuiltinTable selecting_filters() { return kFilters; }
+BuiltinTable selecting_filters() { return kSelectingFilters; }
 
 MemberPath::MemberPath(const Value& attribute, Value preset) : preset_(std::move(preset)) {
     if (!attribute.is_text()) {

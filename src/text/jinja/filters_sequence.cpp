@@ -274,7 +274,7 @@ Out named_attribute(Runtime& runtime, V self, B args) {
     return runtime.attribute(self, name);
 }
 
-constexpr Builtin kFilters[] = {
+constexpr Builtin kSequenceFilters[] = {
     {"length", "", length},
     {"count", "", length},
     {"list", "", as_list},
@@ -357,7 +357,7 @@ constexpr Builtin kNumberFilters[] = {
 
 }  // namespace
 
-BuiltinTable sequence_filters() { return kFilters; }
+BuiltinTable sequence_filters() { return kSequenceFilters; }
 BuiltinTable number_filters() { return kNumberFilters; }
 
 }  // namespace tessera::jinja

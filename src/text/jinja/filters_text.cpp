@@ -63,7 +63,7 @@ std::string escape_html(std::string_view text) {
 std::string same(std::string_view text) { return std::string(text); }
 
 template <std::string (*map)(std::string_view)>
-Out mapped(Runtime& runtime, V self, B) {
+Out mapped_str(Runtime& runtime, V self, B) {
     TSR_TRY(const std::string text, runtime.str(self));
     TSR_TRY_VOID(runtime.make_room(text.size() * 6));
     return runtime.text(map(text));
@@ -140,7 +140,7 @@ Out indent(Runtime& runtime, V self, B args) {
 }
 
 Out center(Runtime& runtime, V self, B args) {
-    TSR_TRY(const Value text, mapped<same>(runtime, self, args));
+    TSR_TRY(const Value text, mapped_str<same>(runtime, self, args));
     TSR_TRY(const Value method, runtime.attribute(text, "center"));
     return runtime.call(method, {{args[0] ? *args[0] : Value::integer(80)}, {}});
 }
@@ -371,16 +371,16 @@ Out to_json(Runtime& runtime, V self, B args) {
     return runtime.text(std::move(text));
 }
 
-constexpr Builtin kFilters[] = {
-    {"upper", "", mapped<upper>},
-    {"lower", "", mapped<lower>},
-    {"capitalize", "", mapped<capitalize>},
-    {"title", "", mapped<title_words>},
-    {"string", "", mapped<same>},
-    {"safe", "", mapped<same>},
-    {"escape", "", mapped<escape_html>},
-    {"e", "", mapped<escape_html>},
-    {"forceescape", "", mapped<escape_html>},
+constexpr Builtin kTextFilters[] = {
+    {"upper", "", mapped_str<upper>},
+    {"lower", "", mapped_str<lower>},
+    {"capitalize", "", mapped_str<capitalize>},
+    {"title", "", mapped_str<title_words>},
+    {"string", "", mapped_str<same>},
+    {"safe", "", mapped_str<same>},
+    {"escape", "", mapped_str<escape_html>},
+    {"e", "", mapped_str<escape_html>},
+    {"forceescape", "", mapped_str<escape_html>},
     {"trim", "chars?", trim},
     {"replace", "old new count?", replace},
     {"indent", "width? first? blank?", indent},
@@ -397,6 +397,6 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-BuiltinTable text_filters() { return kFilters; }
+BuiltinTable text_filters() { return kTextFilters; }
 
 }  // namespace tessera::jinja

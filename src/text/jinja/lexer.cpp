@@ -12,8 +12,6 @@ namespace tessera::jinja {
 
 namespace {
 
-constexpr auto npos = std::string_view::npos;
-
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
@@ -43,7 +41,7 @@ class Lexer {
     tl::expected<std::vector<Token>, SyntaxError> run() {
         while (at_ < source_.size()) {
             const size_t tag = next_tag();
-            if (tag == npos) {
+            if (tag == std::string_view::npos) {
                 add(TokenKind::Data, at_, source_.substr(at_));
                 at_ = source_.size();
                 break;
@@ -73,7 +71,7 @@ class Lexer {
     size_t next_tag() const {
         for (size_t at = at_;; at++) {
             at = source_.find('{', at);
-            if (at == npos || at + 1 >= source_.size()) return npos;
+            if (at == std::string_view::npos || at + 1 >= source_.size()) return std::string_view::npos;
             const char next = source_[at + 1];
             if (next == '{' || next == '%' || next == '#') return at;
         }
@@ -101,7 +99,7 @@ class Lexer {
 
     std::string_view without_indent(std::string_view text) const {
         const size_t newline = text.rfind('\n');
-        const size_t line = newline == npos ? 0 : newline + 1;
+        const size_t line = newline == std::string_view::npos ? 0 : newline + 1;
         if (line == 0 && !line_starts_) return text;
         size_t end = text.size();
         while (end > line) {
@@ -124,7 +122,8 @@ class Lexer {
 
     bool comment(size_t tag) {
         const size_t end = source_.find("#}", at_);
-        if (end == npos) return fail(tag, "the comment that begins here has no end: expected '#}'");
+        if (end == std::string_view::npos)
+            return fail(tag, "the comment that begins here has no end: expected '#}'");
         const char sign = end > at_ ? sign_at(end - 1) : '\0';
         at_ = end + 2;
         after_tag(sign, true);
@@ -158,7 +157,7 @@ class Lexer {
         after_tag(sign, false);
         for (size_t block = at_;; block += 2) {
             block = source_.find("{%", block);
-            if (block == npos)
+            if (block == std::string_view::npos)
                 return fail(tag, "the raw block that begins here has no end: expected 'endraw'");
             if (!at_word(block + 2 + (sign_at(block + 2) != '\0'), "endraw", end)) continue;
             text_before(block, true);
@@ -310,7 +309,7 @@ class Lexer {
         static constexpr std::string_view kNames = "abfnrtv\\'\"", kCodes = "\a\b\f\n\r\t\v\\'\"";
         const char c = source_[at];
         if (c == '\n') return at + 1;
-        if (const size_t i = kNames.find(c); i != npos) {
+        if (const size_t i = kNames.find(c); i != std::string_view::npos) {
             out += kCodes[i];
             return at + 1;
         }

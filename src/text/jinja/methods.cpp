@@ -18,10 +18,8 @@ using V = const Value&;
 using B = const Bound&;
 using Out = Result<Value>;
 
-constexpr auto npos = std::string_view::npos;
-
 template <std::string (*map)(std::string_view)>
-Out mapped(Runtime& runtime, V self, B) {
+Out mapped_text(Runtime& runtime, V self, B) {
     TSR_TRY_VOID(runtime.charge_bytes(self.as_text().size() * 8));
     return runtime.text(map(self.as_text()));
 }
@@ -87,25 +85,25 @@ Result<Part> part_of(Runtime& runtime, V self, B args) {
 
 // From the right; work is charged for each place that is compared.
 Result<size_t> find_last(Runtime& runtime, std::string_view text, std::string_view part) {
-    if (part.size() > text.size()) return npos;
+    if (part.size() > text.size()) return std::string_view::npos;
     for (size_t at = text.size() - part.size() + 1; at-- > 0;) {
         if (!part.empty() && text[at] != part[0]) continue;
         TSR_TRY_VOID(runtime.charge_bytes(part.size()));
         if (text.substr(at, part.size()) == part) return at;
     }
     TSR_TRY_VOID(runtime.charge_bytes(text.size()));
-    return npos;
+    return std::string_view::npos;
 }
 
 template <bool from_right, bool must_exist>
 Out find_part(Runtime& runtime, V self, B args) {
     TSR_TRY(const std::string_view wanted, text_argument(args, 0, "find() text", ""));
     TSR_TRY(const Part part, part_of(runtime, self, args));
-    size_t at = npos;
+    size_t at = std::string_view::npos;
     if (part.exists) {
         TSR_TRY(at, from_right ? find_last(runtime, part.text, wanted) : runtime.find(part.text, wanted));
     }
-    if (at != npos)
+    if (at != std::string_view::npos)
         return Value::integer(static_cast<Integer>(count_before(self.as_text(), part.begin + at)));
     if (must_exist) return fail(ErrorCode::InvalidArgument, "substring not found");
     return Value::integer(-1);
@@ -115,11 +113,12 @@ Out count(Runtime& runtime, V self, B args) {
     TSR_TRY(const std::string_view wanted, text_argument(args, 0, "count() text", ""));
     TSR_TRY(const Part part, part_of(runtime, self, args));
     if (wanted.empty())
-        return Value::integer(part.exists ? static_cast<Integer>(count_before(part.text, npos)) + 1 : 0);
+        return Value::integer(
+            part.exists ? static_cast<Integer>(count_before(part.text, std::string_view::npos)) + 1 : 0);
     Integer n = 0;
     for (size_t at = 0;; n++) {
         TSR_TRY(at, runtime.find(part.text, wanted, at));
-        if (at == npos) return Value::integer(n);
+        if (at == std::string_view::npos) return Value::integer(n);
         at += wanted.size();
     }
 }
@@ -185,7 +184,7 @@ Out split_text(Runtime& runtime, V self, B args) {
     while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
         TSR_TRY(const size_t at,
                 from_right ? find_last(runtime, text, separator) : runtime.find(text, separator));
-        if (at == npos) break;
+        if (at == std::string_view::npos) break;
         parts.push_back(
             runtime.text(std::string(from_right ? text.substr(at + separator.size()) : text.substr(0, at))));
         text = from_right ? text.substr(0, at) : text.substr(at + separator.size());
@@ -203,7 +202,7 @@ Out partition(Runtime& runtime, V self, B args) {
     TSR_TRY(const size_t at,
             from_right ? find_last(runtime, text, separator) : runtime.find(text, separator));
     const Value nothing = runtime.text("");
-    if (at == npos)
+    if (at == std::string_view::npos)
         return runtime.tuple(from_right ? Value::Items{nothing, nothing, self}
                                         : Value::Items{self, nothing, nothing});
     return runtime.tuple(
@@ -223,12 +222,12 @@ Out split_lines(Runtime& runtime, V self, B args) {
     return runtime.list(std::move(lines));
 }
 
-Out replace(Runtime& runtime, V self, B args) {
+Out replace_method(Runtime& runtime, V self, B args) {
     TSR_TRY(const Value result, runtime.filter("replace", self, args.raw()));
     return result;
 }
 
-Out join(Runtime& runtime, V self, B args) {
+Out join_method(Runtime& runtime, V self, B args) {
     TSR_TRY(const Value::Items items, runtime.walk(*args[0]));
     std::string out;
     for (size_t i = 0; i < items.size(); i++) {
@@ -247,7 +246,7 @@ template <int side>
 Out justified(Runtime& runtime, V self, B args) {
     TSR_TRY(const int64_t width, int_argument(args, 0, "width", 0));
     TSR_TRY(const std::string_view fill, text_argument(args, 1, "fill", " "));
-    if (count_before(fill, npos) != 1)
+    if (count_before(fill, std::string_view::npos) != 1)
         return fail(ErrorCode::InvalidArgument, "The fill character must be exactly one character long");
     const auto n = static_cast<int64_t>(self.n_chars());
     if (width <= n) return self;
@@ -285,12 +284,12 @@ std::string swap_case(std::string_view text) {
 }
 
 constexpr Builtin kTextMethods[] = {
-    {"upper", "", mapped<upper>},
-    {"lower", "", mapped<lower>},
-    {"casefold", "", mapped<lower>},
-    {"title", "", mapped<title>},
-    {"capitalize", "", mapped<capitalize>},
-    {"swapcase", "", mapped<swap_case>},
+    {"upper", "", mapped_text<upper>},
+    {"lower", "", mapped_text<lower>},
+    {"casefold", "", mapped_text<lower>},
+    {"title", "", mapped_text<title>},
+    {"capitalize", "", mapped_text<capitalize>},
+    {"swapcase", "", mapped_text<swap_case>},
     {"strip", "chars?", stripped<true, true>},
     {"lstrip", "chars?", stripped<true, false>},
     {"rstrip", "chars?", stripped<false, true>},
@@ -303,8 +302,8 @@ constexpr Builtin kTextMethods[] = {
     {"splitlines", "keepends?", split_lines},
     {"partition", "sep", partition<false>},
     {"rpartition", "sep", partition<true>},
-    {"replace", "*", replace},
-    {"join", "iterable", join},
+    {"replace", "*", replace_method},
+    {"join", "iterable", join_method},
     {"find", "sub start? end?", find_part<false, false>},
     {"rfind", "sub start? end?", find_part<true, false>},
     {"index", "sub start? end?", find_part<false, true>},

@@ -17,7 +17,7 @@ namespace {
 // text.
 constexpr int kMaxTries = 8;
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_any_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 class TaggedParser final : public OutputParser {
   public:
@@ -26,7 +26,7 @@ class TaggedParser final : public OutputParser {
         may_be_bare_ = format_.bare_json && !options_.no_calls && options_.tools.is_sequence() &&
                        !options_.tools.items().empty();
         std::string_view opening = options_.opening;
-        while (!opening.empty() && is_space(opening.back())) opening.remove_suffix(1);
+        while (!opening.empty() && is_any_space(opening.back())) opening.remove_suffix(1);
         enter_content(false);
         const TagPair* open = nullptr;
         for (const TagPair& pair : format_.reasoning)
@@ -135,7 +135,7 @@ class TaggedParser final : public OutputParser {
             add_body({&c, 1});
             return;
         }
-        if (is_space(c)) {
+        if (is_any_space(c)) {
             if (!at_edge_) spaces_ += c;
             return;
         }

@@ -11,14 +11,12 @@ namespace {
 using jinja::Kind;
 using Calls = std::vector<ToolCall>;
 
-constexpr auto npos = std::string_view::npos;
-
 // Without "```json" and "```" around.
 std::string_view without_fence(std::string_view text) {
     text = trim(text);
     if (!text.starts_with("```")) return text;
     const size_t line = text.find('\n');
-    if (line == npos) return text;
+    if (line == std::string_view::npos) return text;
     text.remove_prefix(line + 1);
     text = trim(text);
     if (text.ends_with("```")) text.remove_suffix(3);
@@ -91,11 +89,12 @@ size_t json_length(std::string_view text) {
             depth--;
         }
     }
-    return npos;
+    return std::string_view::npos;
 }
 
 bool is_name(std::string_view text) {
-    return !text.empty() && text.size() <= 256 && text.find_first_of(" \n\t\"'<>[]{}()") == npos;
+    return !text.empty() && text.size() <= 256 &&
+           text.find_first_of(" \n\t\"'<>[]{}()") == std::string_view::npos;
 }
 
 }  // namespace
@@ -113,7 +112,7 @@ std::optional<Calls> read_json_calls(std::string_view body, const Value&) {
     while (!text.empty()) {
         if (text[0] != '{' && text[0] != '[') return std::nullopt;
         const size_t length = json_length(text);
-        if (length == npos) return std::nullopt;
+        if (length == std::string_view::npos) return std::nullopt;
         const auto value = jinja::parse_json(text.substr(0, length));
         if (!value || !add_calls(calls, *value)) return std::nullopt;
         text = trim(text.substr(length));
@@ -141,16 +140,17 @@ std::optional<Calls> read_named_calls(std::string_view body, const Value& tools)
     const std::string_view text = trim(body);
     if (text.empty() || text[0] == '[' || text[0] == '{') return read_json_calls(text, tools);
     const size_t args = text.find("[ARGS]");
-    const size_t name_end = args == npos ? text.find('{') : args;
-    if (name_end == npos) return std::nullopt;
+    const size_t name_end = args == std::string_view::npos ? text.find('{') : args;
+    if (name_end == std::string_view::npos) return std::nullopt;
     std::string_view name = text.substr(0, name_end), id;
-    if (const size_t mark = name.find("[CALL_ID]"); mark != npos) {
+    if (const size_t mark = name.find("[CALL_ID]"); mark != std::string_view::npos) {
         id = trim(name.substr(mark + 9));
         name = name.substr(0, mark);
     }
     name = trim(name);
     if (!is_name(name)) return std::nullopt;
-    const std::string_view arguments = trim(text.substr(args == npos ? name_end : args + 6));
+    const std::string_view arguments =
+        trim(text.substr(args == std::string_view::npos ? name_end : args + 6));
     std::optional<std::string> json = arguments_json(arguments);
     if (!json) return std::nullopt;
     return Calls{{std::string(id), std::string(name), std::move(*json)}};
@@ -164,23 +164,26 @@ std::optional<Calls> read_deepseek_calls(std::string_view body, const Value&) {
     while (!text.empty()) {
         if (text.starts_with(kBegin)) text.remove_prefix(kBegin.size());
         const size_t separator = text.find(kSeparator);
-        if (separator == npos) return std::nullopt;
+        if (separator == std::string_view::npos) return std::nullopt;
         std::string_view name = trim(text.substr(0, separator));
         text = trim(text.substr(separator + kSeparator.size()));
         // The older form has the word "function" first, and the name on a line of its own behind the
         // separator.
-        if (const size_t line = text.find('\n'); name == "function" && line != npos) {
+        if (const size_t line = text.find('\n'); name == "function" && line != std::string_view::npos) {
             name = trim(text.substr(0, line));
             text = text.substr(line + 1);
         }
         if (!is_name(name)) return std::nullopt;
         // The end is looked for behind the object, as a text in it may spell the mark.
         const size_t open = text.find('{');
-        const size_t length = open == npos ? npos : json_length(text.substr(open));
-        const size_t end = length == npos ? npos : text.find(kEnd, open + length);
-        std::optional<std::string> json = length == npos ? std::nullopt : arguments_json(text.substr(0, end));
+        const size_t length =
+            open == std::string_view::npos ? std::string_view::npos : json_length(text.substr(open));
+        const size_t end =
+            length == std::string_view::npos ? std::string_view::npos : text.find(kEnd, open + length);
+        std::optional<std::string> json =
+            length == std::string_view::npos ? std::nullopt : arguments_json(text.substr(0, end));
         if (!json) return std::nullopt;
-        text = end == npos ? std::string_view() : trim(text.substr(end + kEnd.size()));
+        text = end == std::string_view::npos ? std::string_view() : trim(text.substr(end + kEnd.size()));
         calls.push_back({"", std::string(name), std::move(*json)});
     }
     if (calls.empty()) return std::nullopt;

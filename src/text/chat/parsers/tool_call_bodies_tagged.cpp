@@ -14,8 +14,6 @@ namespace {
 using jinja::Kind;
 using Calls = std::vector<ToolCall>;
 
-constexpr auto npos = std::string_view::npos;
-
 // "string", "object", ...; "any" where the schema does not say one type, empty where there is no schema.
 std::string_view type_of(const Value& tools, std::string_view function, std::string_view parameter) {
     if (!tools.is_sequence()) return {};
@@ -52,12 +50,13 @@ std::string_view without_line_ends(std::string_view text) {
 
 std::optional<ToolCall> finished(std::string_view name, std::optional<std::string> arguments) {
     name = trim(name);
-    if (name.empty() || name.size() > 256 || name.find_first_of(" \n\t\"'<>{}") != npos) return std::nullopt;
+    if (name.empty() || name.size() > 256 || name.find_first_of(" \n\t\"'<>{}") != std::string_view::npos)
+        return std::nullopt;
     if (!arguments) return std::nullopt;
     return ToolCall{"", std::string(name), std::move(*arguments)};
 }
 
-std::optional<std::string> json_of(Value::Pairs arguments) {
+std::optional<std::string> typed_json_of(Value::Pairs arguments) {
     const auto json = jinja::dump_json(Value::dict(std::move(arguments)));
     return json ? std::optional(*json) : std::nullopt;
 }
@@ -85,7 +84,7 @@ std::optional<Element> open_tag(std::string_view& text, std::initializer_list<st
     if (element.word.empty()) return std::nullopt;
     rest.remove_prefix(element.word.size());
     const size_t end = rest.find('>');
-    if (end == npos) return std::nullopt;
+    if (end == std::string_view::npos) return std::nullopt;
     std::string_view inside = rest.substr(0, end);
     text = rest.substr(end + 1);
     if (inside.starts_with('=')) {
@@ -94,12 +93,12 @@ std::optional<Element> open_tag(std::string_view& text, std::initializer_list<st
     }
     static constexpr std::string_view kName = " name=\"";
     const size_t begin = inside.find(kName);
-    if (begin == npos) return std::nullopt;
+    if (begin == std::string_view::npos) return std::nullopt;
     const size_t close = inside.find('"', begin + kName.size());
-    if (close == npos) return std::nullopt;
+    if (close == std::string_view::npos) return std::nullopt;
     element.name = inside.substr(begin + kName.size(), close - begin - kName.size());
-    if (inside.find(" string=\"true\"", close) != npos) element.type = "string";
-    if (inside.find(" string=\"false\"", close) != npos) element.type = "json";
+    if (inside.find(" string=\"true\"", close) != std::string_view::npos) element.type = "string";
+    if (inside.find(" string=\"false\"", close) != std::string_view::npos) element.type = "json";
     return element;
 }
 
@@ -110,7 +109,8 @@ std::string close_tag(const Element& element) {
 // The text up to the closing tag of a parameter: one behind which another tag follows, as a value may hold
 // the tag.
 std::optional<std::string_view> take_value(std::string_view& text, const std::string& close) {
-    for (size_t at = text.find(close); at != npos; at = text.find(close, at + close.size())) {
+    for (size_t at = text.find(close); at != std::string_view::npos;
+         at = text.find(close, at + close.size())) {
         const std::string_view rest = trim(text.substr(at + close.size()));
         if (!rest.starts_with('<')) continue;
         const std::string_view value = text.substr(0, at);
@@ -130,7 +130,7 @@ std::optional<ToolCall> take_function(std::string_view& text, const Value& tools
     if (text.starts_with('{')) {
         const size_t at = text.rfind(end);
         const std::optional<std::string> json =
-            at == npos ? std::nullopt : arguments_json(text.substr(0, at));
+            at == std::string_view::npos ? std::nullopt : arguments_json(text.substr(0, at));
         if (!json) return std::nullopt;
         text = trim(text.substr(at + end.size()));
         return finished(function->name, *json);
@@ -146,7 +146,7 @@ std::optional<ToolCall> take_function(std::string_view& text, const Value& tools
                                typed_value(without_line_ends(*value), type));
     }
     text = trim(text.substr(end.size()));
-    return finished(function->name, json_of(std::move(arguments)));
+    return finished(function->name, typed_json_of(std::move(arguments)));
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ std::optional<Calls> read_arg_pairs(std::string_view body, const Value& tools) {
     while (!text.empty()) {
         if (!text.starts_with(kKey)) return std::nullopt;
         const size_t key_end = text.find(kKeyEnd);
-        if (key_end == npos) return std::nullopt;
+        if (key_end == std::string_view::npos) return std::nullopt;
         const std::string_view key = trim(text.substr(kKey.size(), key_end - kKey.size()));
         text = trim(text.substr(key_end + kKeyEnd.size()));
         if (!text.starts_with(kValue)) return std::nullopt;
@@ -182,12 +182,12 @@ std::optional<Calls> read_arg_pairs(std::string_view body, const Value& tools) {
         // The last closing tag in front of the next key, as a value may hold one.
         size_t next = text.find(kKey);
         size_t value_end = text.substr(0, next).rfind(kValueEnd);
-        if (value_end == npos) return std::nullopt;
+        if (value_end == std::string_view::npos) return std::nullopt;
         const std::string_view value = text.substr(0, value_end);
         text = trim(text.substr(value_end + kValueEnd.size()));
         arguments.emplace_back(Value::text(std::string(key)), typed_value(value, type_of(tools, name, key)));
     }
-    std::optional<ToolCall> call = finished(name, json_of(std::move(arguments)));
+    std::optional<ToolCall> call = finished(name, typed_json_of(std::move(arguments)));
     if (!call) return std::nullopt;
     return Calls{std::move(*call)};
 }

@@ -111,10 +111,10 @@ ToolCallFormat command_r_plus(std::string_view trigger) {
             .arguments_key = "parameters"};
 }
 
-using Row = std::pair<std::string_view, std::vector<ToolCallFormat>>;
+using FormatCalls = std::pair<std::string_view, std::vector<ToolCallFormat>>;
 
-const std::vector<Row>& table() {
-    static const std::vector<Row> rows = {
+const std::vector<FormatCalls>& format_calls() {
+    static const std::vector<FormatCalls> rows = {
         {"gpt-oss", kHarmonyCalls},
         {"gemma",
          {{.trigger = "<|tool_call>",
@@ -202,7 +202,7 @@ const std::vector<Row>& table() {
 }  // namespace
 
 std::vector<ToolCallFormat> tool_call_formats(std::string_view format) {
-    for (const Row& row : table())
+    for (const FormatCalls& row : format_calls())
         if (row.first == format) return row.second;
     return {};
 }
