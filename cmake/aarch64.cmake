@@ -6,7 +6,9 @@ set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
 # All features; with the dot product but without 8-bit matrix products; the first version of the architecture.
-set(TSR_EMULATED_CPUS max cortex-a76 cortex-a72)
+if(NOT DEFINED TSR_EMULATED_CPUS)
+    set(TSR_EMULATED_CPUS max cortex-a76 cortex-a72)
+endif()
 # Libraries of the machine that builds are of no use; header-only packages are.
 set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -4,8 +4,23 @@
 # lists of objects written to isa-objects/.
 file(REMOVE_RECURSE ${CMAKE_BINARY_DIR}/isa-objects)
 
+# Kernels take long to compile, and a sanitizer finds little in them: they do not synchronize, and tests with guard pages
+# find what they read past the end. So a sanitized build may link another build's objects.
+set(TSR_KERNEL_OBJECTS "" CACHE PATH "A build folder whose kernel objects are linked instead of compiling them again")
+set(TSR_KERNEL_OBJECTS_MATCH "." CACHE STRING "The libraries of kernels that TSR_KERNEL_OBJECTS is for, as a pattern of names")
+
 function(tsr_isa_library name)
     cmake_parse_arguments(ARG "" "" "FLAGS;SOURCES" ${ARGN})
+    set(list ${TSR_KERNEL_OBJECTS}/isa-objects/${name}.txt)
+    if(TSR_KERNEL_OBJECTS AND name MATCHES "${TSR_KERNEL_OBJECTS_MATCH}")
+        if(NOT EXISTS ${list})
+            message(FATAL_ERROR "TSR_KERNEL_OBJECTS: expected the configured build of a checkout, found no ${list}")
+        endif()
+        file(STRINGS ${list} objects)
+        add_library(${name} OBJECT IMPORTED GLOBAL)
+        set_target_properties(${name} PROPERTIES IMPORTED_OBJECTS "${objects}")
+        return()
+    endif()
     add_library(${name} OBJECT ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE tsr_flags)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)

@@ -134,7 +134,7 @@ function(tsr_script_test name)
     endif()
 endfunction()
 
-# tsr_fuzz(NAME SOURCE LINK...): a libFuzzer program (preset `fuzz`).
+# tsr_fuzz(NAME SOURCE LINK...): a libFuzzer program (preset `fuzz`), and an entry fuzz.NAME that runs it for ten seconds.
 function(tsr_fuzz name source)
     cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
     if(TSR_BUILD_FUZZ)
@@ -143,5 +143,8 @@ function(tsr_fuzz name source)
         target_compile_definitions(${name} PRIVATE TSR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
             TSR_BINARY_DIR="${CMAKE_BINARY_DIR}")
         target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        add_dependencies(tsr_tests ${name})
+        add_test(NAME ${TSR_TEST_PREFIX}fuzz.${name} COMMAND ${name} -max_total_time=10 -seed=1 -artifact_prefix=${name}-)
+        set_tests_properties(${TSR_TEST_PREFIX}fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 600)
     endif()
 endfunction()

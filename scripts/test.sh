@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test and lint; the last lines are the count of all of them.
-#   scripts/test.sh [--quick] [options of ctest]
-# Without --quick the unit tests and the server's run a second time under AddressSanitizer and UndefinedBehaviorSanitizer,
-# the unit tests that start threads under ThreadSanitizer, and those of the kernels for AArch64 under emulation.
-# E.g. scripts/test.sh --quick -L unit
+# Installs missing packages, builds, and runs the tests and lints; the last lines are the count of all of them.
+#   scripts/test.sh [--quick | --full] [options of ctest]
+# --quick: the release build's tests. Default: also the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer, the
+# tests of threads and scheduling under ThreadSanitizer, and the kernels for AArch64 on one emulated processor.
+# --full: also the slow tests, all unit tests of threaded code under ThreadSanitizer, the server under AddressSanitizer,
+# every emulated processor, and each fuzz target for some seconds (needs clang-19). E.g. scripts/test.sh --quick -L unit
 set -euo pipefail
 
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
-quick=0
+extent=default
 case ${1:-} in
-    --quick) quick=1; shift ;;
-    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --quick | --full) extent=${1#--}; shift ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 
 step() { printf '\n== %s\n' "$*"; }
@@ -28,35 +29,61 @@ build() {
 step "packages"
 "$root/scripts/setup.sh" --test
 
+# Warnings are errors where this script configures the folder. A folder that scripts/run.sh configured keeps its flags,
+# so that only the tests are compiled.
 step "release build"
-build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON -DTSR_PCH=TESTS
+werror=()
+[[ -f $root/build/release/CMakeCache.txt ]] || werror=(-DTSR_WERROR=ON)
+build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON -DTSR_PCH=TESTS "${werror[@]}"
 
-if ((!quick)); then
-    # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason.
+if [[ $extent != quick ]]; then
+    # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason. Kernels
+    # have no synchronization and take long to compile: ThreadSanitizer's build links the release build's objects, and
+    # AddressSanitizer's those of every instruction set but the scalar one (tests with guard pages look for reads past
+    # the end in release).
     sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF -DTSR_PCH=ON
-        -DTSR_WIDE_TABLES=OFF)
-    step "AddressSanitizer and UndefinedBehaviorSanitizer build of the unit tests and the server"
-    build check-asan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=address,undefined \
-        -DTSR_TEST_SELECT='^unit:|^server:server_(http|routes)_' -DTSR_TEST_PREFIX=asan.
-    step "ThreadSanitizer build of the tests that start threads"
-    build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread \
-        -DTSR_TEST_SELECT='^unit:(engine_|.*(thread|session|backend|text_bpe|text_tokenizer))' -DTSR_TEST_PREFIX=tsan.
-    # A processor of the kind runs the same tests in the release build. About 90 seconds of one core.
+        -DTSR_KERNEL_OBJECTS="$root/build/release")
+    unit='^unit:(capi|chat|common|convert|cpu|engine|gguf|grammar|jinja|kv|model|program|quants|record|sample|text)\.|^unit:npu\.(device|recipe|weights)_'
+    threads='^unit:(common\.threads|cpu\.runs|engine\.(session|scheduler|requests|load)_)'
+    cpus=max
+    if [[ $extent == full ]]; then
+        unit='^unit:|^server:server\.(http|routes)_'
+        threads='^unit:(cpu\.|engine\.|common\.|model\.|text\.(bpe|tokenizer)_)'
+        cpus='max;cortex-a76;cortex-a72'
+    fi
+    step "AddressSanitizer and UndefinedBehaviorSanitizer build"
+    build check-asan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=address,undefined -DTSR_TEST_SELECT="$unit" \
+        -DTSR_TEST_PREFIX=asan. -DTSR_KERNEL_OBJECTS_MATCH='_(avx|emulated|neon|dotprod|i8mm)'
+    step "ThreadSanitizer build"
+    build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread -DTSR_TEST_SELECT="$threads" -DTSR_TEST_PREFIX=tsan.
+    # An AArch64 processor runs the same tests in the release build.
     if [[ $(uname -m) != aarch64 ]]; then
         step "AArch64 build of the kernels' tests"
         if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null &&
             [[ -d /usr/src/googletest ]]; then
             build check-aarch64 tsr_tests --toolchain "$root/cmake/aarch64.cmake" -DTSR_ONLY_KERNELS=ON \
-                -DCMAKE_BUILD_TYPE=Release -DTSR_TEST_SELECT='^unit:(quants_|cpu_vec|npu_tile)' -DTSR_TEST_PREFIX=aarch64.
+                -DCMAKE_BUILD_TYPE=Release -DTSR_EMULATED_CPUS="$cpus" -DTSR_TEST_PREFIX=aarch64. \
+                -DTSR_TEST_SELECT='^unit:(quants\.|cpu\.vec_|npu\.tile_)'
         else
             echo "skipped: aarch64-linux-gnu-g++, qemu-aarch64 or /usr/src/googletest is missing (scripts/setup.sh)"
         fi
+    fi
+fi
+if [[ $extent == full ]]; then
+    step "fuzz targets"
+    if command -v clang++-19 >/dev/null; then
+        build check-fuzz tsr_tests -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+            -DTSR_WERROR=OFF -DTSR_BUILD_FUZZ=ON -DTSR_SANITIZE=address,undefined -DTSR_TEST_SELECT='^fuzz:'
+    else
+        echo "skipped: clang++-19 is missing (apt-get install clang-19)"
     fi
 fi
 
 # One run over all builds, so that one count says it all; the slowest first, so that no long test is left for the end.
 mkdir -p "$root/build/check"
 printf 'subdirs("%s")\n' "${folders[@]}" | tac >"$root/build/check/CTestTestfile.cmake"
+slow=()
+[[ $extent == full ]] || slow=(--label-exclude '^slow$')
 
 # gcc 12's ThreadSanitizer does not start where the kernel spreads mappings over more than 28 bits.
 runner=()
@@ -66,4 +93,4 @@ if ((bits > 28)) && setarch "$(uname -m)" -R true 2>/dev/null; then
 fi
 
 step "tests"
-"${runner[@]}" ctest --test-dir "$root/build/check" --parallel 2 --output-on-failure --no-tests=error "$@"
+"${runner[@]}" ctest --test-dir "$root/build/check" --parallel 2 --output-on-failure --no-tests=error "${slow[@]}" "$@"
