@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The binary interface of the C library is the one of the baseline: its functions, their types and those of structs.
 
-The interface is what include/tessera.h declares: the library is compiled against it, and tests/capi/install_test.py holds
-the exported names against it. So a library of empty functions, made from the header, has the same interface; abidiff, of
-Debian's abigail-tools, compares it with tests/capi/tessera.abi. Any difference is a finding: what is new goes into the
-baseline with --update, in the change that brings it; what is gone or has changed breaks callers, and asks for another
-TSR_ABI_VERSION and symbol version. Exits with 77 where a tool or the baseline's kind of processor is missing.
+The interface is declared by include/tessera.h: the library is compiled against it, and tests/capi/install_test.py compares
+the exported names with it. A library of empty functions made from the header therefore has the same interface; abidiff, of
+Debian's abigail-tools, compares it with tests/capi/tessera.abi. Any difference is a finding. An addition enters the
+baseline with --update, in the same change; a removal or modification breaks callers, and requires another
+TSR_ABI_VERSION and symbol version. Exits with 77 if a tool or the baseline's architecture is missing.
 """
 import argparse
 import pathlib

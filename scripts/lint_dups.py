@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How much of the code stands somewhere else too.
+"""At most 5 % of the code is duplicated.
 
-A line counts when it holds more than a comment, brackets, an include or a namespace's edge. It is duplicated when it
+A line counts if it has more than a comment, brackets, an include or a namespace's edge. It is duplicated when it
 lies in a window of 8 such lines (whitespace-normalised, within one file) that occurs at least twice. Data tables
 (.inc, .def) are left out.
 """

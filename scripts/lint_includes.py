@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What a file names of the standard library and of others' libraries it includes, itself or through headers of ours.
+"""A file includes the headers of the library names that it uses, itself or through headers of this tree.
 
-No compiler tells: what one library's header happens to include, another version's may not, so only headers of this tree
-count on the way. Names without a row below are not looked at, such as those that several headers declare (std::size,
-std::begin), nor are parts that are included in the middle of a unit (.inl).
+Compilers do not check this: a third-party header may stop including another one in its next version, so only headers of
+this tree count as a way. Names without a row below are not checked, such as those that several headers declare
+(std::size, std::begin), nor are parts that are included in the middle of a unit (.inl).
 """
 import re
 import sys
@@ -84,7 +84,7 @@ _NAME = re.compile(r"\b(?:std::\w+|(?:testing|nlohmann|httplib|CLI|tl|benchmark)
 
 
 class Tree:
-    """Every file's includes; `reached` is what a file includes of others, by way of ours."""
+    """Every file's includes; `reached` has the third-party headers that a file reaches through ours."""
 
     def __init__(self, root):
         self.text = {path.as_posix(): lintlib.read(root, path) for path in lintlib.source_files(root, lintlib.CPP_SUFFIXES)}

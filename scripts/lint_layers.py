@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The one-way street: which folder may include which, and which file may include which third-party header.
+"""Dependencies between folders: the table of allowed includes, and of files that may include third-party headers.
 
 The tables below are the rule; docs/design/architecture.md explains it. Paths are prefixes, and the longest row that fits a
 file decides. Includes of ours are written from the repository root.
@@ -42,7 +42,7 @@ LAYERS = [
 APPS = ("server/", "examples/")
 TESTS = ("tests/", "benches/")
 
-# (header pattern, what it is, where it may appear, in how many files at most, may those be headers)
+# (header pattern, library, where it may appear, in how many files at most, may those be headers)
 # Tests and benches may include what they like. The count keeps a library behind one wrapper.
 THIRD_PARTY = [
     (r"tl/expected\.hpp", "tl-expected", ("common/expected.h",), 1, True),
@@ -82,7 +82,7 @@ BANNED_BELOW_6 = {"iostream": "common/log.h", "regex": "a hand-written matcher"}
 
 
 def row_of(path):
-    """The most specific row for a file: (its own prefixes, what it may include), or None."""
+    """The most specific row for a file: (its own prefixes, the prefixes it may include), or None."""
     rows = [(max(len(p) for p in own if path.startswith(p)), own, allowed)
             for own, allowed in LAYERS if path.startswith(own)]
     return max(rows, default=None)

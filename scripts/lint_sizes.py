@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Functions, files and source lists keep their limits.
+"""Functions and files keep their limits of size, and every source is compiled.
 
 A function may have 120 lines, one in a kernel folder 150; a file 1000. Data tables (.inc, .def) are exempt. Every
-.c and .cpp must be named by a CMakeLists.txt, or nobody compiles it.
+.c and .cpp must be named by a CMakeLists.txt, since it is not compiled otherwise.
 """
 import re
 import sys
@@ -46,7 +46,7 @@ def _without_template_heads(text):
 
 
 def _kind(head):
-    """What the `{` after this head opens at namespace or class scope: scope, function, member or data."""
+    """The kind of the `{` after this head at namespace or class scope: scope, function, member or data."""
     flat = _OPERATOR.sub("operator_", _without_template_heads(_ATTRIBUTE.sub(" ", head)))
     outside = _outside_parens(flat)
     if not flat.strip() or re.search(r'\bnamespace\b[\w\s:]*$|\bextern\s*"\s*"\s*$', flat):

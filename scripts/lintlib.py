@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the lints share: the list of source files, comment stripping, and the form of a message.
+"""Common code of the lints: the list of source files, comment stripping, and the form of a message.
 
 As a program it prints the files of a tree, one a line:  lintlib.py ROOT [SUFFIX...]
 """

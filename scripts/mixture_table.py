@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The table of mixtures: what each costs a model. Quantizes MODEL (F16) to every mixture, and prints as Markdown bytes, bits
+"""Loss of quality by quantization type. Quantizes MODEL (F16) to every type, and prints as Markdown bytes, bits
 per weight, perplexity and KL divergence from MODEL on each TEXT, and tokens per second of decoding on one thread.
 
   mixture_table.py build/release/examples/tessera/tessera MODEL TEXT[:WINDOWS] ... [--ctx 256] [--only Q4_K_M,Q6_K]
 
-WINDOWS, if given, is how many windows of the text count. With --imatrix FILE the quantizer sees it; --no-speed leaves the last column out.
+WINDOWS limits the number of windows of a text. --imatrix FILE is passed to the quantizer; --no-speed omits the last column.
 """
 import argparse
 import json
@@ -57,7 +57,7 @@ def main():
                 found = run(args.program, "perplexity", path, "--kl-base", base)[0]
                 cells += [f"{found['perplexity']:.3f}", f"{found['kl_mean']:.6f}"]
             if not args.no_speed:
-                # Short samples, of which the best counts: on a machine that does other things too it is the one alone.
+                # The best of several short samples, since other load on the machine only makes samples slower.
                 bench = run(args.program, "bench", path, "-t", 1, "-p", 0, "-n", 8, "-r", 40)[0]
                 cells.append(f"{bench['best']:.0f}")
             print("| " + " | ".join(cells) + " |", flush=True)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What integers of an NPU cost a model: perplexity and KL divergence from the model in floats, for each recipe, as Markdown.
+"""Loss of quality on the NPU: perplexity and KL divergence from the model in floats, for each recipe, as Markdown.
 
   npu_quality.py build/release/examples/tessera/tessera MODEL TEXT [--ctx 256] [--windows 40] [--samples 32]
 
-The first quarter of TEXT gives the ranges, its second half is what is judged. Keys and values have 8 bits on the NPU.
+The ranges come from the first quarter of TEXT, the figures from its second half. Keys and values have 8 bits on the NPU.
 """
 import argparse
 import json

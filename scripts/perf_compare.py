@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the speed of two builds on the same machine: runs `tessera bench` of each in turn, several times, and
-prints the ratio of the medians. Taking turns lets a machine whose speed wanders slow both alike.
+"""Compares the speed of two builds on the same machine: interleaves several runs of `tessera bench` of both, and
+prints the ratio of the medians. Interleaving lets drift of the machine affect both alike.
 
   scripts/perf_compare.py BASE HEAD MODEL [--rounds 5] [--tolerance 0.03] [-- BENCH OPTIONS...]
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def run(command):
-    """What a command prints. One that cannot run, or fails, ends the script."""
+    """The output of a command. A failure ends the script."""
     command = list(map(str, command))
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -46,7 +46,7 @@ def main():
 
     speeds = {}  # test -> ([base], [head])
     for i in range(args.rounds):
-        # Who goes first changes, so that neither always runs on the warmer machine.
+        # The order alternates, so that neither build always runs on the warmer machine.
         for which in ((0, 1), (1, 0))[i % 2]:
             program = (args.base, args.head)[which]
             for result in bench(program, args.model, *bench_options):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures on this machine what docs/performance.md has tables of, and prints them as Markdown: prompts and decoding
-of every MODEL, and of the first one also eight sequences side by side, a long context behind a q8_0 cache, and what
-it takes from the file to the first token, stock and packed.
+"""Measures the rows of docs/performance.md on this machine and prints them as Markdown: prompts and decoding of every
+MODEL, and of the first one also eight sequences in a batch, a long context with a q8_0 cache, and the time from the file
+to the first token, stock and packed.
 
   scripts/perf_rows.py MODEL.gguf... [--program PATH] [--threads 2] [--rounds 3] [--depth 4096] [--pause 10]
 
-Models take turns, round after round, so that a machine whose speed wanders treats them alike. Figures are medians,
-with the best of the rounds in brackets; shares are medians of those "in turn" (docs/performance.md). Before each test
-the machine gets some seconds: a virtual one may hand back to its host what the last test has freed, and slow the next.
+Models are interleaved round by round, so that drift of the machine affects all alike. Figures are medians, with the best
+of the rounds in brackets; shares are medians of each sample's share of the measurements around it (docs/performance.md).
+Before each test there is a pause: a virtual machine may return freed memory to its host, which slows the next test.
 """
 import argparse
 import os
@@ -57,7 +57,7 @@ class Bench:
 
 
 class Start:
-    """From the start of the program to the end of one token, of a file that is in memory."""
+    """Time from the start of the program to the end of one token, with the file in the page cache."""
 
     def __init__(self, args, model):
         self.model = model
@@ -65,7 +65,7 @@ class Start:
         self.seconds, self.peak = Figures(), Figures()
 
     def round(self):
-        run(self.command)  # other models' files may have taken this one's place
+        run(self.command)  # loads the file into the page cache
         start = time.monotonic()
         child = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL)
@@ -110,13 +110,13 @@ def measure(args, packed):
             time.sleep(args.pause)
             test.round()
 
-    print_table(("weights", f"prompt of {args.prompt_tokens}, tokens/s", "of the int8 chain", "decoding, tokens/s",
-                 "of the read"), map(row_of, args.models, models))
+    print_table(("weights", f"prompt of {args.prompt_tokens}, tokens/s", "of int8 peak", "decoding, tokens/s",
+                 "of bandwidth"), map(row_of, args.models, models))
     depth = f"at depth {args.depth}, q8_0 cache, of that at 0"
     print_table((first.stem, ""), (
         (f"{SEQUENCES} sequences, of one's tokens/s", ratio(many, models[0])),
         (f"decoding {depth}", ratio(deep, shallow)),
-        ("  of the read, at that depth and at 0",
+        ("  of bandwidth, at that depth and at 0",
          f"{deep.share('tg', 'of_read_bw')}, {shallow.share('tg', 'of_read_bw')}"),
         (f"prompt of {args.prompt_tokens} {depth}", ratio(deep, shallow, "pp")),
         ("from the file to one token, s, packed", f"{stock.seconds.median():.2f}, {mapped.seconds.median():.2f}"),

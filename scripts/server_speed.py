@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What HTTP costs: the same requests to the engine by `tessera bench` and to `tessera serve` by clients, turn by turn.
+"""Overhead of HTTP: the same requests by `tessera bench` and by clients of `tessera serve`, interleaved.
 
 Usage: server_speed.py PROGRAM MODEL [-p TOKENS] [-n TOKENS] [--concurrency N] [--requests N] [--rounds N]
 Prints for each round tokens per second over all clients, and the median time to the first token; then the ratios of the
-best rounds, server to bench, since whatever else the machine does makes a round slower only.
+best rounds, server to bench, since other load on the machine only makes rounds slower.
 """
 import argparse
 import asyncio
@@ -25,7 +25,7 @@ def bench(args):
 
 
 async def ask(port, tokens, n):
-    """Milliseconds to the first token; the number of tokens that came."""
+    """Milliseconds to the first token; the number of tokens received."""
     body = json.dumps({"prompt": tokens, "max_tokens": n, "ignore_eos": True, "stream": True}).encode()
     start = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

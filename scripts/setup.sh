@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and nothing when none is.
-#   scripts/setup.sh --run     what building and running the program needs
-#   scripts/setup.sh --test    that, and what the tests and lints need (the default)
+#   scripts/setup.sh --run     packages for building and running the program
+#   scripts/setup.sh --test    these, and packages for the tests and lints (the default)
 #   scripts/setup.sh --list    with one of the above: print the packages, install nothing
 set -euo pipefail
 
@@ -17,7 +17,7 @@ fi
 
 # A browser for the test of the chat page, which skips without one: about 100 MB, and not every distribution has it.
 optional_packages=(chromium-headless-shell)
-# Clients and validators of others, installed by the tests that use them. Who has another npm keeps it.
+# Third-party clients and validators, installed by the tests that use them. An npm that is already there is kept.
 command -v npm >/dev/null || optional_packages+=(nodejs npm)
 
 die() {
