@@ -62,29 +62,29 @@ enum class Activation : uint8_t { Silu, Gelu, ClampedSilu };
 /// Products that share one input, each with its epilogue.
 struct LinearOut {
     Weight w;
-    Vector bias;        // [n_out] or empty
-    Act* y = nullptr;   // overwritten, or added to when `add`
-    float scale = 1;    // y = scale * (W x + bias)
-    float softcap = 0;  // then y = softcap * tanh(y / softcap); 0 = off, and never with `add`
-    bool add = false;   // y += scale * (W x + bias)
+    Vector bias;             // [n_out] or empty
+    ActBuffer* y = nullptr;  // overwritten, or added to when `add`
+    float scale = 1;         // y = scale * (W x + bias)
+    float softcap = 0;       // then y = softcap * tanh(y / softcap); 0 = off, and never with `add`
+    bool add = false;        // y += scale * (W x + bias)
 };
 
 /// Gate and up products with their activation in one.
-struct GatedArgs {
+struct FfnGateUpArgs {
     Weight gate, up;
     Vector gate_bias, up_bias;  // [n_ff], of experts [n_expert, n_ff], or empty
     Activation activation = Activation::Silu;
-    Weight token_gate =
-        {};  // [1, n_embd] floats or empty: y[t] *= sigmoid(token_gate . x[t]); not of experts
+    Weight shared_expert_gate =
+        {};  // [1, n_embd] floats or empty: y[t] *= sigmoid(shared_expert_gate . x[t]); not of experts
 };
 
 /// Queries that grow with their position p: q *= 1 + strength ln(1 + floor(p / period)).
-struct QueryGrowth {
+struct AttnTempScaling {
     double strength = 0;  // 0 = off
     int64_t period = 1;
 };
 
-/// q = Wq x, and keys and values into the cache: bias, norm of q and k, rotation, growth, store.
+/// q = Wq x, and keys and values into the cache: bias, norm of q and k, rotation, attn_temp, store.
 struct QkvArgs {
     Weight wq, wk, wv;
     Vector bq, bk, bv;
@@ -93,10 +93,10 @@ struct QkvArgs {
     int64_t n_head = 0;
     RopeKind rope = RopeKind::None;
     int64_t n_rot = 0;
-    const Act* angles = nullptr;  // [n_tok, n_rot] (cos, sin) pairs
-    QueryGrowth growth = {};
+    const ActBuffer* angles = nullptr;  // [n_tok, n_rot] (cos, sin) pairs
+    AttnTempScaling attn_temp = {};
     KvLayer kv;
-    Act* k_rows = nullptr;  // [n_tok, n_head_kv * head_dim] scratch where norms are over whole rows
+    ActBuffer* k_scratch = nullptr;  // [n_tok, n_head_kv * head_dim] scratch where norms are over whole rows
 };
 
 struct AttendArgs {
@@ -119,16 +119,16 @@ struct RouterArgs {
     RouterKind kind = RouterKind::SoftmaxOfChosen;
 };
 
-/// Which experts each token takes: filled by moe_route, read by moe_gated and moe_down.
+/// Which experts each token takes: filled by moe_route, read by moe_gate_up and moe_down.
 struct MoeRoutes {
     int64_t n_expert = 0, n_used = 0;
-    int32_t* expert = nullptr;  // [n_tok, n_used] by falling weight
-    float* weight = nullptr;    // [n_tok, n_used]
-    int32_t* slot = nullptr;    // [n_tok, n_used] row in expert order
-    int32_t* token = nullptr;   // [n_tok * n_used] token of each such row
-    int32_t* first = nullptr;   // [n_expert + 1] first such row of each expert
-    int32_t* chosen = nullptr;  // [n_expert] those that a token takes, rising; n_chosen of them
-    int64_t n_chosen = 0;
+    int32_t* expert = nullptr;          // [n_tok, n_used] by falling weight
+    float* weight = nullptr;            // [n_tok, n_used]
+    int32_t* row_of_slot = nullptr;     // [n_tok, n_used] row in expert order
+    int32_t* token_of_row = nullptr;    // [n_tok * n_used] token of each such row
+    int32_t* expert_offset = nullptr;   // [n_expert + 1] first such row of each expert
+    int32_t* active_experts = nullptr;  // [n_expert] those that a token takes, rising; n_active of them
+    int64_t n_active = 0;
 };
 
 class Backend {
@@ -136,46 +136,46 @@ class Backend {
     virtual ~Backend() = default;
 
     /// x[t] = scale * table[tokens[t]].
-    virtual void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) = 0;
+    virtual void embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) = 0;
 
     /// angles[t, i] = magnitude * (cos, sin)(pos_t * freq[i]).
-    virtual void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) = 0;
+    virtual void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) = 0;
 
     /// y[t] = rms_norm(x[t]) * w.
-    virtual void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) = 0;
+    virtual void norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) = 0;
 
-    /// x[t] += rms_norm(part[t]) * w; `part` is used up.
-    virtual void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) = 0;
+    /// x[t] += rms_norm(delta[t]) * w; `delta` is used up.
+    virtual void add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) = 0;
 
     /// y[t] = x[t], for the architectures that have no norm before a part.
-    virtual void copy(const Act& x, int64_t n_tok, Act& y) = 0;
+    virtual void copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) = 0;
 
-    virtual void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) = 0;
+    virtual void linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) = 0;
 
     /// Of n_tok rows; what the segments have no tokens for may be anything, and goes nowhere.
-    virtual void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-                     Act& q) = 0;
+    virtual void qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
+                     std::span<const Segment> segments, ActBuffer& q) = 0;
 
     /// Row i of `a` becomes its row rows[i] (rising): later verbs then work on the wanted rows alone.
-    virtual void keep_rows(std::span<const int32_t> rows, Act& a) = 0;
+    virtual void gather_rows(std::span<const int32_t> rows, ActBuffer& a) = 0;
 
     /// y[t, h] = softmax(scale q[t, h] . K) V over the keys the token may see, for the segments' rows among
     /// n_tok.
-    virtual void attend(const Act& q, int64_t n_tok, const AttendArgs& args,
-                        std::span<const Segment> segments, Act& y) = 0;
+    virtual void attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args,
+                        std::span<const Segment> segments, ActBuffer& y) = 0;
 
     /// y = activation(Wg x) * (Wu x).
-    virtual void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) = 0;
+    virtual void ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) = 0;
 
     /// routes from logits = W x + bias.
-    virtual void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) = 0;
+    virtual void moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) = 0;
     /// gathered = x in expert order; y[row] = activation(Wg_e x) * (Wu_e x), rows in expert order.
-    virtual void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
-                           Act& gathered, Act& y) = 0;
+    virtual void moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
+                             const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) = 0;
     /// out[t] += scale * sum_j weight[t, j] * (Wd_e y[slot(t, j)] + bias_e), j rising; bias [n_expert,
     /// n_embd] or empty; `rows` is scratch in expert order.
-    virtual void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                          const Vector& bias, float scale, Act& rows, Act& out) = 0;
+    virtual void moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                          const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) = 0;
 };
 
 }  // namespace tessera

@@ -43,12 +43,12 @@ struct Vector {
 /// One activation buffer [max_tok, dim], owned by Activations. Verbs that produce it fill f32 and/or the int8
 /// image, as its consumers need (set once when the buffers are laid out). Its address is its identity for
 /// recorders.
-struct Act {
+struct ActBuffer {
     const char* name = "";
     int64_t dim = 0;
-    bool wants_f32 = true;     // some consumer reads floats; who else does sets it before they are made
-    bool wants_int8 = false;   // some consumer is an integer kernel
-    bool is_copy = false;      // rows of another one: without a consumer of floats it has none
+    bool needs_f32 = true;     // some consumer reads floats; who else does sets it before they are made
+    bool needs_int8 = false;   // some consumer is an integer kernel
+    bool is_gathered = false;  // rows of another one: without a consumer of floats it has none
     float* f32 = nullptr;      // [max_tok, dim], or null
     int8_t* q = nullptr;       // [max_tok, dim]
     float* d = nullptr;        // [max_tok, dim / 32]

@@ -6,7 +6,7 @@
 #include "common/strings.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
-#include "src/engine/answer_form.h"
+#include "src/engine/response_format.h"
 #include "src/text/jinja/json.h"
 
 namespace tessera {

@@ -80,7 +80,7 @@ class MemoryWatch {
 
 /// What the compiler planned for the graphs that passes of these tokens take. Of a prompt the head is
 /// computed for the last token alone.
-int64_t planned_arena(const engine::NpuPasses& passes, const record::Program& program, int64_t n_prompt,
+int64_t planned_arena(const engine::NpuSession& passes, const record::Program& program, int64_t n_prompt,
                       int64_t n_decode) {
     int64_t most = 0;
     const std::vector<npu::DeviceSegment>& segments = passes.compiled().segments;
@@ -158,7 +158,7 @@ Result<NpuStart> measure_npu_start(const NpuTrial& trial) {
     out.peak_bytes = watch.peak_bytes();
     out.after = resident_set();
 
-    const engine::NpuPasses& passes = *session->npu();
+    const engine::NpuSession& passes = *session->npu();
     const npu::DeviceModel& compiled = passes.compiled();
     out.n_ctx = session->n_ctx();
     out.arena_bytes = compiled.arena_bytes;
@@ -166,7 +166,7 @@ Result<NpuStart> measure_npu_start(const NpuTrial& trial) {
     out.constant_bytes = static_cast<int64_t>(compiled.constants.size());
     out.vtcm_bytes = compiled.vtcm_bytes;
     TSR_TRY_VOID(compute(*session, trial, out));
-    out.host_cache_bytes = passes.attends() ? 0 : session->kv_bytes();
+    out.host_cache_bytes = passes.owns_kv_cache() ? 0 : session->kv_bytes();
     out.arena_planned_bytes =
         planned_arena(passes, record_all_rows(*loaded.model, 1, 1), out.n_prompt, out.n_decode);
     out.arena_touched_bytes = passes.device().arena_peak();

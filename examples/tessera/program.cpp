@@ -66,8 +66,8 @@ Json value_json(const record::Program& program, const record::Value& value) {
     const record::Slot& slot = program[value.slot];
     return {{"name", slot.name},
             {"shape", {value.rows, slot.dim}},
-            {"f32", !slot.is_routes() && (slot.wants_f32 || !slot.is_copy)},
-            {"int8", slot.wants_int8},
+            {"f32", !slot.is_routes() && (slot.needs_f32 || !slot.is_gathered)},
+            {"int8", slot.needs_int8},
             {"first_op", value.first},
             {"last_op", value.last},
             {"slot", value.slot.at}};
@@ -107,7 +107,7 @@ Json cache_json(const record::Cache& cache) {
             {"head_dim", cache.where.head_dim},
             {"k_type", std::string(type_info(cache.where.k_type).name)},
             {"v_type", std::string(type_info(cache.where.v_type).name)},
-            {"plane", cache.plane}};
+            {"layer_group", cache.layer_group}};
 }
 
 template <class Row, class Fn>

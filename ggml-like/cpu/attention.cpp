@@ -98,7 +98,7 @@ struct AttentionScratch {
 struct CpuBackend::AttendUnit {
     const AttendArgs* args;
     const Segment* segment;
-    const Act* q;
+    const ActBuffer* q;
     int64_t kv_head;
     int64_t tok0, n_tok;    // within the segment
     int64_t n_act;          // rows of activations, which are multiplied together next
@@ -380,7 +380,7 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
         weigh_quantized(unit, begin, end, chunk_sum, chunk_out, worker);
 }
 
-void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, Act& y) {
+void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, ActBuffer& y) {
     const int64_t head_dim = unit.args->kv.head_dim, n_group = unit.n_group();
     for (int64_t r = 0; r < unit.n_rows(); ++r) {
         float by = 1.0f / sums[r];
@@ -393,7 +393,7 @@ void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const 
         }
         vec_.scale(y.row(unit.act_row(r)) + unit.act_col(r), by, head_dim);
     }
-    if (!y.wants_int8) return;
+    if (!y.needs_int8) return;
     // The heads of a group are neighbours; int8 blocks that lie across groups wait for the whole row.
     for (int64_t r = 0; r < unit.n_rows() && n_group * head_dim % kernels::kActBlock == 0; r += n_group) {
         const int64_t row = unit.act_row(r), col = unit.act_col(r);
@@ -401,10 +401,10 @@ void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const 
     }
 }
 
-void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
+void CpuBackend::attend_whole(const AttendUnit& unit, ActBuffer& y, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
-    for (int64_t r = 0; y.wants_int8 && r < n_rows; ++r)
+    for (int64_t r = 0; y.needs_int8 && r < n_rows; ++r)
         will_quantize_part(y, {0, unit.n_act}, unit.act_row(r), unit.act_col(r), head_dim);
     gather_queries(unit, worker);
     std::fill(a.run_sum, a.run_sum + n_rows, 0.0f);
@@ -423,8 +423,8 @@ void CpuBackend::attend_whole(const AttendUnit& unit, Act& y, int worker) {
 
 /// Few tokens: chunks are units too, so that one long sequence uses every thread. Partial results of a round
 /// of chunks are joined in the same order as attend_whole joins them.
-void CpuBackend::attend_split(const Act& q, int64_t n_act, const AttendArgs& args,
-                              std::span<const Segment> segments, Act& y) {
+void CpuBackend::attend_split(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
+                              std::span<const Segment> segments, ActBuffer& y) {
     const int64_t n_kv = args.kv.n_head_kv, head_dim = args.kv.head_dim, n_head = args.n_head;
     const int64_t n_units = static_cast<int64_t>(segments.size()) * n_kv;
     const int64_t rows_all =
@@ -488,8 +488,8 @@ void CpuBackend::attend_split(const Act& q, int64_t n_act, const AttendArgs& arg
     }
 }
 
-void CpuBackend::attend(const Act& q, int64_t n_act, const AttendArgs& args,
-                        std::span<const Segment> segments, Act& y) {
+void CpuBackend::attend(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
+                        std::span<const Segment> segments, ActBuffer& y) {
     const int64_t block = cpu::query_tokens(args.n_head / args.kv.n_head_kv);
     int64_t n_tok = 0, n_blocks = 0, last_pos = 0;
     for (const Segment& segment : segments) {
@@ -514,7 +514,7 @@ void CpuBackend::attend(const Act& q, int64_t n_act, const AttendArgs& args,
             attend_whole(unit, y, worker);
         });
     }
-    if (y.wants_int8 && args.n_head / args.kv.n_head_kv * args.kv.head_dim % kernels::kActBlock != 0)
+    if (y.needs_int8 && args.n_head / args.kv.n_head_kv * args.kv.head_dim % kernels::kActBlock != 0)
         for (const Segment& segment : segments)
             pool_.run(segment.n_tok, [&](int64_t t, int) {
                 const int64_t row = segment.row0 + t;

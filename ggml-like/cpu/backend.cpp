@@ -74,7 +74,7 @@ void CpuBackend::decode_packed_row(const Weight& table, int64_t row, int worker,
     }
 }
 
-void CpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) {
+void CpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) {
     phase_starts_.begin_pass();
     const TypeInfo& info = type_info(table.type);
     pool_.run(static_cast<int64_t>(tokens.size()), [&](int64_t t, int worker) {
@@ -87,7 +87,7 @@ void CpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, flo
     });
 }
 
-void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) {
+void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) {
     const int64_t half = rope.n_rot / 2;
     for (const Segment& segment : segments) {
         cpu::run_rows(pool_, segment.n_tok, 16 * half, [&](int64_t i, int) {
@@ -102,37 +102,37 @@ void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segm
     }
 }
 
-void CpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
+void CpuBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) {
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         // Of a row alone its image, in the time that its sum takes; else what the next one needs.
         const int64_t soon = std::min(t + 1, n_tok - 1);
         if (soon > t) cpu::fetch(x.row(soon), static_cast<size_t>(x.dim) * sizeof(float));
-        if (y.wants_int8) will_quantize_part(y, {0, n_tok}, soon, 0, y.dim);
+        if (y.needs_int8) will_quantize_part(y, {0, n_tok}, soon, 0, y.dim);
         vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
-        if (y.wants_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
+        if (y.needs_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
     });
 }
 
-void CpuBackend::add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) {
+void CpuBackend::add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) {
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
-        vec_.rms_norm(part.row(t), w.data, part.dim, eps, part.row(t));
-        vec_.add(x.row(t), part.row(t), x.dim);
+        vec_.rms_norm(delta.row(t), w.data, delta.dim, eps, delta.row(t));
+        vec_.add(x.row(t), delta.row(t), x.dim);
     });
 }
 
-void CpuBackend::copy(const Act& x, int64_t n_tok, Act& y) {
+void CpuBackend::copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) {
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         std::memcpy(y.row(t), x.row(t), static_cast<size_t>(x.dim) * sizeof(float));
-        if (y.wants_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
+        if (y.needs_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
     });
 }
 
-void CpuBackend::quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x) {
+void CpuBackend::quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x) {
     const auto [block, step] = act_place(kernels_, run, t, y.dim);
     kernels_.quantize_act(x, n, act_row(y, block + col / kernels::kActBlock * step, step));
 }
 
-void CpuBackend::will_quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n) {
+void CpuBackend::will_quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n) {
     const auto [block, step] = act_place(kernels_, run, t, y.dim);
     const kernels::ActRow to = act_row(y, block + col / kernels::kActBlock * step, step);
     const int64_t n_blocks = n / kernels::kActBlock * step;
@@ -143,10 +143,11 @@ void CpuBackend::will_quantize_part(Act& y, ActRun run, int64_t t, int64_t col, 
     vec_.will_write(to.sum8, n_blocks * 8);
 }
 
-void CpuBackend::copy_row(const Act& from, ActRun run, int64_t t, Act& to, ActRun to_run, int64_t row) {
+void CpuBackend::copy_row(const ActBuffer& from, ActRun run, int64_t t, ActBuffer& to, ActRun to_run,
+                          int64_t row) {
     const int64_t dim = from.dim;
-    if (to.wants_f32) std::memcpy(to.row(row), from.row(t), static_cast<size_t>(dim) * sizeof(float));
-    if (!to.wants_int8) return;
+    if (to.needs_f32) std::memcpy(to.row(row), from.row(t), static_cast<size_t>(dim) * sizeof(float));
+    if (!to.needs_int8) return;
     const ActPlace source = act_place(kernels_, run, t, dim), place = act_place(kernels_, to_run, row, dim);
     for (int64_t b = 0; b < dim / kernels::kActBlock; ++b) {
         const int64_t in = source.block + b * source.step, out = place.block + b * place.step;
@@ -158,13 +159,13 @@ void CpuBackend::copy_row(const Act& from, ActRun run, int64_t t, Act& to, ActRu
     }
 }
 
-void CpuBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
+void CpuBackend::gather_rows(std::span<const int32_t> rows, ActBuffer& a) {
     // Rows rise, so each is read before it is overwritten. What is left is a run of its own.
     const int64_t n = std::ssize(rows);
     for (int64_t i = 0; i < n; ++i)
         std::memmove(a.row(i), a.row(rows[static_cast<size_t>(i)]),
                      static_cast<size_t>(a.dim) * sizeof(float));
-    for (int64_t i = 0; a.wants_int8 && i < n; ++i) quantize_part(a, {0, n}, i, 0, a.dim, a.row(i));
+    for (int64_t i = 0; a.needs_int8 && i < n; ++i) quantize_part(a, {0, n}, i, 0, a.dim, a.row(i));
 }
 
 }  // namespace tessera

@@ -40,23 +40,23 @@ class CpuBackend final : public Backend {
     const kernels::KernelTable& kernels() const { return kernels_; }
     ThreadPool& pool() { return pool_; }
 
-    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override;
-    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override;
-    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) override;
-    void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override;
-    void copy(const Act& x, int64_t n_tok, Act& y) override;
-    void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
-    void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-             Act& q) override;
-    void attend(const Act& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
-                Act& y) override;
-    void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
-    void keep_rows(std::span<const int32_t> rows, Act& a) override;
-    void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
-    void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
-                   Act& y) override;
-    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                  const Vector& bias, float scale, Act& rows, Act& out) override;
+    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) override;
+    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) override;
+    void norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) override;
+    void add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) override;
+    void copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) override;
+    void linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) override;
+    void qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+             ActBuffer& q) override;
+    void attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
+                ActBuffer& y) override;
+    void ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) override;
+    void gather_rows(std::span<const int32_t> rows, ActBuffer& a) override;
+    void moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
+    void moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes, const FfnGateUpArgs& args,
+                     ActBuffer& gathered, ActBuffer& y) override;
+    void moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                  const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) override;
 
   private:
     struct Scratch {
@@ -90,7 +90,7 @@ class CpuBackend final : public Backend {
     /// KernelTable::act_tile behind its first and end with another one or the run. Pieces of rows are
     /// tile_apart from each other. next: rows that this worker multiplies with after these, where that is
     /// known; pieces go on behind themselves without.
-    void multiply(const Weight& w, const cpu::Stretch& rows, const Act& x, ActRun run, int64_t tok0,
+    void multiply(const Weight& w, const cpu::Stretch& rows, const ActBuffer& x, ActRun run, int64_t tok0,
                   int64_t n_tok, float* tile, int64_t tile_stride, int64_t tile_apart, int worker,
                   const std::byte* next = nullptr);
     /// Of few tokens' weights that come from memory in four streams: has this worker ask for what it reads in
@@ -98,11 +98,11 @@ class CpuBackend final : public Backend {
     void fetch_next_phase(const kernels::PackedMatmulArgs& now, const Weight& w, int worker);
     /// Whether few tokens' products with w are made in pieces (cpu::Regions).
     bool in_pieces(const Weight& w, int64_t n_tok) const;
-    void linear_rows(const LinearOut& out, const cpu::Stretch& rows, const Act& x, int64_t n_tok, int worker,
-                     const std::byte* next);
+    void linear_rows(const LinearOut& out, const cpu::Stretch& rows, const ActBuffer& x, int64_t n_tok,
+                     int worker, const std::byte* next);
     /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again: one row more among its many.
-    void token_gate(const Weight& w, const Act& x, ActRun run, int64_t tok0, int64_t n_tok, float* gates,
-                    int worker);
+    void shared_expert_gate(const Weight& w, const ActBuffer& x, ActRun run, int64_t tok0, int64_t n_tok,
+                            float* gates, int worker);
     /// The rows that gated units are made of: the gate's with as many of up, or where few tokens are read in
     /// pieces and up lies behind the gate, those of both as one matrix. Its quarters are halves of either, so
     /// that one product reads both, and the next goes on in the same four streams.
@@ -111,16 +111,17 @@ class CpuBackend final : public Backend {
         int64_t n_rows;  // of the gate, or of both
         cpu::UnitSize unit;
     };
-    GatedWeights gated_weights(const GatedArgs& args, int64_t n_tok) const;
+    GatedWeights gated_weights(const FfnGateUpArgs& args, int64_t n_tok) const;
     /// Of all tokens of a run, in x and in y. next: of the gate and of up.
-    void gated_rows(const GatedArgs& args, const Weight& both, const cpu::Stretch& rows, const Act& x,
-                    ActRun run, Act& y, int worker, const std::byte* const (&next)[2]);
+    void gated_rows(const FfnGateUpArgs& args, const Weight& both, const cpu::Stretch& rows,
+                    const ActBuffer& x, ActRun run, ActBuffer& y, int worker,
+                    const std::byte* const (&next)[2]);
     /// The products q and k as rows, and norms over whole rows: what store_qkv does with heads comes after.
-    void qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q);
+    void qk_rows(const ActBuffer& x, const QkvArgs& args, int64_t n_tok, ActBuffer& q);
     /// Rotates one head of n_tok tokens in `tile` and puts it where it belongs: queries into q, keys and
     /// values (part 1 and 2) into the segments' pages.
     void store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
-                   int64_t tok0, int64_t n_tok, std::span<const Segment> segments, Act& q);
+                   int64_t tok0, int64_t n_tok, std::span<const Segment> segments, ActBuffer& q);
     void rotate_key(float* x, int64_t head_dim);
     void store_keys(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
                     const float* rows, int64_t stride);
@@ -137,18 +138,18 @@ class CpuBackend final : public Backend {
     void weigh_float(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
     void weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_sum,
                          float* chunk_out, int worker);
-    void attend_whole(const AttendUnit& unit, Act& y, int worker);
-    void attend_split(const Act& q, int64_t n_act, const AttendArgs& args, std::span<const Segment> segments,
-                      Act& y);
+    void attend_whole(const AttendUnit& unit, ActBuffer& y, int worker);
+    void attend_split(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
+                      std::span<const Segment> segments, ActBuffer& y);
     /// Divides a unit's rows, which are in y, by their sums (and the sink's share), and quantizes them.
-    void finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, Act& y);
+    void finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, ActBuffer& y);
     /// Fills the int8 image of part of a row from its floats x; col and n are multiples of 32.
-    void quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x);
+    void quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x);
     /// That part's image, which every thread has read, is fetched to be written, with those of its tile's
     /// tokens: they lie on the same lines.
-    void will_quantize_part(Act& y, ActRun run, int64_t t, int64_t col, int64_t n);
+    void will_quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n);
     /// Copies a token's floats and image, as far as `to` wants them.
-    void copy_row(const Act& from, ActRun run, int64_t t, Act& to, ActRun to_run, int64_t row);
+    void copy_row(const ActBuffer& from, ActRun run, int64_t t, ActBuffer& to, ActRun to_run, int64_t row);
 
     ThreadPool& pool_;
     const kernels::KernelTable& kernels_;

@@ -16,8 +16,8 @@ namespace {
 
 bool is_float_type(Type type) { return type == Type::F32 || type == Type::F16; }
 
-/// Of a query `periods` whole periods from the start (QueryGrowth).
-float query_growth(double strength, int64_t periods) {
+/// Of a query `periods` whole periods from the start (AttnTempScaling).
+float attn_temp_factor(double strength, int64_t periods) {
     return static_cast<float>(1 + strength * exact_log(static_cast<double>(1 + periods)));
 }
 
@@ -129,7 +129,7 @@ void CpuBackend::store_values(const KvLayer& kv, const Segment& segment, int64_t
 }
 
 void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
-                           int64_t tok0, int64_t n_tok, std::span<const Segment> segments, Act& q) {
+                           int64_t tok0, int64_t n_tok, std::span<const Segment> segments, ActBuffer& q) {
     const int64_t head_dim = args.kv.head_dim, head_bytes = head_dim * int64_t{sizeof(float)};
     const Vector& norm = part == 0 ? args.q_norm : args.k_norm;
     for (const Segment& segment : segments) {
@@ -142,9 +142,9 @@ void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* t
             if (norm.n == head_dim) vec_.rms_norm(row, norm.data, head_dim, args.norm_eps, row);
             if (args.rope == RopeKind::Norm) vec_.rope_norm(row, args.angles->row(t), args.n_rot);
             if (args.rope == RopeKind::Neox) vec_.rope_neox(row, args.angles->row(t), args.n_rot);
-            const int64_t periods = (segment.pos0 + t - segment.row0) / args.growth.period;
-            if (part == 0 && args.growth.strength > 0 && periods > 0)
-                vec_.scale(row, query_growth(args.growth.strength, periods), head_dim);
+            const int64_t periods = (segment.pos0 + t - segment.row0) / args.attn_temp.period;
+            if (part == 0 && args.attn_temp.strength > 0 && periods > 0)
+                vec_.scale(row, attn_temp_factor(args.attn_temp.strength, periods), head_dim);
             if (args.kv.rotates_keys()) rotate_key(row, head_dim);
         }
         const int64_t pos = segment.pos0 + (first - segment.row0), n = last - first;

@@ -37,7 +37,7 @@ void CpuBackend::fetch_next_phase(const kernels::PackedMatmulArgs& now, const We
     if (next.n > 0) pool_.fetch_while_waiting(worker, next);
 }
 
-void CpuBackend::multiply(const Weight& w, const Stretch& rows, const Act& x, ActRun run, int64_t tok0,
+void CpuBackend::multiply(const Weight& w, const Stretch& rows, const ActBuffer& x, ActRun run, int64_t tok0,
                           int64_t n_tok, float* tile, int64_t tile_stride, int64_t tile_apart, int worker,
                           const std::byte* next) {
     float* scratch = scratch_[static_cast<size_t>(worker)].kernel;
@@ -79,7 +79,7 @@ void CpuBackend::multiply(const Weight& w, const Stretch& rows, const Act& x, Ac
     products[static_cast<uint32_t>(w.type)](args);
 }
 
-void CpuBackend::linear_rows(const LinearOut& out, const Stretch& rows, const Act& x, int64_t n_tok,
+void CpuBackend::linear_rows(const LinearOut& out, const Stretch& rows, const ActBuffer& x, int64_t n_tok,
                              int worker, const std::byte* next) {
     // One piece of a token's results, in `tile` or where they belong.
     const auto finish = [&](int64_t t, int64_t row0, int64_t n_rows, float* row) {
@@ -110,7 +110,7 @@ void CpuBackend::linear_rows(const LinearOut& out, const Stretch& rows, const Ac
     });
 }
 
-void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
+void CpuBackend::linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) {
     phase_starts_.begin_phase();
     const auto out_of = [&](int64_t i) -> const LinearOut& { return outs[static_cast<size_t>(i)]; };
     const auto run = [&](const auto& regions) {
@@ -130,21 +130,21 @@ void CpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> 
     run(cpu::Regions{static_cast<int64_t>(outs.size()), cpu::UnitSize{cpu::kUnitRows, 0}, whole});
 }
 
-void CpuBackend::qk_rows(const Act& x, const QkvArgs& args, int64_t n_tok, Act& q) {
+void CpuBackend::qk_rows(const ActBuffer& x, const QkvArgs& args, int64_t n_tok, ActBuffer& q) {
     const LinearOut rows[] = {{.w = args.wq, .bias = args.bq, .y = &q},
-                              {.w = args.wk, .bias = args.bk, .y = args.k_rows}};
+                              {.w = args.wk, .bias = args.bk, .y = args.k_scratch}};
     linear(x, n_tok, rows);
     pool_.run(n_tok, [&](int64_t t, int) {
         const auto norm = [&](float* row, const Vector& w) {
             if (w.n > args.kv.head_dim) vec_.rms_norm(row, w.data, w.n, args.norm_eps, row);
         };
         norm(q.row(t), args.q_norm);
-        norm(args.k_rows->row(t), args.k_norm);
+        norm(args.k_scratch->row(t), args.k_norm);
     });
 }
 
-void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-                     Act& q) {
+void CpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
+                     std::span<const Segment> segments, ActBuffer& q) {
     const int64_t head_dim = args.kv.head_dim;
     const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
     const Weight* weights[3] = {&args.wq, &args.wk, &args.wv};
@@ -159,7 +159,7 @@ void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
             if (whole_rows && part < 2) {
-                const Act& made = part == 0 ? q : *args.k_rows;
+                const ActBuffer& made = part == 0 ? q : *args.k_scratch;
                 for (int64_t h = head0; h < head0 + heads; ++h)
                     store_qkv(args, part, h, made.row(tok0) + h * head_dim, made.dim, tok0, n, segments, q);
                 continue;
@@ -187,15 +187,15 @@ void CpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span
     });
 }
 
-void CpuBackend::token_gate(const Weight& w, const Act& x, ActRun run, int64_t tok0, int64_t n_tok,
-                            float* gates, int worker) {
+void CpuBackend::shared_expert_gate(const Weight& w, const ActBuffer& x, ActRun run, int64_t tok0,
+                                    int64_t n_tok, float* gates, int worker) {
     multiply(w, {0, 0, 1}, x, run, tok0, n_tok, gates, 1, 0, worker);
     vec_.scale(gates, -1, n_tok);
     vec_.exp(gates, gates, n_tok);
     for (int64_t t = 0; t < n_tok; ++t) gates[t] = 1 / (1 + gates[t]);
 }
 
-CpuBackend::GatedWeights CpuBackend::gated_weights(const GatedArgs& args, int64_t n_tok) const {
+CpuBackend::GatedWeights CpuBackend::gated_weights(const FfnGateUpArgs& args, int64_t n_tok) const {
     const Weight &gate = args.gate, &up = args.up;
     const bool pieces = in_pieces(gate, n_tok) && in_pieces(up, n_tok);
     GatedWeights out{{}, gate.n_out, unit_size(gate, pieces, kernels::kActBlock)};
@@ -209,14 +209,15 @@ CpuBackend::GatedWeights CpuBackend::gated_weights(const GatedArgs& args, int64_
     return out;
 }
 
-void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Stretch& rows, const Act& x,
-                            ActRun run, Act& y, int worker, const std::byte* const (&next)[2]) {
+void CpuBackend::gated_rows(const FfnGateUpArgs& args, const Weight& both, const Stretch& rows,
+                            const ActBuffer& x, ActRun run, ActBuffer& y, int worker,
+                            const std::byte* const (&next)[2]) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
     bool& up_first = scratch_[static_cast<size_t>(worker)].up_first;
     // Rows of y are far apart, and a tile is near: floats that nobody reads need not leave it.
     const auto activate = [&](int64_t row0, int64_t n_rows, int64_t t, float* gate, float* up,
-                              const float* token_gate) {
-        float* out = y.wants_f32 ? y.row(t) + row0 : gate;
+                              const float* shared_expert_gate) {
+        float* out = y.needs_f32 ? y.row(t) + row0 : gate;
         if (args.gate_bias) vec_.add(gate, args.gate_bias.data + row0, n_rows);
         if (args.up_bias) vec_.add(up, args.up_bias.data + row0, n_rows);
         switch (args.activation) {
@@ -230,8 +231,8 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Str
                 vec_.clamped_silu_mul(gate, up, out, n_rows);
                 break;
         }
-        if (args.token_gate) vec_.scale(out, *token_gate, n_rows);
-        if (y.wants_int8) quantize_part(y, run, t, row0, n_rows, out);
+        if (args.shared_expert_gate) vec_.scale(out, *shared_expert_gate, n_rows);
+        if (y.needs_int8) quantize_part(y, run, t, row0, n_rows, out);
     };
     const auto run_tokens = [&](const Stretch& part, bool last, int64_t t0, int64_t n) {
         const int64_t n_rows = part.n_rows();
@@ -241,7 +242,7 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Str
             gate_tile + (both ? n_own * part.n : cpu::tile_floats(limits_.max_rows, limits_.head_dim));
         // Few tokens' image at once, while the products take their time; of many, some ahead of each.
         const int64_t together = act_tile(kernels_, run.n);
-        for (int64_t t = t0; y.wants_int8 && run.n <= cpu::kStreamTok && t < t0 + n; t += together)
+        for (int64_t t = t0; y.needs_int8 && run.n <= cpu::kStreamTok && t < t0 + n; t += together)
             part.each_piece(n_own, [&](int64_t row, int64_t) { will_quantize_part(y, run, t, row, part.n); });
         const Weight* weights[] = {&args.gate, &args.up};
         const auto product = [&](bool up, const std::byte* then) {
@@ -256,10 +257,11 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Str
             product(up_first, behind(*weights[up_first], part, last, next[up_first]));
         }
         float token_gates[cpu::kTokBlock];
-        if (args.token_gate) token_gate(args.token_gate, x, run, t0, n, token_gates, worker);
+        if (args.shared_expert_gate)
+            shared_expert_gate(args.shared_expert_gate, x, run, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
             const bool asks = (t + cpu::kRowsAhead) % together == 0 && t + cpu::kRowsAhead < n;
-            if (y.wants_int8 && run.n > cpu::kStreamTok && asks)
+            if (y.needs_int8 && run.n > cpu::kStreamTok && asks)
                 will_quantize_part(y, run, t0 + t + cpu::kRowsAhead, part.row, part.n);
             part.each_piece(n_own, [&](int64_t row, int64_t at) {
                 activate(row, part.n, t0 + t, gate_tile + t * n_rows + at, up_tile + t * n_rows + at,
@@ -274,7 +276,7 @@ void CpuBackend::gated_rows(const GatedArgs& args, const Weight& both, const Str
     });
 }
 
-void CpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
+void CpuBackend::ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) {
     phase_starts_.begin_phase();
     const GatedWeights weights = gated_weights(args, n_tok);
     const auto regions = cpu::regions_of(weights.n_rows, weights.unit);

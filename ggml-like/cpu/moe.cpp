@@ -46,28 +46,29 @@ Vector of_expert(const Vector& all, int64_t e, int64_t n) {
 
 /// Slots in expert order: a counting sort of the (token, choice) pairs, stable in tokens.
 void sort_by_expert(int64_t n_tok, MoeRoutes& routes) {
-    std::fill(routes.first, routes.first + routes.n_expert + 1, 0);
+    std::fill(routes.expert_offset, routes.expert_offset + routes.n_expert + 1, 0);
     const int64_t n = n_tok * routes.n_used;
-    for (int64_t i = 0; i < n; ++i) ++routes.first[routes.expert[i] + 1];
-    for (int64_t e = 0; e < routes.n_expert; ++e) routes.first[e + 1] += routes.first[e];
+    for (int64_t i = 0; i < n; ++i) ++routes.expert_offset[routes.expert[i] + 1];
+    for (int64_t e = 0; e < routes.n_expert; ++e) routes.expert_offset[e + 1] += routes.expert_offset[e];
     for (int64_t i = 0; i < n; ++i) {
         // first[e] walks to the end of expert e while its slots are dealt out; the loop below walks it back.
-        routes.slot[i] = routes.first[routes.expert[i]]++;
-        routes.token[routes.slot[i]] = static_cast<int32_t>(i / routes.n_used);
+        routes.row_of_slot[i] = routes.expert_offset[routes.expert[i]]++;
+        routes.token_of_row[routes.row_of_slot[i]] = static_cast<int32_t>(i / routes.n_used);
     }
-    for (int64_t e = routes.n_expert; e > 0; --e) routes.first[e] = routes.first[e - 1];
-    routes.first[0] = 0;
-    routes.n_chosen = 0;
+    for (int64_t e = routes.n_expert; e > 0; --e) routes.expert_offset[e] = routes.expert_offset[e - 1];
+    routes.expert_offset[0] = 0;
+    routes.n_active = 0;
     for (int64_t e = 0; e < routes.n_expert; ++e)
-        if (routes.first[e] < routes.first[e + 1]) routes.chosen[routes.n_chosen++] = static_cast<int32_t>(e);
+        if (routes.expert_offset[e] < routes.expert_offset[e + 1])
+            routes.active_experts[routes.n_active++] = static_cast<int32_t>(e);
 }
 
 /// fn(rows, next, worker) for all rows of the chosen experts' matrices: stretches whose matrices are experts.
 template <class Fn>
 void run_experts(ThreadPool& pool, const MoeRoutes& routes, int64_t n_out, cpu::UnitSize unit, int64_t n_tok,
                  Fn&& fn) {
-    const auto whole = [&](int64_t i) { return Stretch{routes.chosen[i], 0, n_out}; };
-    const cpu::Regions regions{routes.n_chosen, unit, whole};
+    const auto whole = [&](int64_t i) { return Stretch{routes.active_experts[i], 0, n_out}; };
+    const cpu::Regions regions{routes.n_active, unit, whole};
     cpu::run_units(pool, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
         regions.each_stretch(first, end,
                              [&](const Stretch& rows, const Stretch& next) { fn(rows, next, worker); });
@@ -76,16 +77,17 @@ void run_experts(ThreadPool& pool, const MoeRoutes& routes, int64_t n_out, cpu::
 
 /// The expert whose tokens' rows have number `row` among them.
 int64_t expert_of(const MoeRoutes& routes, int64_t row) {
-    return std::upper_bound(routes.first, routes.first + routes.n_expert + 1, row) - routes.first - 1;
+    return std::upper_bound(routes.expert_offset, routes.expert_offset + routes.n_expert + 1, row) -
+           routes.expert_offset - 1;
 }
 
 ActRun expert_run(const MoeRoutes& routes, int64_t e) {
-    return {routes.first[e], routes.first[e + 1] - routes.first[e]};
+    return {routes.expert_offset[e], routes.expert_offset[e + 1] - routes.expert_offset[e]};
 }
 
 }  // namespace
 
-void CpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
+void CpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
     const int64_t n_expert = routes.n_expert;
     const auto choose = [&](int64_t t) {
         float* row = router_logits_ + t * n_expert;
@@ -114,29 +116,30 @@ void CpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, 
     sort_by_expert(n_tok, routes);
 }
 
-void CpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
-                           Act& gathered, Act& y) {
+void CpuBackend::moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
+                             const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) {
     if (pool_.aborted()) return;
     // Copies take an eighth of the time of what run_rows counts.
     cpu::run_rows(pool_, n_tok * routes.n_used, x.dim / 8, [&](int64_t row, int) {
-        copy_row(x, {0, n_tok}, routes.token[row], gathered, expert_run(routes, expert_of(routes, row)), row);
+        copy_row(x, {0, n_tok}, routes.token_of_row[row], gathered,
+                 expert_run(routes, expert_of(routes, row)), row);
     });
     const GatedWeights weights = gated_weights(args, n_tok);
     run_experts(pool_, routes, weights.n_rows, weights.unit, n_tok,
                 [&](const Stretch& rows, const Stretch& next, int worker) {
                     const int64_t e = rows.matrix;
-                    const GatedArgs expert{.gate = args.gate.expert(e),
-                                           .up = args.up.expert(e),
-                                           .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
-                                           .up_bias = of_expert(args.up_bias, e, args.up.n_out),
-                                           .activation = args.activation};
+                    const FfnGateUpArgs expert{.gate = args.gate.expert(e),
+                                               .up = args.up.expert(e),
+                                               .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
+                                               .up_bias = of_expert(args.up_bias, e, args.up.n_out),
+                                               .activation = args.activation};
                     gated_rows(expert, weights.both.expert(e), rows, gathered, expert_run(routes, e), y,
                                worker, {rows_at(args.gate, next), rows_at(args.up, next)});
                 });
 }
 
-void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                          const Vector& bias, float scale, Act& rows, Act& out) {
+void CpuBackend::moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                          const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) {
     if (pool_.aborted()) return;
     const cpu::UnitSize unit = unit_size(down, in_pieces(down, n_tok), cpu::kPieceRows);
     run_experts(pool_, routes, down.n_out, unit, n_tok,
@@ -156,7 +159,7 @@ void CpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, 
     pool_.run_shares(n_tok, [&](int64_t t, int) {
         for (int64_t j = 0; j < routes.n_used; ++j) {
             const int64_t i = t * routes.n_used + j;
-            vec_.add_scaled(out.row(t), rows.row(routes.slot[i]), scale * routes.weight[i], out.dim);
+            vec_.add_scaled(out.row(t), rows.row(routes.row_of_slot[i]), scale * routes.weight[i], out.dim);
         }
     });
 }

@@ -6,7 +6,7 @@
 
 #include "common/arena.h"
 #include "common/arena_plan.h"
-#include "ggml-like/place.h"
+#include "ggml-like/act_layout.h"
 
 namespace tessera::record {
 
@@ -99,10 +99,10 @@ void plan_memory(Program& program) {
         ArenaSize size;
         if (slot.is_routes()) {
             MoeRoutes routes = slot.routes();
-            place_routes(routes, slot.rows, size);
+            allocate_routes(routes, slot.rows, size);
         } else {
-            Act act = slot.act();
-            place_act(act, slot.rows, size);
+            ActBuffer act = slot.act();
+            allocate_act(act, slot.rows, size);
         }
         slot.n_bytes = size.bytes();
         lifetimes.push_back({slot.n_bytes, slot.first, slot.last});
@@ -115,12 +115,12 @@ void plan_memory(Program& program) {
 
 }  // namespace
 
-Act Slot::act() const {
+ActBuffer Slot::act() const {
     return {.name = name.c_str(),
             .dim = dim,
-            .wants_f32 = wants_f32,
-            .wants_int8 = wants_int8,
-            .is_copy = is_copy};
+            .needs_f32 = needs_f32,
+            .needs_int8 = needs_int8,
+            .is_gathered = is_gathered};
 }
 
 MoeRoutes Slot::routes() const { return {.n_expert = n_expert, .n_used = dim}; }

@@ -24,7 +24,7 @@ struct Id {
 struct Slot {
     std::string name;  // of the buffer in the forward pass
     int64_t rows = 0, dim = 0;
-    bool wants_f32 = false, wants_int8 = false, is_copy = false;  // as in Act
+    bool needs_f32 = false, needs_int8 = false, is_gathered = false;  // as in ActBuffer
     int64_t n_expert = 0;         // > 0: these are routes, and dim is the experts that a token takes
     int32_t first = 0, last = 0;  // operations from and up to which it is needed
     size_t n_bytes = 0;
@@ -32,7 +32,7 @@ struct Slot {
 
     bool is_routes() const { return n_expert > 0; }
     /// The activation of this form, without memory; its name is a view of this one's.
-    Act act() const;
+    ActBuffer act() const;
     MoeRoutes routes() const;
 };
 
@@ -57,10 +57,10 @@ struct Rope {
     float magnitude = 1;
 };
 
-/// Keys and values of one layer: where they lie in a page, and of which plane's pages.
+/// Keys and values of one layer: where they lie in a page, and of which layer group's pages.
 struct Cache {
     KvLayer where;
-    int32_t plane = 0;
+    int32_t layer_group = 0;
 };
 
 using ValueId = Id<Value>;
@@ -136,7 +136,7 @@ struct NormOp {
 
 struct AddNormOp {
     static constexpr const char* kName = "add_norm";
-    Read part;  // used up
+    Read delta;  // used up
     VectorId w;
     float eps = 0;
     Update x;
@@ -144,7 +144,7 @@ struct AddNormOp {
     template <class Visitor>
     void fields(Visitor&& v) const {
         v("x", x);
-        v("part", part);
+        v("delta", delta);
         v("w", w);
         v("eps", eps, 0.0f);
     }
@@ -191,15 +191,15 @@ struct QkvOp {
     float norm_eps = 0;
     int64_t n_head = 0, n_rot = 0;
     RopeKind rope = RopeKind::None;
-    QueryGrowth growth;
+    AttnTempScaling attn_temp;
     CacheId cache;
-    Scratch k_rows;
+    Scratch k_scratch;
     Write q;
 
     template <class Visitor>
     void fields(Visitor&& v) const {
         v("q", q);
-        v("k_rows", k_rows);
+        v("k_scratch", k_scratch);
         v("x", x);
         v("cache", cache);
         v("wq", wq);
@@ -215,14 +215,14 @@ struct QkvOp {
         v("rope", rope);
         v("n_rot", n_rot, int64_t{0});
         v("angles", angles);
-        v("growth_strength", growth.strength, 0.0);
-        v("growth_period", growth.period, int64_t{1});
+        v("attn_temp_strength", attn_temp.strength, 0.0);
+        v("attn_temp_period", attn_temp.period, int64_t{1});
     }
 };
 
 /// Leaves the row of Rows::Last alone.
-struct KeepRowsOp {
-    static constexpr const char* kName = "keep_rows";
+struct GatherRowsOp {
+    static constexpr const char* kName = "gather_rows";
     Update a;
 
     template <class Visitor>
@@ -256,10 +256,10 @@ struct AttendOp {
     }
 };
 
-struct GatedOp {
-    static constexpr const char* kName = "gated";
+struct FfnGateUpOp {
+    static constexpr const char* kName = "ffn_gate_up";
     Read x;
-    WeightId gate, up, token_gate;
+    WeightId gate, up, shared_expert_gate;
     VectorId gate_bias, up_bias;
     Activation activation = Activation::Silu;
     Write y;
@@ -273,7 +273,7 @@ struct GatedOp {
         v("gate_bias", gate_bias);
         v("up_bias", up_bias);
         v("activation", activation);
-        v("token_gate", token_gate);
+        v("shared_expert_gate", shared_expert_gate);
     }
 };
 
@@ -295,8 +295,8 @@ struct MoeRouteOp {
     }
 };
 
-struct MoeGatedOp {
-    static constexpr const char* kName = "moe_gated";
+struct MoeGateUpOp {
+    static constexpr const char* kName = "moe_gate_up";
     Read x, routes;
     WeightId gate, up;
     VectorId gate_bias, up_bias;
@@ -343,8 +343,8 @@ struct Op {
     /// That of its parameters, or where it has none that of the operations which read its result; -1 = of no
     /// one layer.
     int32_t layer = -1;
-    std::variant<EmbedOp, RopeAnglesOp, NormOp, AddNormOp, CopyOp, LinearOp, QkvOp, KeepRowsOp, AttendOp,
-                 GatedOp, MoeRouteOp, MoeGatedOp, MoeDownOp>
+    std::variant<EmbedOp, RopeAnglesOp, NormOp, AddNormOp, CopyOp, LinearOp, QkvOp, GatherRowsOp, AttendOp,
+                 FfnGateUpOp, MoeRouteOp, MoeGateUpOp, MoeDownOp>
         verb;
 
     const char* name() const {
@@ -357,9 +357,9 @@ struct Op {
 };
 
 struct Program {
-    int64_t n_tok = 0;     // of a run; shorter ones are padded
-    int32_t n_planes = 1;  // of the cache
-    std::vector<Op> ops;   // in the order in which they run
+    int64_t n_tok = 0;           // of a run; shorter ones are padded
+    int32_t n_layer_groups = 1;  // of the cache
+    std::vector<Op> ops;         // in the order in which they run
     std::vector<Value> values;
     std::vector<Slot> slots;
     std::vector<Param<Weight>> weights;

@@ -6,14 +6,14 @@
 
 namespace tessera::record {
 
-RecordBackend::RecordBackend(int64_t n_tok, int32_t n_planes, const TensorNames& names)
-    : names_(names), tokens_(static_cast<size_t>(n_tok)), no_pages_(static_cast<size_t>(n_planes)) {
+RecordBackend::RecordBackend(int64_t n_tok, int32_t n_layer_groups, const TensorNames& names)
+    : names_(names), tokens_(static_cast<size_t>(n_tok)), no_pages_(static_cast<size_t>(n_layer_groups)) {
     program_.n_tok = n_tok;
-    program_.n_planes = n_planes;
-    for (std::byte*& plane : no_pages_) segments_.push_back({&plane, 0, n_tok, 0});
+    program_.n_layer_groups = n_layer_groups;
+    for (std::byte*& group : no_pages_) segments_.push_back({&group, 0, n_tok, 0});
 }
 
-Program RecordBackend::finish(const Act* output) {
+Program RecordBackend::finish(const ActBuffer* output) {
     if (output) program_.output = read(output).value;
     complete(program_);
     return std::move(program_);
@@ -33,16 +33,16 @@ ValueId RecordBackend::write(const void* buffer, Slot slot) {
     return held_[buffer] = value;
 }
 
-ValueId RecordBackend::write(const Act& act, int64_t rows) {
+ValueId RecordBackend::write(const ActBuffer& act, int64_t rows) {
     return write(&act, {.name = act.name,
                         .rows = rows,
                         .dim = act.dim,
-                        .wants_f32 = act.wants_f32,
-                        .wants_int8 = act.wants_int8,
-                        .is_copy = act.is_copy});
+                        .needs_f32 = act.needs_f32,
+                        .needs_int8 = act.needs_int8,
+                        .is_gathered = act.is_gathered});
 }
 
-Update RecordBackend::update(const Act& act, int64_t rows) {
+Update RecordBackend::update(const ActBuffer& act, int64_t rows) {
     const ValueId before = read(&act).value;
     const ValueId after{static_cast<int32_t>(program_.values.size())};
     program_.values.push_back({.slot = program_[before].slot, .rows = rows});
@@ -78,30 +78,30 @@ Rows RecordBackend::rows_of(std::span<const Segment> segments) const {
     return segment.row0 == 0 ? Rows::All : Rows::Last;
 }
 
-void RecordBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) {
+void RecordBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) {
     TSR_CHECK(static_cast<int64_t>(tokens.size()) == program_.n_tok);
     append(EmbedOp{.table = weight(table), .scale = scale, .x = {write(x, program_.n_tok)}});
 }
 
-void RecordBackend::rope_angles(const RopeSpec& rope, std::span<const Segment>, Act& angles) {
+void RecordBackend::rope_angles(const RopeSpec& rope, std::span<const Segment>, ActBuffer& angles) {
     const RopeId id{static_cast<int32_t>(program_.ropes.size())};
     program_.ropes.push_back({rope.kind, {rope.freq, rope.freq + rope.n_rot / 2}, rope.magnitude});
     append(RopeAnglesOp{.rope = id, .angles = {write(angles, program_.n_tok)}});
 }
 
-void RecordBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
+void RecordBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) {
     append(NormOp{.x = read(&x), .w = vector(w), .eps = eps, .y = {write(y, n_tok)}});
 }
 
-void RecordBackend::add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) {
-    append(AddNormOp{.part = read(&part), .w = vector(w), .eps = eps, .x = update(x, n_tok)});
+void RecordBackend::add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) {
+    append(AddNormOp{.delta = read(&delta), .w = vector(w), .eps = eps, .x = update(x, n_tok)});
 }
 
-void RecordBackend::copy(const Act& x, int64_t n_tok, Act& y) {
+void RecordBackend::copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) {
     append(CopyOp{.x = read(&x), .y = {write(y, n_tok)}});
 }
 
-void RecordBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
+void RecordBackend::linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) {
     for (const LinearOut& out : outs) {
         LinearOp op{.x = read(&x),
                     .w = weight(out.w),
@@ -117,12 +117,12 @@ void RecordBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOu
     }
 }
 
-void RecordBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-                        Act& q) {
+void RecordBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
+                        std::span<const Segment> segments, ActBuffer& q) {
     TSR_CHECK(n_tok == program_.n_tok && rows_of(segments) == Rows::All);
-    const auto plane = segments.front().pages - no_pages_.data();
+    const auto group = segments.front().pages - no_pages_.data();
     cache_ = {static_cast<int32_t>(program_.caches.size())};
-    program_.caches.push_back({args.kv, static_cast<int32_t>(plane)});
+    program_.caches.push_back({args.kv, static_cast<int32_t>(group)});
     QkvOp op{.x = read(&x),
              .angles = {},
              .wq = weight(args.wq),
@@ -137,23 +137,23 @@ void RecordBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::s
              .n_head = args.n_head,
              .n_rot = args.n_rot,
              .rope = args.rope,
-             .growth = args.growth.strength > 0 ? args.growth : QueryGrowth{},
+             .attn_temp = args.attn_temp.strength > 0 ? args.attn_temp : AttnTempScaling{},
              .cache = cache_,
-             .k_rows = {},
+             .k_scratch = {},
              .q = {}};
     if (args.rope != RopeKind::None) op.angles = read(args.angles);
-    if (args.k_rows && args.k_rows->dim > 0) op.k_rows = {write(*args.k_rows, n_tok)};
+    if (args.k_scratch && args.k_scratch->dim > 0) op.k_scratch = {write(*args.k_scratch, n_tok)};
     op.q = {write(q, n_tok)};
     append(std::move(op));
 }
 
-void RecordBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
+void RecordBackend::gather_rows(std::span<const int32_t> rows, ActBuffer& a) {
     TSR_CHECK(rows.size() == 1 && rows[0] == program_.n_tok - 1);
-    append(KeepRowsOp{.a = update(a, 1)});
+    append(GatherRowsOp{.a = update(a, 1)});
 }
 
-void RecordBackend::attend(const Act& q, int64_t n_tok, const AttendArgs& args,
-                           std::span<const Segment> segments, Act& y) {
+void RecordBackend::attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args,
+                           std::span<const Segment> segments, ActBuffer& y) {
     append(AttendOp{.q = read(&q),
                     .cache = cache_,
                     .n_head = args.n_head,
@@ -165,18 +165,18 @@ void RecordBackend::attend(const Act& q, int64_t n_tok, const AttendArgs& args,
                     .y = {write(y, n_tok)}});
 }
 
-void RecordBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
-    append(GatedOp{.x = read(&x),
-                   .gate = weight(args.gate),
-                   .up = weight(args.up),
-                   .token_gate = weight(args.token_gate),
-                   .gate_bias = vector(args.gate_bias),
-                   .up_bias = vector(args.up_bias),
-                   .activation = args.activation,
-                   .y = {write(y, n_tok)}});
+void RecordBackend::ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) {
+    append(FfnGateUpOp{.x = read(&x),
+                       .gate = weight(args.gate),
+                       .up = weight(args.up),
+                       .shared_expert_gate = weight(args.shared_expert_gate),
+                       .gate_bias = vector(args.gate_bias),
+                       .up_bias = vector(args.up_bias),
+                       .activation = args.activation,
+                       .y = {write(y, n_tok)}});
 }
 
-void RecordBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
+void RecordBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
     Slot slot{.name = "routes", .rows = n_tok, .dim = routes.n_used, .n_expert = routes.n_expert};
     append(MoeRouteOp{.x = read(&x),
                       .w = weight(args.w),
@@ -185,22 +185,22 @@ void RecordBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& arg
                       .routes = {write(&routes, std::move(slot))}});
 }
 
-void RecordBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
-                              Act& gathered, Act& y) {
+void RecordBackend::moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
+                                const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) {
     const int64_t n_rows = n_tok * routes.n_used;
-    append(MoeGatedOp{.x = read(&x),
-                      .routes = read(&routes),
-                      .gate = weight(args.gate),
-                      .up = weight(args.up),
-                      .gate_bias = vector(args.gate_bias),
-                      .up_bias = vector(args.up_bias),
-                      .activation = args.activation,
-                      .gathered = {write(gathered, n_rows)},
-                      .y = {write(y, n_rows)}});
+    append(MoeGateUpOp{.x = read(&x),
+                       .routes = read(&routes),
+                       .gate = weight(args.gate),
+                       .up = weight(args.up),
+                       .gate_bias = vector(args.gate_bias),
+                       .up_bias = vector(args.up_bias),
+                       .activation = args.activation,
+                       .gathered = {write(gathered, n_rows)},
+                       .y = {write(y, n_rows)}});
 }
 
-void RecordBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                             const Vector& bias, float scale, Act& rows, Act& out) {
+void RecordBackend::moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                             const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) {
     append(MoeDownOp{.y = read(&y),
                      .routes = read(&routes),
                      .down = weight(down),

@@ -10,35 +10,36 @@ namespace tessera::record {
 
 class RecordBackend final : public Backend {
   public:
-    /// For one pass of n_tok tokens of one sequence, with a cache of n_planes. `names` has every parameter.
-    RecordBackend(int64_t n_tok, int32_t n_planes, const TensorNames& names);
+    /// For one pass of n_tok tokens of one sequence, with a cache of n_layer_groups. `names` has every
+    /// parameter.
+    RecordBackend(int64_t n_tok, int32_t n_layer_groups, const TensorNames& names);
     RecordBackend(const RecordBackend&) = delete;
     RecordBackend& operator=(const RecordBackend&) = delete;
 
-    /// What the pass has to be given: its tokens, and its segments, one for each plane.
+    /// What the pass has to be given: its tokens, and its segments, one for each layer group.
     std::span<const int32_t> tokens() const { return tokens_; }
     std::span<const Segment> segments() const { return segments_; }
 
     /// The program behind the pass; `output` is what it is for, or null. Once.
-    Program finish(const Act* output);
+    Program finish(const ActBuffer* output);
 
-    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override;
-    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override;
-    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) override;
-    void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override;
-    void copy(const Act& x, int64_t n_tok, Act& y) override;
-    void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
-    void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-             Act& q) override;
-    void keep_rows(std::span<const int32_t> rows, Act& a) override;
-    void attend(const Act& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
-                Act& y) override;
-    void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
-    void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
-    void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
-                   Act& y) override;
-    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                  const Vector& bias, float scale, Act& rows, Act& out) override;
+    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) override;
+    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) override;
+    void norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) override;
+    void add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) override;
+    void copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) override;
+    void linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) override;
+    void qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+             ActBuffer& q) override;
+    void gather_rows(std::span<const int32_t> rows, ActBuffer& a) override;
+    void attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
+                ActBuffer& y) override;
+    void ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) override;
+    void moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
+    void moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes, const FfnGateUpArgs& args,
+                     ActBuffer& gathered, ActBuffer& y) override;
+    void moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                  const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) override;
 
   private:
     template <class Verb>
@@ -48,8 +49,8 @@ class RecordBackend final : public Backend {
     /// The value that a buffer holds, or the next one, in a slot of its own or in the same one.
     Read read(const void* buffer) const;
     ValueId write(const void* buffer, Slot slot);
-    ValueId write(const Act& act, int64_t rows);
-    Update update(const Act& act, int64_t rows);
+    ValueId write(const ActBuffer& act, int64_t rows);
+    Update update(const ActBuffer& act, int64_t rows);
 
     WeightId weight(const Weight& w);
     VectorId vector(const Vector& v);
@@ -58,7 +59,7 @@ class RecordBackend final : public Backend {
     const TensorNames& names_;
     Program program_;
     std::vector<int32_t> tokens_;
-    std::vector<std::byte*> no_pages_;  // [n_planes] whose addresses tell the planes apart
+    std::vector<std::byte*> no_pages_;  // [n_layer_groups] whose addresses tell the layer groups apart
     std::vector<Segment> segments_;
     std::map<const void*, ValueId> held_;  // by each buffer
     std::map<const std::byte*, WeightId> weights_;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ggml-like/place.h"
+#include "ggml-like/act_layout.h"
 
 namespace tessera::record {
 
@@ -33,14 +33,14 @@ Result<Replay> Replay::create(const Program& program) {
     TSR_TRY(replay.arena_, Buffer::create(program.arena_bytes, "a program's values"));
     for (const Slot& slot : program.slots) {
         SlotMemory memory{replay.arena_.data() + slot.offset};
-        Act& act = replay.acts_.emplace_back();
+        ActBuffer& act = replay.acts_.emplace_back();
         MoeRoutes& routes = replay.routes_.emplace_back();
         if (slot.is_routes()) {
             routes = slot.routes();
-            place_routes(routes, slot.rows, memory);
+            allocate_routes(routes, slot.rows, memory);
         } else {
             act = slot.act();
-            place_act(act, slot.rows, memory);
+            allocate_act(act, slot.rows, memory);
         }
     }
     replay.tokens_.resize(static_cast<size_t>(program.n_tok));
@@ -55,15 +55,15 @@ struct Replay::Runner {
     std::span<std::byte* const* const> pages;
 
     const Program& program() const { return *replay.program_; }
-    Act& act(ValueId id) const { return replay.act(id); }
+    ActBuffer& act(ValueId id) const { return replay.act(id); }
     MoeRoutes& routes(ValueId id) const { return replay.routes_[static_cast<size_t>(program()[id].slot.at)]; }
     int64_t rows(ValueId id) const { return program()[id].rows; }
     Weight weight(WeightId id) const { return id ? program()[id].view : Weight{}; }
     Vector vector(VectorId id) const { return id ? program()[id].view : Vector{}; }
     Segment segment(CacheId cache, Rows rows) const {
-        const auto plane = static_cast<size_t>(program()[cache].plane);
-        if (rows == Rows::All) return {pages[plane], 0, n_valid, n_past};
-        return {pages[plane], n_valid - 1, 1, n_past + n_valid - 1};
+        const auto group = static_cast<size_t>(program()[cache].layer_group);
+        if (rows == Rows::All) return {pages[group], 0, n_valid, n_past};
+        return {pages[group], n_valid - 1, 1, n_past + n_valid - 1};
     }
 
     void operator()(const EmbedOp& op) const {
@@ -80,7 +80,7 @@ struct Replay::Runner {
         be.norm(act(op.x.value), vector(op.w), op.eps, rows(op.y.value), act(op.y.value));
     }
     void operator()(const AddNormOp& op) const {
-        be.add_norm(act(op.part.value), vector(op.w), op.eps, rows(op.x.after), act(op.x.after));
+        be.add_norm(act(op.delta.value), vector(op.w), op.eps, rows(op.x.after), act(op.x.after));
     }
     void operator()(const CopyOp& op) const { be.copy(act(op.x.value), rows(op.y.value), act(op.y.value)); }
     void operator()(const LinearOp& op) const {
@@ -109,14 +109,14 @@ struct Replay::Runner {
                 .rope = op.rope,
                 .n_rot = op.n_rot,
                 .angles = op.angles.value ? &act(op.angles.value) : nullptr,
-                .growth = op.growth,
+                .attn_temp = op.attn_temp,
                 .kv = program()[op.cache].where,
-                .k_rows = op.k_rows.value ? &act(op.k_rows.value) : nullptr},
+                .k_scratch = op.k_scratch.value ? &act(op.k_scratch.value) : nullptr},
                {&segment, 1}, act(op.q.value));
     }
-    void operator()(const KeepRowsOp& op) const {
+    void operator()(const GatherRowsOp& op) const {
         const auto last = static_cast<int32_t>(n_valid - 1);
-        be.keep_rows({&last, 1}, act(op.a.after));
+        be.gather_rows({&last, 1}, act(op.a.after));
     }
     void operator()(const AttendOp& op) const {
         const Segment segment = this->segment(op.cache, op.rows);
@@ -129,28 +129,28 @@ struct Replay::Runner {
                    .sinks = vector(op.sinks)},
                   {&segment, 1}, act(op.y.value));
     }
-    void operator()(const GatedOp& op) const {
-        be.gated(act(op.x.value), rows(op.y.value),
-                 {.gate = weight(op.gate),
-                  .up = weight(op.up),
-                  .gate_bias = vector(op.gate_bias),
-                  .up_bias = vector(op.up_bias),
-                  .activation = op.activation,
-                  .token_gate = weight(op.token_gate)},
-                 act(op.y.value));
+    void operator()(const FfnGateUpOp& op) const {
+        be.ffn_gate_up(act(op.x.value), rows(op.y.value),
+                       {.gate = weight(op.gate),
+                        .up = weight(op.up),
+                        .gate_bias = vector(op.gate_bias),
+                        .up_bias = vector(op.up_bias),
+                        .activation = op.activation,
+                        .shared_expert_gate = weight(op.shared_expert_gate)},
+                       act(op.y.value));
     }
     void operator()(const MoeRouteOp& op) const {
         be.moe_route(act(op.x.value), rows(op.routes.value),
                      {.w = weight(op.w), .bias = vector(op.bias), .kind = op.kind}, routes(op.routes.value));
     }
-    void operator()(const MoeGatedOp& op) const {
-        be.moe_gated(act(op.x.value), rows(op.routes.value), routes(op.routes.value),
-                     {.gate = weight(op.gate),
-                      .up = weight(op.up),
-                      .gate_bias = vector(op.gate_bias),
-                      .up_bias = vector(op.up_bias),
-                      .activation = op.activation},
-                     act(op.gathered.value), act(op.y.value));
+    void operator()(const MoeGateUpOp& op) const {
+        be.moe_gate_up(act(op.x.value), rows(op.routes.value), routes(op.routes.value),
+                       {.gate = weight(op.gate),
+                        .up = weight(op.up),
+                        .gate_bias = vector(op.gate_bias),
+                        .up_bias = vector(op.up_bias),
+                        .activation = op.activation},
+                       act(op.gathered.value), act(op.y.value));
     }
     void operator()(const MoeDownOp& op) const {
         be.moe_down(act(op.y.value), rows(op.out.after), routes(op.routes.value), weight(op.down),
@@ -161,7 +161,7 @@ struct Replay::Runner {
 void Replay::run(Backend& backend, std::span<const int32_t> tokens, int64_t n_past,
                  std::span<std::byte* const* const> pages) {
     TSR_CHECK(!tokens.empty() && tokens.size() <= tokens_.size());
-    TSR_CHECK(static_cast<int32_t>(pages.size()) == program_->n_planes);
+    TSR_CHECK(static_cast<int32_t>(pages.size()) == program_->n_layer_groups);
     std::fill(std::copy(tokens.begin(), tokens.end(), tokens_.begin()), tokens_.end(), 0);
     const auto last = static_cast<int32_t>(program_->ops.size()) - 1;
     run_range(backend, 0, last, static_cast<int64_t>(tokens.size()), n_past, pages);

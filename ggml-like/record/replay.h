@@ -13,9 +13,9 @@ class Replay {
     static Result<Replay> create(const Program& program);
 
     /// 1 .. n_tok tokens of a sequence, with ids the model has, at positions n_past ... `pages` has for each
-    /// plane of the cache the pages by position / kKvPage, with room for the tokens. Where they are fewer
-    /// than n_tok the rest is padding: computed all the same, and neither stored in the cache nor seen by
-    /// others. The backend is sized for n_tok tokens of this model. Takes no memory.
+    /// layer group of the cache the pages by position / kKvPage, with room for the tokens. Where they are
+    /// fewer than n_tok the rest is padding: computed all the same, and neither stored in the cache nor seen
+    /// by others. The backend is sized for n_tok tokens of this model. Takes no memory.
     void run(Backend& backend, std::span<const int32_t> tokens, int64_t n_past,
              std::span<std::byte* const* const> pages);
 
@@ -26,7 +26,7 @@ class Replay {
 
     /// Where a value lies; after a run that of the program's output is still there, the others may be
     /// overwritten. Not for routes.
-    Act& act(ValueId value) { return acts_[static_cast<size_t>((*program_)[value].slot.at)]; }
+    ActBuffer& act(ValueId value) { return acts_[static_cast<size_t>((*program_)[value].slot.at)]; }
 
   private:
     struct Runner;
@@ -34,7 +34,7 @@ class Replay {
 
     const Program* program_;
     Buffer arena_;
-    std::vector<Act> acts_;          // [n_slots]
+    std::vector<ActBuffer> acts_;    // [n_slots]
     std::vector<MoeRoutes> routes_;  // [n_slots]
     std::vector<int32_t> tokens_;    // [n_tok] with padding
 };

@@ -26,8 +26,8 @@ std::string layer_text(int32_t layer) { return layer < 0 ? "-" : strf("%d", laye
 
 const char* content(const Slot& slot) {
     if (slot.is_routes()) return "routes";
-    if (!slot.wants_int8) return "f32";
-    return slot.wants_f32 || !slot.is_copy ? "f32 int8" : "int8";
+    if (!slot.needs_int8) return "f32";
+    return slot.needs_f32 || !slot.is_gathered ? "f32 int8" : "int8";
 }
 
 std::string value_text(const Program& program, ValueId id) {
@@ -99,10 +99,10 @@ std::string constants_text(const Program& program) {
     for (size_t i = 0; i < program.caches.size(); ++i) {
         const Cache& cache = program.caches[i];
         out +=
-            strf("cache %zu: %lld heads of %lld, K %s, V %s, plane %d\n", i,
+            strf("cache %zu: %lld heads of %lld, K %s, V %s, layer group %d\n", i,
                  static_cast<long long>(cache.where.n_head_kv), static_cast<long long>(cache.where.head_dim),
                  std::string(type_info(cache.where.k_type).name).c_str(),
-                 std::string(type_info(cache.where.v_type).name).c_str(), cache.plane);
+                 std::string(type_info(cache.where.v_type).name).c_str(), cache.layer_group);
     }
     return out;
 }

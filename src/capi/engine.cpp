@@ -55,7 +55,7 @@ Result<engine::Request> request_of(const Model& model, const sample::Params& def
     if (options.flags & TSR_LOG_PROBS) out.n_top = options.n_top;
     out.ignore_eos = options.flags & TSR_IGNORE_END;
     out.show_special = options.flags & TSR_SHOW_SPECIAL_TEXT;
-    out.ignore_known = options.flags & TSR_NO_PREFIX_CACHE;
+    out.no_prefix_cache = options.flags & TSR_NO_PREFIX_CACHE;
     if (options.flags & TSR_SHIFT_CONTEXT && options.flags & TSR_FITS_CONTEXT)
         return fail(ErrorCode::InvalidArgument,
                     "flags: expected TSR_SHIFT_CONTEXT or TSR_FITS_CONTEXT, found both");

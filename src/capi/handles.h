@@ -5,11 +5,11 @@
 
 #include "common/threads.h"
 #include "include/tessera.h"
-#include "src/engine/answer_form.h"
 #include "src/engine/chat.h"
 #include "src/engine/constraints.h"
 #include "src/engine/engine.h"
 #include "src/engine/load.h"
+#include "src/engine/response_format.h"
 #include "src/engine/session.h"
 
 struct tsr_model : tessera::engine::Loaded {

@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
-#include "src/engine/catalogue.h"
+#include "src/engine/name_tables.h"
 
 namespace tessera::capi {
 
@@ -21,9 +21,9 @@ Result<void> write_text(std::string_view from, tsr_text* to) {
 
 namespace {
 
-using engine::Catalogue;
+using engine::NameTable;
 
-static_assert(static_cast<int>(Catalogue::Samplers) == TSR_LIST_SAMPLERS, "the two lists are one");
+static_assert(static_cast<int>(NameTable::Samplers) == TSR_LIST_SAMPLERS, "the two lists are one");
 
 constexpr std::string_view kFeatures[] = {"chat",   "convert", "embedding_requests", "embeddings", "grammar",
                                           "infill", "plan",    "reasoning_budget",   "tools"};
@@ -31,7 +31,7 @@ constexpr std::string_view kFeatures[] = {"chat",   "convert", "embedding_reques
 Result<std::span<const std::string_view>> names_of(tsr_list list) {
     if (list == TSR_LIST_FEATURES) return std::span<const std::string_view>(kFeatures);
     TSR_TRY_VOID(engine::check_range("list", list, 0, TSR_LIST_FEATURES));
-    return std::span<const std::string_view>(engine::names_in(static_cast<Catalogue>(list)));
+    return std::span<const std::string_view>(engine::names_in(static_cast<NameTable>(list)));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ void Completion::admitted(int64_t n_cached) {
     began_at_ = now_seconds();
     usage_.queue_s = began_at_ - job_->submitted_at;
     usage_.n_cached = n_cached;
-    tell_prompt_read();
+    report_prefill_progress();
 }
 
 /// Log probabilities by the model alone: of the drawn token and of the likeliest.
@@ -140,7 +140,7 @@ void Completion::emit(int32_t id, std::string_view text) {
     job_->listener.on_delta({index_, id, text, log_p_, top_});
 }
 
-void Completion::tell_prompt_read() const {
+void Completion::report_prefill_progress() const {
     const int64_t n_read = std::min(sequence_.n_tok(), usage_.n_prompt);
     if (usage_.n_generated == 0 && job_->listener.on_prompt)
         job_->listener.on_prompt(index_, n_read, usage_.n_prompt);
@@ -248,7 +248,7 @@ bool Completion::close_reasoning() {
     return true;
 }
 
-bool Completion::take() {
+bool Completion::commit_token() {
     const Request& request = job_->request;
     if (first_token_at_ == 0) {
         first_token_at_ = now_seconds();

@@ -8,7 +8,7 @@
 
 #include "common/clock.h"
 #include "src/engine/embedding.h"
-#include "src/engine/line_indent.h"
+#include "src/engine/indent_stop.h"
 #include "src/engine/npu_phase.h"
 #include "src/engine/request.h"
 #include "src/engine/stop_strings.h"
@@ -28,7 +28,7 @@ struct Job {
     std::atomic<bool> cancelled{false};
     double submitted_at = 0;         // seconds of the steady clock
     uint64_t number = 0;             // in order of submission
-    bool prompt_known = false;       // to the prefix tree; the scheduler's
+    bool prompt_cached = false;      // to the prefix tree; the scheduler's
     std::atomic<int32_t> n_open{0};  // completions that have not ended
 
     bool past_deadline(double now) const {
@@ -37,7 +37,7 @@ struct Job {
 };
 
 /// Tokens the model has not seen yet are pending: the whole prompt at first, later one at a time. The sampled
-/// token comes back in through take() and nowhere else.
+/// token comes back in through commit_token() and nowhere else.
 class Completion {
   public:
     /// Errors: sampling parameters that do not fit the vocabulary.
@@ -66,19 +66,19 @@ class Completion {
     }
 
     /// Tells the listener how far the prompt is.
-    void tell_prompt_read() const;
+    void report_prefill_progress() const;
     /// Draws from the logits [n_vocab] of its last token. Any thread.
     void sample(std::span<const float> logits);
     /// Makes the drawn token part of the text and tells the listener. False when that ended the completion:
     /// finish() with ended_by() is next.
-    bool take();
+    bool commit_token();
 
     /// Forgets the older half of what is behind n_keep; its keys and values are to be computed anew.
     void shift();
     /// What it is about to wait for or begin.
     void admitted(int64_t n_cached);
     void preempted() { ++usage_.n_preempted; }
-    void mark_prompt_known() { job_->prompt_known = true; }
+    void mark_prompt_cached() { job_->prompt_cached = true; }
 
     /// Tells the listener of the end; EndOfGeneration of an embedding is that all its states have come. Once.
     void finish(Finish why);
@@ -87,7 +87,9 @@ class Completion {
     int64_t n_generated() const { return usage_.n_generated; }
     /// Whether what others made known of its prompt is of use to it. Its own is, when it gave way or has
     /// siblings.
-    bool takes_known() const { return !job_->request.ignore_known || index_ > 0 || usage_.n_preempted > 0; }
+    bool uses_prefix_cache() const {
+        return !job_->request.no_prefix_cache || index_ > 0 || usage_.n_preempted > 0;
+    }
 
   private:
     Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer, kv::PagePool& pages,
@@ -110,7 +112,7 @@ class Completion {
     sample::Chain chain_;
     text::Detokenizer detokenizer_;
     StopStrings stops_;
-    LineIndent indent_;
+    IndentStop indent_;
     std::optional<grammar::Matcher> matcher_;
     std::vector<uint64_t> allowed_;  // a bit for each token
     std::optional<sample::StringBan> ban_;

@@ -24,52 +24,52 @@ class ImatrixCollector::Observer final : public Backend {
         return out;
     }
 
-    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override {
+    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) override {
         inner_.embed(table, tokens, scale, x);
     }
-    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override {
+    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) override {
         inner_.rope_angles(rope, segments, angles);
     }
-    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) override {
+    void norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) override {
         inner_.norm(x, w, eps, n_tok, y);
     }
-    void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override {
-        inner_.add_norm(part, w, eps, n_tok, x);
+    void add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) override {
+        inner_.add_norm(delta, w, eps, n_tok, x);
     }
-    void copy(const Act& x, int64_t n_tok, Act& y) override { inner_.copy(x, n_tok, y); }
-    void keep_rows(std::span<const int32_t> rows, Act& a) override { inner_.keep_rows(rows, a); }
-    void attend(const Act& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
-                Act& y) override {
+    void copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) override { inner_.copy(x, n_tok, y); }
+    void gather_rows(std::span<const int32_t> rows, ActBuffer& a) override { inner_.gather_rows(rows, a); }
+    void attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
+                ActBuffer& y) override {
         inner_.attend(q, n_tok, args, segments, y);
     }
 
-    void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override {
+    void linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) override {
         for (const LinearOut& out : outs) observe(x, n_tok, out.w);
         inner_.linear(x, n_tok, outs);
     }
-    void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-             Act& q) override {
+    void qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+             ActBuffer& q) override {
         for (const Weight* w : {&args.wq, &args.wk, &args.wv}) observe(x, n_tok, *w);
         inner_.qkv(x, n_tok, args, segments, q);
     }
-    void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override {
-        for (const Weight* w : {&args.gate, &args.up, &args.token_gate}) observe(x, n_tok, *w);
-        y.wants_f32 = true;
-        inner_.gated(x, n_tok, args, y);
+    void ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) override {
+        for (const Weight* w : {&args.gate, &args.up, &args.shared_expert_gate}) observe(x, n_tok, *w);
+        y.needs_f32 = true;
+        inner_.ffn_gate_up(x, n_tok, args, y);
     }
-    void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override {
+    void moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override {
         observe(x, n_tok, args.w);
         inner_.moe_route(x, n_tok, args, routes);
     }
-    void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
-                   Act& y) override {
-        const auto input = [&](int64_t row) { return x.row(routes.token[row]); };
+    void moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes, const FfnGateUpArgs& args,
+                     ActBuffer& gathered, ActBuffer& y) override {
+        const auto input = [&](int64_t row) { return x.row(routes.token_of_row[row]); };
         for (const Weight* w : {&args.gate, &args.up}) observe_experts(x.dim, routes, *w, input);
-        y.wants_f32 = true;
-        inner_.moe_gated(x, n_tok, routes, args, gathered, y);
+        y.needs_f32 = true;
+        inner_.moe_gate_up(x, n_tok, routes, args, gathered, y);
     }
-    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                  const Vector& bias, float scale, Act& rows, Act& out) override {
+    void moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                  const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) override {
         observe_experts(y.dim, routes, down, [&](int64_t row) { return y.row(row); });
         inner_.moe_down(y, n_tok, routes, down, bias, scale, rows, out);
     }
@@ -100,7 +100,7 @@ class ImatrixCollector::Observer final : public Backend {
         }
     }
 
-    void observe(const Act& x, int64_t n_tok, const Weight& w) {
+    void observe(const ActBuffer& x, int64_t n_tok, const Weight& w) {
         convert::Imatrix::Entry* entry = entry_of(w, x.dim);
         if (!entry) return;
         entry->counts[0] += static_cast<double>(n_tok);
@@ -117,8 +117,9 @@ class ImatrixCollector::Observer final : public Backend {
         if (!entry) return;
         inner_.pool().run(routes.n_expert, [&](int64_t e, int) {
             entry->counts[static_cast<size_t>(e)] +=
-                static_cast<double>(routes.first[e + 1] - routes.first[e]);
-            add_squares(row, routes.first[e], routes.first[e + 1], 0, dim, entry->sums.data() + e * dim);
+                static_cast<double>(routes.expert_offset[e + 1] - routes.expert_offset[e]);
+            add_squares(row, routes.expert_offset[e], routes.expert_offset[e + 1], 0, dim,
+                        entry->sums.data() + e * dim);
         });
     }
 

@@ -123,7 +123,7 @@ Result<std::shared_ptr<NpuModel>> NpuModel::create(gguf::File file, const kernel
 /// Keys and values are one side's: where the device attends, all tokens are its own.
 Result<void> NpuModel::choose_phases(const record::Program& program, NpuPhase wanted) {
     if (wanted == NpuPhase::Both) return {};
-    if (attends()) {
+    if (owns_kv_cache()) {
         if (wanted != NpuPhase::Auto)
             return fail(
                 ErrorCode::InvalidArgument,
@@ -182,7 +182,7 @@ std::vector<bool> NpuModel::unused_weights() const {
 Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compile(int64_t n_ctx, ThreadPool& pool) {
     if (context_)
         return fail(ErrorCode::InvalidArgument, "expected a model to be compiled, found one that is already");
-    if (!attends()) n_ctx = std::min(n_ctx, kRows);  // only attention makes a difference for more
+    if (!owns_kv_cache()) n_ctx = std::min(n_ctx, kRows);  // only attention makes a difference for more
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const npu::CompiledModel>& known = compiled_[n_ctx];
     if (!known) {
@@ -218,7 +218,7 @@ Result<npu::CompiledModel> NpuModel::compile_for(int64_t n_ctx, ThreadPool& pool
 /// Of a model that comes from a file.
 Result<void> NpuModel::check_context(const Model& model, int64_t n_ctx) const {
     const int64_t most = context_->model().n_ctx;
-    if (!attends() || (n_ctx <= most && model.rope(n_ctx).freq == model.rope(most).freq)) return {};
+    if (!owns_kv_cache() || (n_ctx <= most && model.rope(n_ctx).freq == model.rope(most).freq)) return {};
     return fail(ErrorCode::InvalidArgument,
                 "context size: expected at most the %lld positions that the NPU was compiled for, found %lld",
                 static_cast<long long>(most), static_cast<long long>(n_ctx));
@@ -243,11 +243,11 @@ Result<NpuNeeds> NpuModel::needs(const Model& model, int n_threads, int64_t n_ct
     return out;
 }
 
-Result<std::unique_ptr<NpuPasses>> NpuModel::start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
-                                                   int64_t max_tok, int64_t max_out) {
-    std::unique_ptr<NpuPasses> out(new NpuPasses());
+Result<std::unique_ptr<NpuSession>> NpuModel::start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
+                                                    int64_t max_tok, int64_t max_out) {
+    std::unique_ptr<NpuSession> out(new NpuSession());
     out->model_ = shared_from_this();
-    out->attends_ = attends();
+    out->owns_kv_cache_ = owns_kv_cache();
     out->prefill_ = prefill_;
     out->decode_ = decode_;
     out->program_ = record_all_rows(model, 1, n_ctx);

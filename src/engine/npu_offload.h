@@ -42,22 +42,22 @@ struct NpuNeeds {
 };
 
 /// What computes the passes of one session or engine. Outlived by its model and the processor's backend.
-class NpuPasses {
+class NpuSession {
   public:
     npu::NpuBackend& backend() { return *backend_; }
     /// Whether keys and values are the device's: of one sequence, and in no page of the processor's.
-    bool attends() const { return attends_; }
+    bool owns_kv_cache() const { return owns_kv_cache_; }
     /// Whether tokens of that phase go through backend(), or through the processor's.
     bool computes(Phase phase) const { return phase == Phase::Prefill ? prefill_ : decode_; }
     /// Whether it makes a difference; then no pass may have tokens of both phases.
-    bool splits() const { return prefill_ != decode_; }
+    bool phase_split() const { return prefill_ != decode_; }
     /// What runs, and where it runs; valid as long as this.
     const npu::DeviceModel& compiled() const { return *compiled_; }
     const npu::DeviceRun& device() const { return *runner_; }
 
   private:
     friend class NpuModel;
-    NpuPasses() = default;
+    NpuSession() = default;
 
     std::shared_ptr<const NpuModel> model_;
     std::shared_ptr<const npu::CompiledModel> in_place_;  // null where it comes from a file
@@ -65,7 +65,7 @@ class NpuPasses {
     record::Program program_;
     std::unique_ptr<npu::DeviceRun> runner_;
     std::unique_ptr<npu::NpuBackend> backend_;
-    bool attends_ = false, prefill_ = true, decode_ = true;
+    bool owns_kv_cache_ = false, prefill_ = true, decode_ = true;
 };
 
 class NpuModel : public std::enable_shared_from_this<NpuModel> {
@@ -81,8 +81,8 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     /// Compiles where no one has asked for such a context before. Any thread. Errors: an activation without a
     /// range or that cannot be said in the device's numbers, what does not fit the device, a context that is
     /// longer than the compiled one, no memory.
-    Result<std::unique_ptr<NpuPasses>> start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
-                                             int64_t max_tok, int64_t max_out);
+    Result<std::unique_ptr<NpuSession>> start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
+                                              int64_t max_tok, int64_t max_out);
 
     /// What start() would compile for contexts of n_ctx, as `tessera npu compile` does: rows of 128 and of
     /// one, positions up to the context and, where that is long, up to 256. Any thread; the pool's threads
@@ -102,7 +102,7 @@ class NpuModel : public std::enable_shared_from_this<NpuModel> {
     const npu::HtpDevice& device() const { return device_; }
     /// Where each operation of record_all_rows() runs.
     const npu::Partition& parts() const { return parts_; }
-    bool attends() const { return parts_.attends(); }
+    bool owns_kv_cache() const { return parts_.attends(); }
     /// "41 of 44 operations on x-elite, in 2 segments; 8.00 KiB a token cross the border", and behind it what
     /// became of a phase that is not Both. What is compiled in place may take several sessions, and then has
     /// more segments, by the context: the log says so.

@@ -75,7 +75,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, i
 
 Result<void> add_npu(const Model& model, const MemoryDemand& demand, const NpuModel& npu, uint64_t program,
                      int n_threads, MemoryPlan& plan) {
-    if (npu.attends() && demand.n_slots != 1)
+    if (npu.owns_kv_cache() && demand.n_slots != 1)
         return fail(ErrorCode::InvalidArgument,
                     "slots: expected 1, whose keys and values the NPU has, found %lld",
                     static_cast<long long>(demand.n_slots));

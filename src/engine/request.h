@@ -52,10 +52,10 @@ struct Request {
     std::vector<std::string> stop;                    ///< at most 64 of at most 4096 bytes
     std::shared_ptr<const grammar::Grammar> grammar;  ///< what is written is held to it; null: nothing
     ReasoningLimit reasoning;
-    int32_t n = 1;              ///< completions of the same prompt, 1..64; each with a stream of its own
-    int32_t n_top = -1;         ///< log probabilities: -1 none, 0 the token's own, up to 64 best beside
-    bool ignore_eos = false;    ///< go on where the model would end
-    bool ignore_known = false;  ///< what earlier requests made known of the prompt is computed anew
+    int32_t n = 1;                 ///< completions of the same prompt, 1..64; each with a stream of its own
+    int32_t n_top = -1;            ///< log probabilities: -1 none, 0 the token's own, up to 64 best beside
+    bool ignore_eos = false;       ///< go on where the model would end
+    bool no_prefix_cache = false;  ///< what earlier requests made known of the prompt is computed anew
     int64_t n_indent = 0;       ///< it ends before a line, but the first, with fewer spaces and tabs in front
     bool show_special = false;  ///< control tokens appear in the text by their spelling
     ContextPolicy on_full = ContextPolicy::Stop;

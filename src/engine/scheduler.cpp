@@ -41,7 +41,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
     TSR_TRY_VOID(check_range("running completions", options.max_running, 1, kMaxRunning));
     TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
     std::unique_ptr<Scheduler> out(new Scheduler());
-    if (options.npu && options.npu->attends() && options.max_running != 1)
+    if (options.npu && options.npu->owns_kv_cache() && options.max_running != 1)
         return fail(ErrorCode::InvalidArgument,
                     "running completions: expected 1, whose keys and values the NPU has, found %lld",
                     static_cast<long long>(options.max_running));
@@ -56,15 +56,15 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
     TSR_TRY(out->backend_, create_backend(*model, pool, options.n_batch));
     TSR_TRY(out->activations_, Activations::create(*model, options.n_batch, options.max_running));
     TSR_TRY(const int64_t n_pages, plan_pages(plan, options, available_memory_bytes()));
-    const auto n_planes = static_cast<size_t>(plan.layout.n_planes);
+    const auto n_layer_groups = static_cast<size_t>(plan.layout.n_layer_groups);
     TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), n_pages));
     out->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
     out->tree_ = std::make_unique<kv::PrefixTree>(*out->pages_);
     const auto n_running = static_cast<size_t>(options.max_running);
     out->rows_.reserve(n_running);
-    out->segments_.reserve(n_running * n_planes);
+    out->segments_.reserve(n_running * n_layer_groups);
     out->outputs_.reserve(n_running);
-    out->drawing_.reserve(n_running);
+    out->sampling_rows_.reserve(n_running);
     out->tokens_.reserve(static_cast<size_t>(options.n_batch));
     if (options.npu) {
         TSR_TRY(out->npu_, options.npu->start(*model, *out->backend_, out->n_ctx_, options.n_batch,
@@ -132,7 +132,7 @@ void Scheduler::add(std::shared_ptr<Job> job) {
 }
 
 /// Ends what is no longer wanted.
-void Scheduler::reap(Queue& queue, bool are_running) {
+void Scheduler::remove_cancelled(Queue& queue, bool are_running) {
     const double now = now_seconds();
     for (size_t i = 0; i < queue.size();) {
         const Job& job = queue[i]->job();
@@ -142,7 +142,7 @@ void Scheduler::reap(Queue& queue, bool are_running) {
         }
         const Finish why = job.cancelled.load() ? Finish::Cancelled : Finish::Deadline;
         if (are_running) {
-            retire(i, why);
+            finish(i, why);
         } else {
             queue[i]->finish(why);
             queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
@@ -151,22 +151,22 @@ void Scheduler::reap(Queue& queue, bool are_running) {
 }
 
 /// Whether the tokens of a prompt and those that are written are computed by different arithmetic.
-bool Scheduler::splits_phases() const { return npu_ && npu_->splits(); }
+bool Scheduler::splits_phases() const { return npu_ && npu_->phase_split(); }
 
 /// Of a text's first n_tok tokens those that others may take over the keys and values of. What one has
 /// written another may be given as its prompt, for which the other side would have computed it.
-std::span<const int32_t> Scheduler::shareable(const Completion& one, int64_t n_tok) const {
+std::span<const int32_t> Scheduler::publishable_prefix(const Completion& one, int64_t n_tok) const {
     if (splits_phases()) n_tok = std::min(n_tok, one.n_prompt());
     return one.tokens().first(static_cast<size_t>(n_tok));
 }
 
 /// The front of a text whose keys and values may be taken over from the prefix tree: a device has those of
 /// one text only.
-std::span<const int32_t> Scheduler::reusable(const Completion& one) const {
-    if (!one.takes_known()) return {};
+std::span<const int32_t> Scheduler::cached_prefix(const Completion& one) const {
+    if (!one.uses_prefix_cache()) return {};
     std::span<const int32_t> front = one.skippable();
     if (splits_phases()) front = front.first(std::min(front.size(), static_cast<size_t>(one.n_prompt())));
-    if (!npu_ || !npu_->attends()) return front;
+    if (!npu_ || !npu_->owns_kv_cache()) return front;
     const auto ends = std::mismatch(front.begin(), front.end(), on_device_.begin(), on_device_.end());
     return front.first(static_cast<size_t>(ends.first - front.begin()));
 }
@@ -175,10 +175,10 @@ std::span<const int32_t> Scheduler::reusable(const Completion& one) const {
 /// none yet.
 bool Scheduler::admit_one(std::unique_ptr<Completion>& next) {
     kv::Sequence& sequence = next->sequence();
-    const kv::PrefixTree::Match known = tree_->match(reusable(*next));
-    sequence.adopt(known.pages, known.n_tok);
+    const kv::PrefixTree::Match known = tree_->match(cached_prefix(*next));
+    sequence.share_prefix(known.pages, known.n_tok);
     const auto n_left = static_cast<int64_t>(next->pending().size());
-    if (!tree_->make_room(sequence.pages_for(n_left))) {
+    if (!tree_->evict(sequence.pages_for(n_left))) {
         sequence.truncate(0);
         return false;
     }
@@ -200,7 +200,7 @@ void Scheduler::admit() {
         for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
             const Job& job = (*at)->job();
             if (best != waiting_.end() && job.request.priority < (*best)->job().request.priority) break;
-            if ((*at)->index() > 0 && !job.prompt_known) continue;
+            if ((*at)->index() > 0 && !job.prompt_cached) continue;
             const int64_t n = n_running_of(job.request.client);
             if (best != waiting_.end() && n >= least) continue;
             best = at;
@@ -223,7 +223,7 @@ void Scheduler::preempt(size_t index) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    tree_->insert(shareable(*one, sequence.n_tok()), sequence.page_tables());
+    tree_->insert(publishable_prefix(*one, sequence.n_tok()), sequence.page_tables());
     sequence.truncate(0);
     one->preempted();
     ++stats_.n_preemptions;
@@ -232,9 +232,9 @@ void Scheduler::preempt(size_t index) {
 
 /// Free pages for n tokens of one, at the cost of what the tree knows of its last page, and of those behind
 /// it in rank. Who runs alone gets them in any case: then even all that the tree shares with it goes.
-bool Scheduler::make_room(Completion& wanting, int64_t n_tok) {
-    while (!tree_->make_room(wanting.sequence().pages_for(n_tok))) {
-        if (tree_->let_go_of(wanting.sequence().open_page())) continue;
+bool Scheduler::evict(Completion& wanting, int64_t n_tok) {
+    while (!tree_->evict(wanting.sequence().pages_for(n_tok))) {
+        if (tree_->evict_leaf(wanting.sequence().open_page())) continue;
         if (running_.back().get() != &wanting)
             preempt(running_.size() - 1);
         else if (running_.size() == 1 && tree_->n_pages() > 0)
@@ -258,10 +258,10 @@ void Scheduler::plan() {
     if (splits_phases()) phase_ = next_phase();
     const int64_t n_decoding =
         std::count_if(running_.begin(), running_.end(), [](const auto& c) { return c->decoding(); });
-    int64_t n_prompt = pace_.prompt_tokens(n_decoding, n_batch_);
+    int64_t n_prompt = prefill_budget_.prompt_tokens(n_decoding, n_batch_);
     // However often others end, some of a prompt is read between two interruptions.
     if (was_interrupted_) n_prompt = std::min(n_prompt, kShortPass);
-    // make_room() takes from the back only, so what is planned stays.
+    // evict() takes from the back only, so what is planned stays.
     for (size_t i = 0; i < running_.size(); ++i) {
         Completion& one = *running_[i];
         auto n = static_cast<int64_t>(one.pending().size());
@@ -271,7 +271,7 @@ void Scheduler::plan() {
             if (phase_ == Phase::Prefill) n = std::min(n, one.n_prompt() - one.sequence().n_tok());
         }
         if (n == 0) continue;
-        if (!make_room(one, n)) {
+        if (!evict(one, n)) {
             // It is the last in rank of several, and waits.
             preempt(i);
             break;
@@ -287,7 +287,7 @@ void Scheduler::plan() {
 /// Notes what the device has: of the one text its n_more tokens beyond those in the cache. A pass that ends
 /// early may have overwritten what came behind them.
 void Scheduler::keep_on_device(int64_t n_more) {
-    if (!npu_->attends()) return;
+    if (!npu_->owns_kv_cache()) return;
     Completion& one = *rows_.front().completion;
     const auto known = one.tokens().first(static_cast<size_t>(one.sequence().n_tok() + n_more));
     on_device_.assign(known.begin(), known.end());
@@ -298,7 +298,7 @@ bool Scheduler::compute() {
     tokens_.clear();
     segments_.clear();
     outputs_.clear();
-    drawing_.clear();
+    sampling_rows_.clear();
     int64_t n_decoding = 0;
     for (const Row& row : rows_) {
         const auto pending = row.completion->pending();
@@ -313,20 +313,20 @@ bool Scheduler::compute() {
         }
         if (row.n_tok < static_cast<int64_t>(pending.size())) continue;
         outputs_.push_back(static_cast<int32_t>(row0 + row.n_tok - 1));
-        drawing_.push_back(row.completion);
+        sampling_rows_.push_back(row.completion);
     }
-    // The same rows for each plane, in that plane's pages.
+    // The same rows for each layer group, in that layer group's pages.
     const kv::Layout& layout = pages_->layout();
-    for (int32_t plane = 0; plane < layout.n_planes; ++plane)
+    for (int32_t group = 0; group < layout.n_layer_groups; ++group)
         for (size_t i = 0; i < rows_.size(); ++i) {
-            if (plane > 0) segments_.push_back(segments_[i]);
-            segments_[static_cast<size_t>(plane) * rows_.size() + i].pages =
-                rows_[i].completion->sequence().pages(plane);
+            if (group > 0) segments_.push_back(segments_[i]);
+            segments_[static_cast<size_t>(group) * rows_.size() + i].pages =
+                rows_[i].completion->sequence().pages(group);
         }
     const auto n_tok = static_cast<int64_t>(tokens_.size());
-    const auto n_drawing = static_cast<int64_t>(drawing_.size());
-    Act* hidden = nullptr;
-    if (outputs_.size() > drawing_.size()) {
+    const auto n_drawing = static_cast<int64_t>(sampling_rows_.size());
+    ActBuffer* hidden = nullptr;
+    if (outputs_.size() > sampling_rows_.size()) {
         hidden_.dim = model_->hparams().n_embd;
         hidden_rows_.resize(outputs_.size() * static_cast<size_t>(hidden_.dim));
         hidden_.f32 = hidden_rows_.data();
@@ -350,44 +350,44 @@ bool Scheduler::compute() {
     }
     ++stats_.n_passes;
     if (npu_) keep_on_device(rows_.front().n_tok);
-    pace_.measured(n_decoding, n_tok - n_decoding, seconds);
+    prefill_budget_.measured(n_decoding, n_tok - n_decoding, seconds);
     for (const Row& row : rows_) {
         kv::Sequence& sequence = row.completion->sequence();
         const int64_t n_before = sequence.n_tok();
         const bool was_decoding = row.completion->decoding();
         sequence.advance(row.n_tok);
-        if (!was_decoding) row.completion->tell_prompt_read();
+        if (!was_decoding) row.completion->report_prefill_progress();
         // A whole page is known to all from now on; so is a prompt, when it has been read. Nobody goes on
         // from the text of an embedding, which must not displace those of others.
         const bool read = row.n_tok > 1 && row.completion->pending().empty();
         const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
-        const auto known = shareable(*row.completion, read ? sequence.n_tok() : n_whole);
+        const auto known = publishable_prefix(*row.completion, read ? sequence.n_tok() : n_whole);
         if ((read || n_whole > n_before) && std::ssize(known) > n_before && !row.completion->embedding())
             tree_->insert(known, sequence.page_tables(), read);
-        sequence.forget_unseen();
+        sequence.evict_out_of_window();
     }
     return true;
 }
 
 /// The end of one that was running: what it computed stays known.
-void Scheduler::retire(size_t index, Finish why) {
+void Scheduler::finish(size_t index, Finish why) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    if (!one->embedding()) tree_->insert(shareable(*one, sequence.n_tok()), sequence.page_tables());
+    if (!one->embedding()) tree_->insert(publishable_prefix(*one, sequence.n_tok()), sequence.page_tables());
     sequence.truncate(0);
     one->finish(why);
 }
 
 /// The states that embeddings are made of, which lie behind those that logits come from.
 void Scheduler::take_states() {
-    auto row = static_cast<int64_t>(drawing_.size());
+    auto row = static_cast<int64_t>(sampling_rows_.size());
     for (const Row& planned : rows_) {
         Completion* one = planned.completion;
         EmbeddingSum* sum = one->embedding();
         if (!sum) continue;
         while (sum->n_done() < one->sequence().n_tok()) sum->add({hidden_.row(row++), sum->n_embd()});
-        if (one->pending().empty()) retire(index_of(one), Finish::EndOfGeneration);
+        if (one->pending().empty()) finish(index_of(one), Finish::EndOfGeneration);
     }
 }
 
@@ -397,20 +397,20 @@ size_t Scheduler::index_of(const Completion* running) const {
     return static_cast<size_t>(at - running_.begin());
 }
 
-void Scheduler::sample_and_take() {
+void Scheduler::sample_and_commit() {
     const auto n_vocab = static_cast<size_t>(model_->hparams().n_vocab);
     const double start = now_seconds();
-    pool_->run(static_cast<int64_t>(drawing_.size()), [&](int64_t i, int) {
-        drawing_[static_cast<size_t>(i)]->sample({activations_.logits.row(i), n_vocab});
+    pool_->run(static_cast<int64_t>(sampling_rows_.size()), [&](int64_t i, int) {
+        sampling_rows_[static_cast<size_t>(i)]->sample({activations_.logits.row(i), n_vocab});
     });
     stats_.sample_s += now_seconds() - start;
-    for (Completion* one : drawing_) {
-        one->mark_prompt_known();
+    for (Completion* one : sampling_rows_) {
+        one->mark_prompt_cached();
         const int64_t n_before = one->n_generated();
-        const bool goes_on = one->take();
+        const bool goes_on = one->commit_token();
         stats_.n_generated_tokens += one->n_generated() - n_before;
         if (goes_on) continue;
-        retire(index_of(one), one->ended_by());
+        finish(index_of(one), one->ended_by());
     }
 }
 
@@ -419,13 +419,13 @@ void Scheduler::step() {
     const double before = stats_.forward_s + stats_.sample_s;
     // Before the marks are looked at: who is marked later ends this pass.
     control_->abort.store(false);
-    reap(waiting_, false);
-    reap(running_, true);
+    remove_cancelled(waiting_, false);
+    remove_cancelled(running_, true);
     admit();
     plan();
     if (!rows_.empty() && compute()) {
         take_states();
-        sample_and_take();
+        sample_and_commit();
     }
     stats_.other_s += now_seconds() - start - (stats_.forward_s + stats_.sample_s - before);
 }

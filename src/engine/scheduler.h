@@ -8,7 +8,7 @@
 
 #include "common/threads.h"
 #include "src/engine/completion.h"
-#include "src/engine/pace.h"
+#include "src/engine/prefill_budget.h"
 #include "src/engine/session.h"
 #include "src/kv/prefix_tree.h"
 #include "src/text/tokenizer.h"
@@ -79,28 +79,28 @@ class Scheduler {
     using Queue = std::deque<std::unique_ptr<Completion>>;
 
     Scheduler();
-    void reap(Queue& queue, bool are_running);
+    void remove_cancelled(Queue& queue, bool are_running);
     void admit();
     bool admit_one(std::unique_ptr<Completion>& next);
-    std::span<const int32_t> reusable(const Completion& one) const;
+    std::span<const int32_t> cached_prefix(const Completion& one) const;
     void plan();
-    bool make_room(Completion& wanting, int64_t n_tok);
+    bool evict(Completion& wanting, int64_t n_tok);
     void preempt(size_t index);
     void keep_on_device(int64_t n_more);
     bool splits_phases() const;
     Phase next_phase() const;
-    std::span<const int32_t> shareable(const Completion& one, int64_t n_tok) const;
+    std::span<const int32_t> publishable_prefix(const Completion& one, int64_t n_tok) const;
     bool compute();
     void take_states();
-    void sample_and_take();
+    void sample_and_commit();
     size_t index_of(const Completion* running) const;
-    void retire(size_t index, Finish why);
+    void finish(size_t index, Finish why);
 
     std::shared_ptr<const Model> model_;
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
-    std::unique_ptr<NpuPasses> npu_;
+    std::unique_ptr<NpuSession> npu_;
     std::vector<int32_t> on_device_;  // tokens whose keys and values the device has
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::PrefixTree> tree_;
@@ -108,7 +108,7 @@ class Scheduler {
     std::shared_ptr<PassControl> control_ = std::make_shared<PassControl>();
 
     Queue waiting_, running_;  // both by rank
-    Pace pace_;
+    PrefillBudget prefill_budget_;
     int64_t n_ctx_ = 0, n_batch_ = 0, max_running_ = 0;
     EngineStats stats_;
 
@@ -122,9 +122,10 @@ class Scheduler {
     };
     std::vector<Row> rows_;
     std::vector<int32_t> tokens_, outputs_;
-    std::vector<Segment> segments_;     // [n_planes, rows]
-    std::vector<Completion*> drawing_;  // completion of each output row; those of embeddings come behind
-    Act hidden_{.name = "hidden"};      // states of the output rows, where some are wanted
+    std::vector<Segment> segments_;  // [n_layer_groups, rows]
+    std::vector<Completion*>
+        sampling_rows_;                   // completion of each output row; those of embeddings come behind
+    ActBuffer hidden_{.name = "hidden"};  // states of the output rows, where some are wanted
     std::vector<float> hidden_rows_;
 };
 

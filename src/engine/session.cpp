@@ -128,8 +128,8 @@ Result<void> Session::check(std::span<const int32_t> tokens) const {
     return {};
 }
 
-Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int32_t> outputs, Act* hidden,
-                           Phase phase) {
+Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int32_t> outputs,
+                           ActBuffer* hidden, Phase phase) {
     const int64_t n_tok = static_cast<int64_t>(tokens.size());
     if (!sequence_->reserve(n_tok))
         return fail(ErrorCode::OutOfMemory, "KV cache: expected %lld free pages, found %lld",
@@ -190,7 +190,7 @@ Result<void> Session::embed(std::span<const int32_t> tokens, Pooling pooling, st
     TSR_TRY_VOID(check(tokens));
     const auto n_batch = static_cast<size_t>(activations_.max_tok);
     hidden_.resize(n_batch * n_embd);
-    Act hidden{.name = "hidden", .dim = static_cast<int64_t>(n_embd)};
+    ActBuffer hidden{.name = "hidden", .dim = static_cast<int64_t>(n_embd)};
     hidden.f32 = hidden_.data();
     EmbeddingSum sum(pooling, std::ssize(tokens), hidden.dim);
     Result<void> done;

@@ -20,7 +20,7 @@ namespace tessera::engine {
 
 // npu_offload.h
 class NpuModel;
-class NpuPasses;
+class NpuSession;
 
 struct SessionOptions {
     int64_t n_ctx = 0;      ///< positions; 0 = the model's training context, at most kDefaultCtx
@@ -104,7 +104,7 @@ class Session {
     void compute_through(Backend* front) { front_ = front; }
 
     /// What computes parts of the passes; null without an NPU.
-    const NpuPasses* npu() const { return npu_.get(); }
+    const NpuSession* npu() const { return npu_.get(); }
 
     /// Bytes of cache pages for the whole context.
     uint64_t kv_bytes() const;
@@ -118,13 +118,13 @@ class Session {
     Result<void> check_pages() const;
     uint64_t fingerprint() const;
     Result<void> step(std::span<const int32_t> tokens, std::span<const int32_t> outputs,
-                      Act* hidden = nullptr, Phase phase = Phase::Prefill);
+                      ActBuffer* hidden = nullptr, Phase phase = Phase::Prefill);
 
     std::shared_ptr<const Model> model_;
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
     Backend* front_ = nullptr;
-    std::unique_ptr<NpuPasses> npu_;
+    std::unique_ptr<NpuSession> npu_;
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::Sequence> sequence_;
     Activations activations_;

@@ -81,7 +81,7 @@ uint64_t Session::fingerprint() const {
     const int64_t n_vocab = model_->hparams().n_vocab;
     for (int64_t i = 0; i < 8; ++i) {
         const auto id = static_cast<int32_t>(i * n_vocab / 8);
-        Act row = activations_.x;
+        ActBuffer row = activations_.residual;
         backend_->embed(model_->weights().token_embd, {&id, 1}, 1.0f, row);
         hash.add(std::as_bytes(std::span(row.f32, static_cast<size_t>(row.dim))));
     }
@@ -90,7 +90,7 @@ uint64_t Session::fingerprint() const {
 }
 
 Result<void> Session::check_pages() const {
-    if (!npu_ || !npu_->attends()) return {};
+    if (!npu_ || !npu_->owns_kv_cache()) return {};
     return fail(ErrorCode::Unsupported,
                 "a session file: expected keys and values of the processor, found them on the NPU");
 }

@@ -4,32 +4,32 @@
 
 #include <utility>
 
-#include "ggml-like/place.h"
+#include "ggml-like/act_layout.h"
 
 namespace tessera {
 
 namespace {
 
-void mark(Act& act, std::initializer_list<const Weight*> consumers) {
+void mark(ActBuffer& act, std::initializer_list<const Weight*> consumers) {
     for (const Weight* w : consumers) {
         if (!*w) continue;
         if (w->takes_int8())
-            act.wants_int8 = true;
+            act.needs_int8 = true;
         else
-            act.wants_f32 = true;
+            act.needs_f32 = true;
     }
 }
 
 /// Every buffer from `memory`, which is an arena or counts what one would have to hold.
 template <class Memory>
 void place(Activations& a, Memory& memory) {
-    for (Act* act :
-         {&a.x, &a.h, &a.q, &a.attn, &a.ff, &a.k_rows, &a.part, &a.angles, &a.local_angles, &a.shared_ff})
-        place_act(*act, a.max_tok, memory);
-    for (Act* act : {&a.gathered, &a.expert_ff, &a.expert_out})
-        place_act(*act, a.max_tok * a.routes.n_used, memory);
-    for (Act* act : {&a.out, &a.logits}) place_act(*act, a.max_out, memory);
-    place_routes(a.routes, a.max_tok, memory);
+    for (ActBuffer* act : {&a.residual, &a.normed, &a.q, &a.attn, &a.ff, &a.k_scratch, &a.sublayer_out,
+                           &a.angles, &a.local_angles, &a.shared_ff})
+        allocate_act(*act, a.max_tok, memory);
+    for (ActBuffer* act : {&a.gathered, &a.expert_ff, &a.expert_out})
+        allocate_act(*act, a.max_tok * a.routes.n_used, memory);
+    for (ActBuffer* act : {&a.final_normed, &a.logits}) allocate_act(*act, a.max_out, memory);
+    allocate_routes(a.routes, a.max_tok, memory);
 }
 
 }  // namespace
@@ -39,38 +39,39 @@ Activations Activations::describe(const Model& model, int64_t max_tok, int64_t m
     Activations a;
     a.max_tok = max_tok;
     a.max_out = max_out;
-    a.x = {.name = "x", .dim = h.n_embd};
-    a.h = {.name = "h", .dim = h.n_embd};
+    a.residual = {.name = "x", .dim = h.n_embd};
+    a.normed = {.name = "h", .dim = h.n_embd};
     a.q = {.name = "q", .dim = h.q_dim()};
     a.attn = {.name = "attn", .dim = h.q_dim()};
     a.ff = {.name = "ff", .dim = h.n_ff};
     a.angles = {.name = "angles", .dim = h.rope.n_rot};
     a.local_angles = {.name = "local_angles", .dim = h.local_rope.n_rot};
     a.shared_ff = {.name = "shared_ff", .dim = h.moe.n_ff_shared};
-    a.k_rows = {.name = "k_rows"};
-    a.part = {.name = "part"};
-    a.gathered = {.name = "gathered", .dim = h.n_embd, .is_copy = true};
+    a.k_scratch = {.name = "k_scratch"};
+    a.sublayer_out = {.name = "sublayer_out"};
+    a.gathered = {.name = "gathered", .dim = h.n_embd, .is_gathered = true};
     a.expert_ff = {.name = "expert_ff", .dim = h.moe.n_ff};
     a.expert_out = {.name = "expert_out", .dim = h.n_embd};
-    a.out = {.name = "out", .dim = h.n_embd};
+    a.final_normed = {.name = "out", .dim = h.n_embd};
     a.logits = {.name = "logits", .dim = h.n_vocab};
-    for (Act* act : {&a.h, &a.attn, &a.ff, &a.gathered, &a.expert_ff, &a.shared_ff, &a.out})
-        act->wants_f32 = false;
+    for (ActBuffer* act :
+         {&a.normed, &a.attn, &a.ff, &a.gathered, &a.expert_ff, &a.shared_ff, &a.final_normed})
+        act->needs_f32 = false;
     for (const LayerWeights& w : model.weights().layers) {
-        mark(a.h, {&w.wq, &w.wk, &w.wv, &w.gate, &w.up, &w.router, &w.gate_exps, &w.up_exps, &w.gate_shared,
-                   &w.up_shared, &w.token_gate});
+        mark(a.normed, {&w.wq, &w.wk, &w.wv, &w.gate, &w.up, &w.router, &w.gate_exps, &w.up_exps,
+                        &w.gate_shared, &w.up_shared, &w.shared_expert_gate});
         mark(a.attn, {&w.wo});
         mark(a.ff, {&w.down});
         mark(a.gathered, {&w.gate_exps, &w.up_exps});
         mark(a.expert_ff, {&w.down_exps});
         mark(a.shared_ff, {&w.down_shared});
-        if (w.q_norm.n > h.head_dim || w.k_norm.n > h.head_dim) a.k_rows.dim = h.kv_dim();
-        if (w.attn_post_norm || w.ffn_post_norm) a.part.dim = h.n_embd;
+        if (w.q_norm.n > h.head_dim || w.k_norm.n > h.head_dim) a.k_scratch.dim = h.kv_dim();
+        if (w.attn_post_norm || w.ffn_post_norm) a.sublayer_out.dim = h.n_embd;
     }
-    mark(a.out, {&model.weights().output});
+    mark(a.final_normed, {&model.weights().output});
     a.routes.n_expert = h.moe.n_expert;
     a.routes.n_used = h.moe.n_used;
-    a.wanted.reserve(static_cast<size_t>(max_out));
+    a.output_segments.reserve(static_cast<size_t>(max_out));
     return a;
 }
 
@@ -86,7 +87,7 @@ size_t Activations::untouched_bytes(const Model& model, int64_t max_tok) {
     int64_t n_floats = 0;
     for (const auto& [act, rows] : {std::pair{&a.ff, max_tok}, std::pair{&a.shared_ff, max_tok},
                                     std::pair{&a.expert_ff, max_tok * a.routes.n_used}})
-        if (!act->wants_f32) n_floats += rows * act->dim;
+        if (!act->needs_f32) n_floats += rows * act->dim;
     return static_cast<size_t>(n_floats) * sizeof(float);
 }
 

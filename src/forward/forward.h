@@ -11,10 +11,10 @@ namespace tessera {
 struct Batch {
     std::span<const int32_t> tokens;  // [n_tok], each in [0, n_vocab); n_tok <= activations.max_tok
     std::span<const Segment>
-        segments;                      // cover the rows 0 .. n_tok in order, once for each plane of the cache
+        segments;  // cover the rows 0 .. n_tok in order, once for each layer group of the cache
     std::span<const int32_t> outputs;  // rows that are wanted, rising
     int64_t n_ctx = 0;  // positions that the sequences may reach, the same in all their passes (Model::rope)
-    Act* hidden = nullptr;  // where set, the normed rows of `outputs` go here,
+    ActBuffer* hidden = nullptr;  // where set, the normed rows of `outputs` go here,
     int64_t n_logits = 0;  // and the first so many have logits; else all of them; at most activations.max_out
 };
 

@@ -15,7 +15,7 @@ record::Program record_forward(const Model& model, const kv::Layout& kv, const R
                                                                           : 0);
     std::iota(outputs.begin(), outputs.end(), static_cast<int32_t>(options.n_tok - std::ssize(outputs)));
     const TensorNames names = tensor_names(model);
-    record::RecordBackend recorder(options.n_tok, kv.n_planes, names);
+    record::RecordBackend recorder(options.n_tok, kv.n_layer_groups, names);
     Activations activations = Activations::describe(model, options.n_tok, std::ssize(outputs));
     forward(recorder, model, kv, {recorder.tokens(), recorder.segments(), outputs, options.n_ctx},
             activations);

@@ -18,21 +18,21 @@ Layout Layout::create(std::span<const int64_t> windows, int64_t max_pass, int64_
     };
     const auto n_layer = static_cast<int64_t>(windows.size());
     const int64_t n_whole = std::count(windows.begin(), windows.end(), 0);
-    const int64_t plane_layers = std::gcd(n_whole, n_layer - n_whole);
+    const int64_t layers_per_group = std::gcd(n_whole, n_layer - n_whole);
     Layout layout;
-    layout.n_planes = static_cast<int32_t>(n_layer / plane_layers);
-    layout.n_whole_planes = static_cast<int32_t>(n_whole / plane_layers);
+    layout.n_layer_groups = static_cast<int32_t>(n_layer / layers_per_group);
+    layout.n_full_groups = static_cast<int32_t>(n_whole / layers_per_group);
     int64_t next[] = {0, n_whole};  // of those without and with a window
     for (const int64_t window : windows) {
         const int64_t at = next[window > 0]++;
-        const auto slot = static_cast<size_t>(at % plane_layers);
+        const auto slot = static_cast<size_t>(at % layers_per_group);
         KvLayer layer{k_type, v_type, slot * (bytes(k_type) + bytes(v_type)), 0, n_head_kv, head_dim};
         layer.v_offset = layer.k_offset + bytes(k_type);
         layout.layers.push_back(layer);
-        layout.plane_of.push_back(static_cast<int32_t>(at / plane_layers));
+        layout.group_of_layer.push_back(static_cast<int32_t>(at / layers_per_group));
         layout.window = std::max(layout.window, window);
     }
-    layout.page_bytes = static_cast<size_t>(plane_layers) * (bytes(k_type) + bytes(v_type));
+    layout.page_bytes = static_cast<size_t>(layers_per_group) * (bytes(k_type) + bytes(v_type));
     // What a pass sees and writes may begin anywhere in a block; a block more stays for who goes back a bit.
     if (layout.window > 0) layout.window_blocks = blocks_of(layout.window + max_pass) + 2;
     return layout;
@@ -40,7 +40,7 @@ Layout Layout::create(std::span<const int64_t> windows, int64_t max_pass, int64_
 
 int64_t Layout::pages_of(int64_t n_tok) const {
     const int64_t n_blocks = blocks_of(n_tok);
-    return n_whole_planes * n_blocks + n_window_planes() * std::min(n_blocks, window_blocks);
+    return n_full_groups * n_blocks + n_window_groups() * std::min(n_blocks, window_blocks);
 }
 
 Result<PagePool> PagePool::create(Layout layout, int64_t n_pages) {
@@ -63,7 +63,7 @@ std::byte* PagePool::take() {
     return page;
 }
 
-void PagePool::give_back(std::byte* page) {
+void PagePool::release(std::byte* page) {
     int32_t& owners = owners_[index(page)];
     TSR_CHECK(owners > 0);
     if (--owners == 0) free_.push_back(page);

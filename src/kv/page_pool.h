@@ -12,26 +12,26 @@
 
 namespace tessera::kv {
 
-/// What a page stores. A page is kKvPage positions of one plane, and a plane is some of the layers: all of
-/// them, or where some see a window of the keys alone, equally many of either kind. So all pages have one
-/// size while the planes of windowed layers keep no more than the window.
+/// What a page stores. A page is kKvPage positions of one layer group, and a layer group is some of the
+/// layers: all of them, or where some see a window of the keys alone, equally many of either kind. So all
+/// pages have one size while the layer groups of windowed layers keep no more than the window.
 struct Layout {
-    std::vector<KvLayer> layers;    // [n_layer], offsets in a page of its plane
-    std::vector<int32_t> plane_of;  // [n_layer]
-    int32_t n_planes = 1;           // those that keep everything come first
-    int32_t n_whole_planes = 1;     // so many of them
-    int64_t window = 0;             // keys that a query sees at most in the other planes
-    int64_t window_blocks = 0;      // pages of each of those planes that a sequence holds at most
+    std::vector<KvLayer> layers;          // [n_layer], offsets in a page of its layer group
+    std::vector<int32_t> group_of_layer;  // [n_layer]
+    int32_t n_layer_groups = 1;           // those that keep everything come first
+    int32_t n_full_groups = 1;            // so many of them
+    int64_t window = 0;                   // keys that a query sees at most in the other layer groups
+    int64_t window_blocks = 0;            // pages of each of those layer groups that a sequence holds at most
     size_t page_bytes = 0;
 
-    /// The same heads in every layer, and one plane. Types as KvLayer has them.
+    /// The same heads in every layer, and one layer group. Types as KvLayer has them.
     static Layout create(int64_t n_layer, int64_t n_head_kv, int64_t head_dim, Type k_type, Type v_type);
     /// The same where layer i sees windows[i] keys (0: all), for passes of at most max_pass tokens.
     static Layout create(std::span<const int64_t> windows, int64_t max_pass, int64_t n_head_kv,
                          int64_t head_dim, Type k_type, Type v_type);
 
-    int32_t n_window_planes() const { return n_planes - n_whole_planes; }
-    /// First block (of kKvPage positions) that a windowed plane needs for tokens from position n on.
+    int32_t n_window_groups() const { return n_layer_groups - n_full_groups; }
+    /// First block (of kKvPage positions) that a windowed layer group needs for tokens from position n on.
     int64_t first_block(int64_t n) const { return std::max<int64_t>(0, n - window + 1) / kKvPage; }
     /// Pages that one sequence of n_tok tokens takes at most.
     int64_t pages_of(int64_t n_tok) const;
@@ -40,7 +40,8 @@ struct Layout {
 /// Blocks of kKvPage positions that n tokens lie in.
 constexpr int64_t blocks_of(int64_t n) { return (n + kKvPage - 1) / kKvPage; }
 
-/// Of each plane the page of each block, from position 0 on. Windowed planes have null behind their window.
+/// Of each layer group the page of each block, from position 0 on. Windowed layer groups have null behind
+/// their window.
 using PageTables = std::vector<std::vector<std::byte*>>;
 
 class PagePool {
@@ -57,7 +58,7 @@ class PagePool {
     std::byte* take();
     /// One owner more, or one less; without owners a page is free. Owners of a shared page only read it.
     void share(std::byte* page) { ++owners_[index(page)]; }
-    void give_back(std::byte* page);
+    void release(std::byte* page);
     int32_t n_owners(const std::byte* page) const { return owners_[index(page)]; }
 
   private:

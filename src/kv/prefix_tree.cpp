@@ -9,8 +9,9 @@ namespace tessera::kv {
 
 struct PrefixTree::Node {
     Node* parent = nullptr;
-    std::vector<std::byte*> pages;  // [n_planes]; those of windowed planes are all there, or all null
-    std::vector<int32_t> tokens;    // 1 .. kKvPage
+    std::vector<std::byte*>
+        pages;  // [n_layer_groups]; those of windowed layer groups are all there, or all null
+    std::vector<int32_t> tokens;  // 1 .. kKvPage
     std::vector<std::unique_ptr<Node>> children;
     uint64_t used = 0;
     bool ends_prompt = false;
@@ -54,13 +55,13 @@ void PrefixTree::touch(Node* node) {
 }
 
 std::span<std::byte*> PrefixTree::window_pages(Node& node) const {
-    return std::span(node.pages).subspan(static_cast<size_t>(pool_->layout().n_whole_planes));
+    return std::span(node.pages).subspan(static_cast<size_t>(pool_->layout().n_full_groups));
 }
 
 /// How much of a path is there with the whole window before its end.
 int64_t PrefixTree::usable(std::span<Node* const> path, int64_t n_tok) const {
     const Layout& layout = pool_->layout();
-    if (layout.n_window_planes() == 0) return n_tok;
+    if (layout.n_window_groups() == 0) return n_tok;
     for (int64_t i = blocks_of(n_tok) - 1; i >= layout.first_block(n_tok) && n_tok > 0; --i)
         if (!path[static_cast<size_t>(i)]->pages.back()) n_tok = i * kKvPage;
     return n_tok;
@@ -81,10 +82,10 @@ PrefixTree::Node* PrefixTree::add(Node& parent, std::span<const int32_t> tokens,
     return parent.children.insert(parent.position(tokens), std::move(node))->get();
 }
 
-/// A block that both have: one page of each plane is enough.
+/// A block that both have: one page of each layer group is enough.
 void PrefixTree::unite(Node& node, PageTables& pages, size_t block) {
-    for (size_t plane = 0; plane < pages.size(); ++plane) {
-        std::byte *&known = node.pages[plane], *&given = pages[plane][block];
+    for (size_t group = 0; group < pages.size(); ++group) {
+        std::byte *&known = node.pages[group], *&given = pages[group][block];
         if (!given || given == known) continue;
         if (!known) {
             known = given;
@@ -93,14 +94,14 @@ void PrefixTree::unite(Node& node, PageTables& pages, size_t block) {
             continue;
         }
         pool_->share(known);
-        pool_->give_back(given);
+        pool_->release(given);
         given = known;
     }
 }
 
-void PrefixTree::give_back(std::byte*& page) {
+void PrefixTree::release(std::byte*& page) {
     if (!page) return;
-    pool_->give_back(page);
+    pool_->release(page);
     page = nullptr;
     --n_pages_;
 }
@@ -110,24 +111,24 @@ bool PrefixTree::in_use(const Node& node) const {
                        [this](std::byte* page) { return page && pool_->n_owners(page) > 1; });
 }
 
-/// Windowed planes keep the window before the text's end, and before each place above it where one may want
-/// to go on.
+/// Windowed layer groups keep the window before the text's end, and before each place above it where one may
+/// want to go on.
 void PrefixTree::drop_windows(Node* leaf, int64_t n) {
     const Layout& layout = pool_->layout();
-    if (layout.n_window_planes() == 0) return;
+    if (layout.n_window_groups() == 0) return;
     const int64_t n_needed = blocks_of(layout.window) + 1;
     int64_t n_kept = 0;
     for (Node* node = leaf; node != root_.get() && pool_->n_free() < n; node = node->parent) {
         if (node->children.size() != 1 || node->ends_prompt) n_kept = 0;
         if (n_kept++ < n_needed) continue;
         for (std::byte*& page : window_pages(*node))
-            if (page && pool_->n_owners(page) == 1) give_back(page);
+            if (page && pool_->n_owners(page) == 1) release(page);
     }
 }
 
 void PrefixTree::remove(Node* leaf) {
     leaves_.erase(leaf);
-    for (std::byte*& page : leaf->pages) give_back(page);
+    for (std::byte*& page : leaf->pages) release(page);
     Node* parent = leaf->parent;
     parent->children.erase(parent->position(leaf->tokens));
     if (parent->children.empty() && parent != root_.get()) leaves_.insert(parent);
@@ -151,12 +152,12 @@ PrefixTree::Match PrefixTree::match(std::span<const int32_t> tokens) {
     const Layout& layout = pool_->layout();
     found.n_tok = usable(path, found.n_tok);
     path.resize(static_cast<size_t>(blocks_of(found.n_tok)));
-    found.pages.resize(static_cast<size_t>(layout.n_planes));
-    for (size_t plane = 0; plane < found.pages.size(); ++plane) {
-        const bool windowed = static_cast<int32_t>(plane) >= layout.n_whole_planes;
+    found.pages.resize(static_cast<size_t>(layout.n_layer_groups));
+    for (size_t group = 0; group < found.pages.size(); ++group) {
+        const bool windowed = static_cast<int32_t>(group) >= layout.n_full_groups;
         const int64_t first = windowed ? layout.first_block(found.n_tok) : 0;
         for (size_t i = 0; i < path.size(); ++i)
-            found.pages[plane].push_back(static_cast<int64_t>(i) < first ? nullptr : path[i]->pages[plane]);
+            found.pages[group].push_back(static_cast<int64_t>(i) < first ? nullptr : path[i]->pages[group]);
     }
     return found;
 }
@@ -180,7 +181,7 @@ void PrefixTree::insert(std::span<const int32_t> tokens, PageTables& pages, bool
     if (is_prompt && node != root_.get()) (node->whole() ? node : node->parent)->ends_prompt = true;
 }
 
-bool PrefixTree::make_room(int64_t n) {
+bool PrefixTree::evict(int64_t n) {
     auto at = leaves_.begin();
     while (pool_->n_free() < n && at != leaves_.end()) {
         Node* leaf = *at++;
@@ -197,7 +198,7 @@ bool PrefixTree::make_room(int64_t n) {
     return pool_->n_free() >= n;
 }
 
-bool PrefixTree::let_go_of(const std::byte* page) {
+bool PrefixTree::evict_leaf(const std::byte* page) {
     const auto at = std::find_if(leaves_.begin(), leaves_.end(),
                                  [page](const Node* leaf) { return leaf->pages.front() == page; });
     if (!page || at == leaves_.end()) return false;

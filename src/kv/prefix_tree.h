@@ -26,7 +26,7 @@ class PrefixTree {
         int64_t n_tok = 0;
     };
     /// The longest beginning of `tokens` that one can go on from. The pages stay the tree's until the caller
-    /// shares them (Sequence::adopt) or the tree is changed.
+    /// shares them (Sequence::share_prefix) or the tree is changed.
     Match match(std::span<const int32_t> tokens);
 
     /// Makes known that block i of `pages` holds tokens 64 i and on, for all of `tokens`. Where the tree has
@@ -36,10 +36,10 @@ class PrefixTree {
     void insert(std::span<const int32_t> tokens, PageTables& pages, bool is_prompt = false);
 
     /// Drops what no one else owns until the pool has n free pages; false when it cannot.
-    bool make_room(int64_t n);
+    bool evict(int64_t n);
     /// Drops the end of a text whose first page is `page`, so that who writes on there needs no copy; false
     /// where there is none.
-    bool let_go_of(const std::byte* page);
+    bool evict_leaf(const std::byte* page);
     /// Drops everything.
     void clear();
 
@@ -60,7 +60,7 @@ class PrefixTree {
     int64_t usable(std::span<Node* const> path, int64_t n_tok) const;
     Node* add(Node& parent, std::span<const int32_t> tokens, const PageTables& pages, size_t block);
     void unite(Node& node, PageTables& pages, size_t block);
-    void give_back(std::byte*& page);
+    void release(std::byte*& page);
     bool in_use(const Node& node) const;
     void drop_windows(Node* leaf, int64_t n);
     void remove(Node* leaf);

@@ -17,26 +17,26 @@ class Sequence {
     Sequence& operator=(const Sequence&) = delete;
 
     int64_t n_tok() const { return n_tok_; }
-    /// Page of each block in a plane; null behind the window.
-    std::byte* const* pages(int32_t plane = 0) const { return tables_[static_cast<size_t>(plane)].data(); }
+    /// Page of each block in a layer group; null behind the window.
+    std::byte* const* pages(int32_t group = 0) const { return tables_[static_cast<size_t>(group)].data(); }
     PageTables& page_tables() { return tables_; }
 
     /// Begins with pages that hold n_tok tokens already, as one more owner of each. The sequence is empty.
-    void adopt(const PageTables& pages, int64_t n_tok);
-    /// The page that the next token goes to, in the first plane; null where it begins a new one.
+    void share_prefix(const PageTables& pages, int64_t n_tok);
+    /// The page that the next token goes to, in the first layer group; null where it begins a new one.
     const std::byte* open_page() const {
         const auto at = static_cast<size_t>(n_tok_ / kKvPage);
         return at < tables_.front().size() ? tables_.front()[at] : nullptr;
     }
-    /// Free pages that n more tokens take, in passes after each of which forget_unseen() is called.
+    /// Free pages that n more tokens take, in passes after each of which evict_out_of_window() is called.
     int64_t pages_for(int64_t n) const;
     /// Room for n more tokens; false, with nothing changed, when the pool has too few pages. A page that the
     /// tokens go to and that has other owners is replaced by a copy.
     bool reserve(int64_t n);
     /// n tokens within the reserved room are now part of the sequence.
     void advance(int64_t n);
-    /// Gives back the pages of windowed planes that no later token sees.
-    void forget_unseen();
+    /// Gives back the pages of windowed layer groups that no later token sees.
+    void evict_out_of_window();
     /// Forgets all tokens from position n on and gives their pages back; all tokens, where the window before
     /// n is forgotten already.
     void truncate(int64_t n);
@@ -48,7 +48,7 @@ class Sequence {
     PagePool* pool_;
     PageTables tables_;
     int64_t n_tok_ = 0;
-    int64_t first_held_ = 0;  // block, in windowed planes
+    int64_t first_held_ = 0;  // block, in windowed layer groups
 };
 
 }  // namespace tessera::kv

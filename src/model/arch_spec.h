@@ -71,7 +71,7 @@ struct ArchSpec {
     RouterKind router = RouterKind::SoftmaxOfChosen;
 
     /// Embeddings are multiplied by sqrt(n_embd).
-    bool widens_embeddings = false;
+    bool scale_embeddings_sqrt_dim = false;
     /// The file's embedding_scale, residual_scale and logit_scale (a divisor) count, and
     /// rope.scaling.finetuned = false means no rotation at all.
     bool has_multipliers = false;

@@ -130,7 +130,7 @@ Result<void> load_scales(const Keys& keys, const ArchSpec& spec, Hparams& h) {
     };
     TSR_TRY_VOID(cap("attn_logit_softcapping", spec.attn_softcap, h.attn_softcap));
     TSR_TRY_VOID(cap("final_logit_softcapping", spec.final_softcap, h.final_softcap));
-    if (spec.widens_embeddings) h.embd_scale = std::sqrt(static_cast<float>(h.n_embd));
+    if (spec.scale_embeddings_sqrt_dim) h.embd_scale = std::sqrt(static_cast<float>(h.n_embd));
     if (!spec.has_multipliers) return {};
     const auto factor = [&](const char* suffix) -> Result<double> {
         TSR_TRY(const double found, keys.real_or(suffix, 1, 0, 1e6));
@@ -177,8 +177,8 @@ Result<void> load_rope(const Keys& keys, Hparams& h) {
     TSR_TRY(rope.beta_fast, keys.real_or("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6));
     TSR_TRY(rope.beta_slow, keys.real_or("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6));
     TSR_TRY(rope.log_multiplier, keys.real_or("rope.scaling.yarn_log_multiplier", 0, 0, 100));
-    TSR_TRY(h.growth.strength, keys.real_or("attention.temperature_scale", 0, 0, 100));
-    h.growth.period = rope.original_ctx;
+    TSR_TRY(h.attn_temp.strength, keys.real_or("attention.temperature_scale", 0, 0, 100));
+    h.attn_temp.period = rope.original_ctx;
     return {};
 }
 

@@ -54,7 +54,7 @@ struct Hparams {
     float attn_softcap = 0, final_softcap = 0;  // 0 = off
     float embd_scale = 1, residual_scale = 1;   // on embeddings; on what a part adds to the stream
     float logit_scale = 1;                      // on logits
-    QueryGrowth growth;
+    AttnTempScaling attn_temp;
     RopeHparams rope;
     RopeHparams local_rope;  // n_rot = 0: no layer has it
     MoeHparams moe;

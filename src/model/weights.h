@@ -32,7 +32,7 @@ struct LayerWeights {
     Vector down_exps_bias;          // [n_expert, n_embd]
     Weight gate_shared, up_shared;  // [n_ff_shared, n_embd], the expert that every token takes
     Weight down_shared;             // [n_embd, n_ff_shared]
-    Weight token_gate;              // [1, n_embd] how much of the shared expert a token takes
+    Weight shared_expert_gate;      // [1, n_embd] how much of the shared expert a token takes
 };
 
 struct Weights {

@@ -79,7 +79,8 @@ struct FloatRun::Step {
     }
 
     void operator()(const LinearNode& node) const {
-        Act x{.dim = dim(node.x), .f32 = run.slot(node.x)}, y{.dim = dim(node.y), .f32 = run.slot(node.y)};
+        ActBuffer x{.dim = dim(node.x), .f32 = run.slot(node.x)},
+            y{.dim = dim(node.y), .f32 = run.slot(node.y)};
         const LinearOut out{.w = program()[node.w].view,
                             .bias = node.bias ? program()[node.bias].view : Vector{},
                             .y = &y,
@@ -207,7 +208,7 @@ void FloatRun::run(std::span<const int32_t> tokens, const Observer& observe) {
     const record::Program& program = *graph_->program;
     const auto& embed = std::get<record::EmbedOp>(program.ops.front().verb);
     const GraphValueId input = graph_->inputs.front();
-    Act x{.dim = (*graph_)[input].dim, .f32 = slot(input)};
+    ActBuffer x{.dim = (*graph_)[input].dim, .f32 = slot(input)};
     backend_->embed(program[embed.table].view, tokens_, embed.scale, x);
     run_nodes({.n_valid = std::ssize(tokens), .n_past = n_past_}, observe);
     n_past_ += pass_.n_valid;

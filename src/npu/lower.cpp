@@ -95,11 +95,11 @@ class Lowering {
         set(op.y.value, norm(of(op.x.value), op.w, op.eps, slot_name(op.y.value)));
     }
     void operator()(const record::AddNormOp& op) {
-        const GraphValueId part = norm(of(op.part.value), op.w, op.eps, "normed_part");
-        update(op.x, part);
+        const GraphValueId delta = norm(of(op.delta.value), op.w, op.eps, "normed_delta");
+        update(op.x, delta);
     }
     void operator()(const record::CopyOp& op) { set(op.y.value, of(op.x.value)); }
-    void operator()(const record::KeepRowsOp& op) {
+    void operator()(const record::GatherRowsOp& op) {
         const GraphValueId before = of(op.a.before);
         if (graph_[before].is_last) return set(op.a.after, before);
         set(op.a.after, last_row(before, "last_" + slot_name(op.a.before)));
@@ -109,8 +109,8 @@ class Lowering {
             const std::string name = slot_name(write->value);
             return set(write->value, linear(of(op.x.value), op.w, op.bias, op.scale, name));
         }
-        const GraphValueId part = linear(of(op.x.value), op.w, op.bias, op.scale, "part");
-        update(std::get<record::Update>(op.y), part);
+        const GraphValueId delta = linear(of(op.x.value), op.w, op.bias, op.scale, "delta");
+        update(std::get<record::Update>(op.y), delta);
     }
     void operator()(const record::QkvOp& op) {
         const GraphValueId x = of(op.x.value);
@@ -133,7 +133,7 @@ class Lowering {
         graph_.nodes.push_back(WeighNode{p, op.cache, op.n_head, op.window, y});
         set(op.y.value, y);
     }
-    void operator()(const record::GatedOp& op) {
+    void operator()(const record::FfnGateUpOp& op) {
         const GraphValueId x = of(op.x.value);
         const GraphValueId gate = linear(x, op.gate, op.gate_bias, 1, "gate");
         const GraphValueId up = linear(x, op.up, op.up_bias, 1, "up");
@@ -146,7 +146,7 @@ class Lowering {
     }
     /// Never in a range; what they add to has a name.
     void operator()(const record::MoeRouteOp&) {}
-    void operator()(const record::MoeGatedOp&) {}
+    void operator()(const record::MoeGateUpOp&) {}
     void operator()(const record::MoeDownOp& op) {
         const GraphValueId before = of(op.out.before);
         set(op.out.after, like(before, slot_name(op.out.before), graph_[before].dim));
@@ -201,10 +201,10 @@ class Lowering {
                                         program_[op.cache].where.head_dim, y});
         return y;
     }
-    void update(const record::Update& role, GraphValueId part) {
+    void update(const record::Update& role, GraphValueId delta) {
         const GraphValueId before = of(role.before);
         const GraphValueId after = like(before, slot_name(role.before), graph_[before].dim);
-        graph_.nodes.push_back(AddNode{before, part, after});
+        graph_.nodes.push_back(AddNode{before, delta, after});
         set(role.after, after);
     }
 

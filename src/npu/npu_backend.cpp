@@ -54,9 +54,9 @@ const Op& NpuBackend::next() const {
     return *op;
 }
 
-void NpuBackend::bind(ValueId value, const Act& act) {
+void NpuBackend::bind(ValueId value, const ActBuffer& act) {
     // The verbs hand out as read-only what others write.
-    if (value) acts_[static_cast<size_t>(program_[value].slot.at)] = const_cast<Act*>(&act);
+    if (value) acts_[static_cast<size_t>(program_[value].slot.at)] = const_cast<ActBuffer*>(&act);
 }
 
 /// What becomes of a verb whose activations are bound: verb() has the processor do it.
@@ -109,7 +109,7 @@ void NpuBackend::deliver(const DeviceRange& range) {
     for (size_t i = 0; i < range.outputs.size(); ++i) {
         const record::Value& value = program_[range.outputs[i]];
         if (value.first != at_) continue;
-        Act& to = *acts_[static_cast<size_t>(value.slot.at)];
+        ActBuffer& to = *acts_[static_cast<size_t>(value.slot.at)];
         float* from = results_[i];
         for (size_t row = 0; row < kept_.size(); ++row)
             std::copy_n(from + kept_[row] * to.dim, to.dim, from + static_cast<int64_t>(row) * to.dim);
@@ -117,7 +117,7 @@ void NpuBackend::deliver(const DeviceRange& range) {
     }
 }
 
-void NpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) {
+void NpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) {
     at_ = 0;
     segment_ = 0;
     runs_ = false;
@@ -127,14 +127,14 @@ void NpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, flo
     step([&] { cpu_.embed(table, tokens, scale, x); });
 }
 
-void NpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) {
+void NpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) {
     n_past_ = segments.front().pos0;
     n_sequences_ = segments.size();
     bind(next<record::RopeAnglesOp>().angles.value, angles);
     step([&] { cpu_.rope_angles(rope, segments, angles); });
 }
 
-void NpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) {
+void NpuBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) {
     // Of rows whose hidden states are wanted, those that get logits as well are normed once more.
     const auto last = static_cast<int32_t>(program_.ops.size()) - 1;
     if (at_ == last &&
@@ -148,21 +148,21 @@ void NpuBackend::norm(const Act& x, const Vector& w, float eps, int64_t n_tok, A
     step([&] { cpu_.norm(x, w, eps, n_tok, y); });
 }
 
-void NpuBackend::add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) {
+void NpuBackend::add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) {
     const auto& op = next<record::AddNormOp>();
-    bind(op.part.value, part);
+    bind(op.delta.value, delta);
     bind(op.x.after, x);
-    step([&] { cpu_.add_norm(part, w, eps, n_tok, x); });
+    step([&] { cpu_.add_norm(delta, w, eps, n_tok, x); });
 }
 
-void NpuBackend::copy(const Act& x, int64_t n_tok, Act& y) {
+void NpuBackend::copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) {
     const auto& op = next<record::CopyOp>();
     bind(op.x.value, x);
     bind(op.y.value, y);
     step([&] { cpu_.copy(x, n_tok, y); });
 }
 
-void NpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) {
+void NpuBackend::linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) {
     for (const LinearOut& out : outs) {
         const auto& op = next<record::LinearOp>();
         const auto* write = std::get_if<record::Write>(&op.y);
@@ -172,55 +172,55 @@ void NpuBackend::linear(const Act& x, int64_t n_tok, std::span<const LinearOut> 
     }
 }
 
-void NpuBackend::qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-                     Act& q) {
+void NpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
+                     std::span<const Segment> segments, ActBuffer& q) {
     const auto& op = next<record::QkvOp>();
     bind(op.x.value, x);
     bind(op.q.value, q);
     step([&] { cpu_.qkv(x, n_tok, args, segments, q); });
 }
 
-void NpuBackend::keep_rows(std::span<const int32_t> rows, Act& a) {
+void NpuBackend::gather_rows(std::span<const int32_t> rows, ActBuffer& a) {
     // No operation of the program, which has all rows. What the segment at hand writes follows later.
-    cpu_.keep_rows(rows, a);
+    cpu_.gather_rows(rows, a);
     if (runs_)
         kept_ = rows;
     else
         n_rows_ = std::ssize(rows);
 }
 
-void NpuBackend::attend(const Act& q, int64_t n_tok, const AttendArgs& args,
-                        std::span<const Segment> segments, Act& y) {
+void NpuBackend::attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args,
+                        std::span<const Segment> segments, ActBuffer& y) {
     const auto& op = next<record::AttendOp>();
     bind(op.q.value, q);
     bind(op.y.value, y);
     step([&] { cpu_.attend(q, n_tok, args, segments, y); });
 }
 
-void NpuBackend::gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) {
-    const auto& op = next<record::GatedOp>();
+void NpuBackend::ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) {
+    const auto& op = next<record::FfnGateUpOp>();
     bind(op.x.value, x);
     bind(op.y.value, y);
-    y.wants_f32 = true;  // a segment reads floats
-    step([&] { cpu_.gated(x, n_tok, args, y); });
+    y.needs_f32 = true;  // a segment reads floats
+    step([&] { cpu_.ffn_gate_up(x, n_tok, args, y); });
 }
 
-void NpuBackend::moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
+void NpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
     bind(next<record::MoeRouteOp>().x.value, x);
     step([&] { cpu_.moe_route(x, n_tok, args, routes); });
 }
 
-void NpuBackend::moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args,
-                           Act& gathered, Act& y) {
-    const auto& op = next<record::MoeGatedOp>();
+void NpuBackend::moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
+                             const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) {
+    const auto& op = next<record::MoeGateUpOp>();
     bind(op.x.value, x);
     bind(op.y.value, y);
-    y.wants_f32 = true;
-    step([&] { cpu_.moe_gated(x, n_tok, routes, args, gathered, y); });
+    y.needs_f32 = true;
+    step([&] { cpu_.moe_gate_up(x, n_tok, routes, args, gathered, y); });
 }
 
-void NpuBackend::moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                          const Vector& bias, float scale, Act& rows, Act& out) {
+void NpuBackend::moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                          const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) {
     const auto& op = next<record::MoeDownOp>();
     bind(op.y.value, y);
     bind(op.out.after, out);

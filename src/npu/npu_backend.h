@@ -25,23 +25,23 @@ class NpuBackend final : public Backend {
     static size_t result_bytes(const record::Program& program, std::span<const DeviceRange> ranges,
                                int64_t max_tok, int64_t max_out);
 
-    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, Act& x) override;
-    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, Act& angles) override;
-    void norm(const Act& x, const Vector& w, float eps, int64_t n_tok, Act& y) override;
-    void add_norm(Act& part, const Vector& w, float eps, int64_t n_tok, Act& x) override;
-    void copy(const Act& x, int64_t n_tok, Act& y) override;
-    void linear(const Act& x, int64_t n_tok, std::span<const LinearOut> outs) override;
-    void qkv(const Act& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-             Act& q) override;
-    void keep_rows(std::span<const int32_t> rows, Act& a) override;
-    void attend(const Act& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
-                Act& y) override;
-    void gated(const Act& x, int64_t n_tok, const GatedArgs& args, Act& y) override;
-    void moe_route(const Act& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
-    void moe_gated(const Act& x, int64_t n_tok, const MoeRoutes& routes, const GatedArgs& args, Act& gathered,
-                   Act& y) override;
-    void moe_down(const Act& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                  const Vector& bias, float scale, Act& rows, Act& out) override;
+    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) override;
+    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) override;
+    void norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) override;
+    void add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) override;
+    void copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) override;
+    void linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) override;
+    void qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
+             ActBuffer& q) override;
+    void gather_rows(std::span<const int32_t> rows, ActBuffer& a) override;
+    void attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
+                ActBuffer& y) override;
+    void ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) override;
+    void moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
+    void moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes, const FfnGateUpArgs& args,
+                     ActBuffer& gathered, ActBuffer& y) override;
+    void moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
+                  const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) override;
 
   private:
     NpuBackend(CpuBackend& cpu, const record::Program& program, std::span<const DeviceRange> ranges,
@@ -50,7 +50,7 @@ class NpuBackend final : public Backend {
 
     template <class Op>
     const Op& next() const;
-    void bind(record::ValueId value, const Act& act);
+    void bind(record::ValueId value, const ActBuffer& act);
     template <class Verb>
     void step(const Verb& verb);
     void run_segment(const DeviceRange& range);
@@ -62,8 +62,8 @@ class NpuBackend final : public Backend {
     SegmentRunner& runner_;
     std::vector<int32_t> starts_;  // operation at which each runs
 
-    std::vector<Act*> acts_;  // by the program's slots, as the verbs of this pass have them
-    Buffer memory_;           // results of the segment at hand
+    std::vector<ActBuffer*> acts_;  // by the program's slots, as the verbs of this pass have them
+    Buffer memory_;                 // results of the segment at hand
     std::vector<float*> results_;
     std::vector<const float*> chunk_in_;
     std::vector<float*> chunk_out_;

@@ -39,29 +39,29 @@ struct Objection {
     Placement operator()(const record::NormOp& op) const { return norm(op.w); }
     Placement operator()(const record::AddNormOp& op) const { return norm(op.w); }
     Placement operator()(const record::CopyOp&) const { return {}; }
-    Placement operator()(const record::KeepRowsOp&) const { return {}; }
+    Placement operator()(const record::GatherRowsOp&) const { return {}; }
     Placement operator()(const record::LinearOp& op) const {
         if (op.softcap > 0) return left(LeftOut::SoftCap, "a soft-cap of results");
         if (!(op.scale > 0)) return left(LeftOut::Factor, "a factor of results that is not above 0");
         return product(op.w);
     }
     Placement operator()(const record::QkvOp& op) const {
-        if (op.growth.strength != 0)
-            return left(LeftOut::QueryGrowth, "queries that grow with their position");
+        if (op.attn_temp.strength != 0)
+            return left(LeftOut::AttnTempScaling, "queries that grow with their position");
         return products({op.wq, op.wk, op.wv});
     }
     Placement operator()(const record::AttendOp& op) const {
         if (op.softcap > 0) return left(LeftOut::SoftCap, "a soft-cap of scores");
         return op.sinks ? left(LeftOut::Sinks, "sinks of the softmax") : Placement();
     }
-    Placement operator()(const record::GatedOp& op) const {
+    Placement operator()(const record::FfnGateUpOp& op) const {
         if (op.activation == Activation::ClampedSilu)
             return left(LeftOut::Function, "a function of two values");
-        if (op.token_gate) return left(LeftOut::TokenGate, "a gate of each token");
+        if (op.shared_expert_gate) return left(LeftOut::TokenGate, "a gate of each token");
         return products({op.gate, op.up});
     }
     Placement operator()(const record::MoeRouteOp&) const { return experts(); }
-    Placement operator()(const record::MoeGatedOp&) const { return experts(); }
+    Placement operator()(const record::MoeGateUpOp&) const { return experts(); }
     Placement operator()(const record::MoeDownOp&) const { return experts(); }
 
     static Placement experts() { return left(LeftOut::Experts, "experts are chosen while it runs"); }
@@ -132,7 +132,8 @@ void keep_caches_whole(const Program& program, std::vector<Placement>& ops) {
 
 bool has_product(const record::Op& op) {
     return std::holds_alternative<record::LinearOp>(op.verb) ||
-           std::holds_alternative<record::QkvOp>(op.verb) || std::holds_alternative<record::GatedOp>(op.verb);
+           std::holds_alternative<record::QkvOp>(op.verb) ||
+           std::holds_alternative<record::FfnGateUpOp>(op.verb);
 }
 
 /// Norms and copies whose result only the processor reads, at the end of a range, or a range without a

@@ -14,23 +14,23 @@ namespace tessera::npu {
 
 /// Why an operation stays on the processor.
 enum class LeftOut : uint8_t {
-    No,           ///< it does not
-    Lookup,       ///< rows of a table are looked up
-    Angles,       ///< angles of all positions are part of what is compiled
-    Experts,      ///< experts are chosen while it runs
-    SoftCap,      ///< of results or scores
-    Sinks,        ///< of the softmax
-    QueryGrowth,  ///< queries that grow with their position
-    TokenGate,    ///< a gate of each token
-    Function,     ///< a function of two values
-    Factor,       ///< a factor of results that is not above 0
-    Shape,        ///< a matrix that is no multiple of 32 each way
-    WideNorm,     ///< a norm of more than 65536 values
-    Feature,      ///< the recipe's weights are not the device's
-    Cache,        ///< the other half of its attention stays on the processor
-    NotSelected,  ///< the user wants it so
-    NoProduct,    ///< there is no product around it, so that it is not worth the way
-    Unsaid,       ///< a compiled file has the text alone
+    No,               ///< it does not
+    Lookup,           ///< rows of a table are looked up
+    Angles,           ///< angles of all positions are part of what is compiled
+    Experts,          ///< experts are chosen while it runs
+    SoftCap,          ///< of results or scores
+    Sinks,            ///< of the softmax
+    AttnTempScaling,  ///< queries that grow with their position
+    TokenGate,        ///< a gate of each token
+    Function,         ///< a function of two values
+    Factor,           ///< a factor of results that is not above 0
+    Shape,            ///< a matrix that is no multiple of 32 each way
+    WideNorm,         ///< a norm of more than 65536 values
+    Feature,          ///< the recipe's weights are not the device's
+    Cache,            ///< the other half of its attention stays on the processor
+    NotSelected,      ///< the user wants it so
+    NoProduct,        ///< there is no product around it, so that it is not worth the way
+    Unsaid,           ///< a compiled file has the text alone
 };
 
 struct Placement {

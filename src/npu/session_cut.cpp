@@ -47,7 +47,7 @@ std::optional<SessionPiece::End> end_behind(const Program& program, int32_t i) {
     const bool adds = std::holds_alternative<record::AddNormOp>(op.verb) ||
                       (linear && std::holds_alternative<record::Update>(linear->y));
     if (adds) return SessionPiece::End::Part;
-    if (linear || std::holds_alternative<record::GatedOp>(op.verb)) return SessionPiece::End::Product;
+    if (linear || std::holds_alternative<record::FfnGateUpOp>(op.verb)) return SessionPiece::End::Product;
     return std::nullopt;
 }
 

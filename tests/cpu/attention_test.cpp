@@ -108,9 +108,9 @@ class AttentionRun {
     /// Runs qkv and attend over the segments' tokens x [n, in]; returns [n, q].
     std::vector<float> run(const std::vector<float>& x, std::span<const Segment> segments, AttendArgs args) {
         std::vector<float> in = x, q(x.size() / Shape::in * static_cast<size_t>(shape_.q())), y(q.size());
-        Act in_act{.name = "x", .dim = Shape::in, .f32 = in.data()},
+        ActBuffer in_act{.name = "x", .dim = Shape::in, .f32 = in.data()},
             q_act{.name = "q", .dim = shape_.q(), .f32 = q.data()};
-        Act y_act{.name = "y", .dim = shape_.q(), .f32 = y.data()};
+        ActBuffer y_act{.name = "y", .dim = shape_.q(), .f32 = y.data()};
         const int64_t n_tok = std::ssize(x) / Shape::in;
         backend_->qkv(in_act, n_tok,
                       {.wq = projections_.q.weight(),

@@ -26,7 +26,7 @@ TEST(Embed, PackedRowsAreTheFiles) {
                 const PackedRows table(*isa.table, type, kRows, n_in);
                 const auto n = static_cast<size_t>(n_in);
                 std::vector<float> got(tokens.size() * n), want(n);
-                Act x{.name = "x", .dim = n_in, .f32 = got.data()};
+                ActBuffer x{.name = "x", .dim = n_in, .f32 = got.data()};
                 (*backend)->embed(table.weight, tokens, 1.0f, x);
                 for (size_t t = 0; t < tokens.size(); t++) {
                     const size_t at = static_cast<size_t>(tokens[t]) * table.weight.row_bytes;

@@ -29,13 +29,13 @@ TEST(Gated, FloatsThatNobodyReadsStayInTheTile) {
             OwnAct with(kOut, kTok, true, true), without(kOut, kTok, false, true);
             constexpr float kUntouched = 12345.0f;
             std::fill_n(without.f32, kOut * kTok, kUntouched);
-            const GatedArgs args{.gate = gate.weight,
-                                 .up = up.weight,
-                                 .gate_bias = {},
-                                 .up_bias = {},
-                                 .activation = Activation::Silu};
-            (*backend)->gated(x, n_tok, args, with);
-            (*backend)->gated(x, n_tok, args, without);
+            const FfnGateUpArgs args{.gate = gate.weight,
+                                     .up = up.weight,
+                                     .gate_bias = {},
+                                     .up_bias = {},
+                                     .activation = Activation::Silu};
+            (*backend)->ffn_gate_up(x, n_tok, args, with);
+            (*backend)->ffn_gate_up(x, n_tok, args, without);
             EXPECT_TRUE(same_image(with, without, n_tok)) << isa.name << " tokens " << n_tok;
             EXPECT_GT(std::abs(with.f32[n_tok * kOut - 1]), 0.0f);
             for (int64_t i = 0; i < kOut * kTok; i++) ASSERT_EQ(without.f32[i], kUntouched);
@@ -50,7 +50,7 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
     constexpr int64_t kIn = 256, kOut = 2 * cpu::kMostStreamRows + 96, kTok = cpu::kTokBlock + 1;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
     const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_K, kOut, kIn, 7);
-    const GatedArgs args{
+    const FfnGateUpArgs args{
         .gate = gate.weight, .up = up.weight, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu};
     OwnAct raw(kIn, kTok, true, false);
     std::mt19937 rng(8);
@@ -67,13 +67,13 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
                 OwnAct one(kIn, 1, true, false), row(kOut, 1, true, true);
                 std::copy_n(raw.row(t), kIn, one.f32);
                 (*backend)->copy(one, 1, x);
-                (*backend)->gated(x, 1, args, row);
+                (*backend)->ffn_gate_up(x, 1, args, row);
                 std::copy_n(row.f32, kOut, expected.row(t));
             }
             (*backend)->copy(raw, n_tok, x);
             for (int round = 0; round < 2; round++) {
                 std::fill_n(y.f32, kOut * n_tok, 0.0f);
-                (*backend)->gated(x, n_tok, args, y);
+                (*backend)->ffn_gate_up(x, n_tok, args, y);
                 EXPECT_TRUE(same(y.f32, expected.f32, n_tok * kOut)) << n_tok << " threads " << n_threads;
             }
         }
@@ -85,7 +85,7 @@ TEST(Gated, ATokensStretchEndsWhereTheTileDoes) {
     constexpr int64_t kIn = 64, kOut = 2 * cpu::kStreamTok * cpu::kStreamRows + 96;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
     const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_0, kOut, kIn, 7);
-    const GatedArgs args{
+    const FfnGateUpArgs args{
         .gate = gate.weight, .up = up.weight, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu};
     OwnAct raw(kIn, 1, true, false), expected(kOut, 1, true, true);
     std::mt19937 rng(8);
@@ -96,7 +96,7 @@ TEST(Gated, ATokensStretchEndsWhereTheTileDoes) {
         ASSERT_TRUE(backend) << backend.error().message;
         OwnAct x(kIn, 1, true, true), y(kOut, 1, true, true);
         (*backend)->copy(raw, 1, x);
-        (*backend)->gated(x, 1, args, n_threads == 3 ? expected : y);
+        (*backend)->ffn_gate_up(x, 1, args, n_threads == 3 ? expected : y);
         if (n_threads == 1) {
             EXPECT_TRUE(same(y.f32, expected.f32, kOut));
         }

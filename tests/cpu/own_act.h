@@ -3,22 +3,22 @@
 #include <cstring>
 
 #include "common/arena.h"
-#include "ggml-like/place.h"
+#include "ggml-like/act_layout.h"
 
 namespace tessera {
 
 /// An activation of n_tok rows in memory of its own.
-struct OwnAct : Act {
+struct OwnAct : ActBuffer {
     Arena arena;
 
     OwnAct(int64_t n, int64_t n_tok, bool floats, bool int8) {
         dim = n;
-        wants_f32 = floats;
-        wants_int8 = int8;
+        needs_f32 = floats;
+        needs_int8 = int8;
         ArenaSize size;
-        place_act(*this, n_tok, size);
+        allocate_act(*this, n_tok, size);
         arena = *Arena::create(size.bytes(), "an activation");
-        place_act(*this, n_tok, arena);
+        allocate_act(*this, n_tok, arena);
     }
 };
 
@@ -28,7 +28,7 @@ bool same(const T* a, const T* b, int64_t n) {
 }
 
 /// Of n_tok tokens' int8 images.
-inline bool same_image(const Act& a, const Act& b, int64_t n_tok) {
+inline bool same_image(const ActBuffer& a, const ActBuffer& b, int64_t n_tok) {
     const int64_t n = n_tok * a.dim;
     return same(a.q, b.q, n) && same(a.d, b.d, n / 32) && same(a.s, b.s, n / 32) &&
            same(a.sum16, b.sum16, n / 16) && same(a.sum8, b.sum8, n / 8);

@@ -146,7 +146,7 @@ TEST_F(Pieces, LinearHasTheSameBits) {
 struct GateAndUp {
     PackedRows gate_rows, up_rows;
     std::vector<float> bias;
-    GatedArgs args;
+    FfnGateUpArgs args;
 
     GateAndUp(int64_t n_out, int64_t n_in, Type up_type, bool up_behind_gate)
         : gate_rows(kernels::kScalarTable, Type::Q4_K, up_behind_gate ? 2 * n_out : n_out, n_in, 6),
@@ -164,13 +164,14 @@ struct GateAndUp {
     }
 };
 
-/// Floats and image of y = gated(x) for n_tok tokens of any x.
-std::vector<float> gated(CpuBackend& backend, const GatedArgs& args, Act& raw, int64_t n_tok) {
+/// Floats and image of y = ffn_gate_up(x) for n_tok tokens of any x.
+std::vector<float> ffn_gate_up(CpuBackend& backend, const FfnGateUpArgs& args, ActBuffer& raw,
+                               int64_t n_tok) {
     const int64_t n = n_tok * args.gate.n_out;
     OwnAct x(raw.dim, n_tok, true, true), y(args.gate.n_out, n_tok, true, true);
     std::fill_n(y.f32, n, 0.0f);
     backend.copy(raw, n_tok, x);
-    backend.gated(x, n_tok, args, y);
+    backend.ffn_gate_up(x, n_tok, args, y);
     std::vector<float> all(y.f32, y.f32 + n);
     all.insert(all.end(), y.q, y.q + n);
     all.insert(all.end(), y.d, y.d + n / 32);
@@ -188,7 +189,7 @@ TEST_F(Pieces, GatedHasTheSameBits) {
                 OwnAct raw(kIn, kTok, true, false);
                 fill(raw, kTok, 8);
                 expect_same([&](CpuBackend& backend, int64_t n_tok) {
-                    return gated(backend, weights.args, raw, n_tok);
+                    return ffn_gate_up(backend, weights.args, raw, n_tok);
                 });
             }
         }
@@ -212,7 +213,7 @@ TEST_F(Pieces, OneProductReadsGateAndUpWhereUpLiesBehind) {
     fill(raw, kTok, 8);
     const auto calls = [&](const GateAndUp& weights, int64_t n_tok) {
         g_calls.clear();
-        gated(**backend, weights.args, raw, n_tok);
+        ffn_gate_up(**backend, weights.args, raw, n_tok);
         return g_calls;
     };
     using Calls = std::vector<int64_t>;

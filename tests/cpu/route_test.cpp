@@ -19,18 +19,18 @@ constexpr int64_t kExperts = 48;
 
 /// What moe_route fills in, in memory of its own.
 struct OwnRoutes : MoeRoutes {
-    std::vector<int32_t> experts, slots, tokens, firsts, all_chosen;
+    std::vector<int32_t> experts, rows, tokens, offsets, active;
     std::vector<float> weights;
 
-    OwnRoutes(int64_t used, int64_t n_tok) : all_chosen(kExperts) {
+    OwnRoutes(int64_t used, int64_t n_tok) : active(kExperts) {
         n_expert = kExperts;
         n_used = used;
         const auto n = static_cast<size_t>(n_tok * used);
-        for (auto* list : {&experts, &slots, &tokens}) list->resize(n);
-        firsts.resize(kExperts + 1);
+        for (auto* list : {&experts, &rows, &tokens}) list->resize(n);
+        offsets.resize(kExperts + 1);
         weights.resize(n);
-        expert = experts.data(), slot = slots.data(), token = tokens.data();
-        first = firsts.data(), chosen = all_chosen.data(), weight = weights.data();
+        expert = experts.data(), row_of_slot = rows.data(), token_of_row = tokens.data();
+        expert_offset = offsets.data(), active_experts = active.data(), weight = weights.data();
     }
 };
 
@@ -50,7 +50,7 @@ TEST(Route, TakesTheLargestAndOfEqualOnesTheLower) {
                                 .data = reinterpret_cast<const std::byte*>(one.data()),
                                 .row_bytes = kExperts * sizeof(float)},
                           .bias = {}};
-    const Act x{.name = "x", .dim = kExperts, .f32 = logits.data()};
+    const ActBuffer x{.name = "x", .dim = kExperts, .f32 = logits.data()};
     for (const int64_t n_tok : {int64_t{1}, int64_t{3}, kTok})
         for (const int64_t n_used : {int64_t{1}, int64_t{2}, int64_t{8}, kExperts}) {
             OwnRoutes routes(n_used, n_tok);
@@ -64,9 +64,9 @@ TEST(Route, TakesTheLargestAndOfEqualOnesTheLower) {
                 for (int64_t j = 0; j < n_used; ++j) {
                     const int64_t i = t * n_used + j;
                     ASSERT_EQ(routes.expert[i], order[static_cast<size_t>(j)]) << t << " of " << n_used;
-                    const int32_t slot = routes.slot[i], e = routes.expert[i];
-                    EXPECT_EQ(routes.token[slot], t);
-                    EXPECT_TRUE(routes.first[e] <= slot && slot < routes.first[e + 1]);
+                    const int32_t row_at = routes.row_of_slot[i], e = routes.expert[i];
+                    EXPECT_EQ(routes.token_of_row[row_at], t);
+                    EXPECT_TRUE(routes.expert_offset[e] <= row_at && row_at < routes.expert_offset[e + 1]);
                     EXPECT_EQ(routes.weight[i] == routes.weight[t * n_used], row[e] == row[order[0]]);
                 }
             }

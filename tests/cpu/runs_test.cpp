@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-void fill(Act& x, int64_t n_tok, uint32_t seed) {
+void fill(ActBuffer& x, int64_t n_tok, uint32_t seed) {
     std::mt19937 rng(seed);
     for (int64_t i = 0; i < n_tok * x.dim; i++) x.f32[i] = std::normal_distribution<float>(0.0f, 0.3f)(rng);
 }
@@ -33,7 +33,7 @@ TEST(Runs, KeptRowsHaveTheImageOfAsManyTokens) {
                 rows.push_back(i * static_cast<int32_t>(kTok) / n_kept);
                 std::copy_n(raw.row(rows.back()), kDim, kept.row(i));
             }
-            (*backend)->keep_rows(rows, x);
+            (*backend)->gather_rows(rows, x);
             (*backend)->copy(kept, n_kept, want);
             EXPECT_TRUE(same_image(x, want, n_kept)) << isa.name << ' ' << n_kept;
             EXPECT_TRUE(same(x.f32, want.f32, n_kept * kDim)) << isa.name << ' ' << n_kept;
@@ -82,9 +82,9 @@ struct Experts {
         std::fill_n(out.f32, n_tok * kIn, 0.0f);
         MoeRoutes routes{.n_expert = kExperts, .n_used = kUsed};
         ArenaSize size;
-        place_routes(routes, n_tok, size);
+        allocate_routes(routes, n_tok, size);
         Arena arena = *Arena::create(size.bytes(), "routes");
-        place_routes(routes, n_tok, arena);
+        allocate_routes(routes, n_tok, arena);
         backend.copy(raw, n_tok, x);
         const Weight w{.type = Type::F32,
                        .n_out = kExperts,
@@ -92,7 +92,7 @@ struct Experts {
                        .data = reinterpret_cast<const std::byte*>(router.data()),
                        .row_bytes = kIn * sizeof(float)};
         backend.moe_route(x, n_tok, {.w = w, .bias = {}}, routes);
-        backend.moe_gated(
+        backend.moe_gate_up(
             x, n_tok, routes,
             {.gate = gate, .up = up, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu},
             gathered, y);

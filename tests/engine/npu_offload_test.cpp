@@ -50,7 +50,7 @@ class NpuOffload : public Engines {
 TEST_F(NpuOffload, OneTextsKeysAtATime) {
     auto model = npu();
     ASSERT_TRUE(model) << model.error().message;
-    EXPECT_TRUE((*model)->attends());
+    EXPECT_TRUE((*model)->owns_kv_cache());
     EXPECT_EQ((*model)->left_out(), "");
     EngineOptions options{.n_ctx = 256, .max_running = 1, .npu = *model};
     // Long enough to be known to the prefix tree, with the same beginning, and again.
@@ -146,7 +146,7 @@ TEST_F(NpuOffload, SeveralTextsWhereKeysAreTheProcessors) {
     options_.offload = "blk.*.ffn,output";
     auto model = npu();
     ASSERT_TRUE(model) << model.error().message;
-    EXPECT_FALSE((*model)->attends());
+    EXPECT_FALSE((*model)->owns_kv_cache());
     const EngineOptions options{.n_ctx = 256, .max_running = 3, .npu = *model};
     auto one = engine(options);
     std::vector<Request> requests;
@@ -347,7 +347,7 @@ TEST_F(NpuOffload, AFileGivesWhatIsCompiledInPlace) {
     options_ = from_file;
     auto compiled = npu();
     ASSERT_TRUE(compiled) << compiled.error().message;
-    EXPECT_TRUE((*compiled)->attends());
+    EXPECT_TRUE((*compiled)->owns_kv_cache());
     EXPECT_EQ((*compiled)->description(), (*in_place)->description());
     EXPECT_EQ((*compiled)->left_out(), "");
     for (size_t i = 0; i < (*in_place)->parts().ops.size(); ++i) {

@@ -128,7 +128,7 @@ TEST_F(Engines, WhatIsKnownCanBeIgnored) {
     Request asked = request(story(10), 20);
     Got first, second, several;
     one->submit(asked, first.listener())->wait();
-    asked.ignore_known = true;
+    asked.no_prefix_cache = true;
     one->submit(asked, second.listener())->wait();
     EXPECT_EQ(second.outcome[0].usage.n_cached, 0);
     EXPECT_EQ(second.ids[0], first.ids[0]);

@@ -8,13 +8,13 @@
 namespace tessera::engine {
 namespace {
 
-TEST(Pace, APromptAloneGetsTheWholeBatch) {
-    const Pace pace;
+TEST(PrefillBudget, APromptAloneGetsTheWholeBatch) {
+    const PrefillBudget pace;
     EXPECT_EQ(pace.prompt_tokens(0, 512), 512);
 }
 
-TEST(Pace, BesideWritersItTakesWhatDoublesTheirTimeAtMost) {
-    Pace pace;
+TEST(PrefillBudget, BesideWritersItTakesWhatDoublesTheirTimeAtMost) {
+    PrefillBudget pace;
     // Before the time of a plain pass is known, none; then a first guess.
     EXPECT_EQ(pace.prompt_tokens(4, 512), 0);
     pace.measured(4, 0, 0.010);
@@ -34,8 +34,8 @@ TEST(Pace, BesideWritersItTakesWhatDoublesTheirTimeAtMost) {
     EXPECT_EQ(pace.prompt_tokens(512, 512), 0);
 }
 
-TEST(Pace, NowAndThenAPassWithoutPromptsIsTimedAnew) {
-    Pace pace;
+TEST(PrefillBudget, NowAndThenAPassWithoutPromptsIsTimedAnew) {
+    PrefillBudget pace;
     pace.measured(2, 0, 0.010);
     int n_mixed = 0;
     for (; pace.prompt_tokens(2, 64) > 0 && n_mixed < 1000; ++n_mixed)

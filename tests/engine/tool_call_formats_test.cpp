@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "src/engine/answer_form.h"
+#include "src/engine/response_format.h"
 #include "tests/grammar/support.h"
 
 namespace tessera::engine {

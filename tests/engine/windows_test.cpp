@@ -78,8 +78,8 @@ TEST_P(WindowedModels, compute_what_a_session_does) {
             const EngineOptions plain{.n_ctx = 1024, .n_batch = n_batch, .max_running = 3};
             const CachePlan plan = *plan_completion_cache(*loaded.model, {.n_ctx = 1024, .n_batch = n_batch});
             const uint64_t least = static_cast<uint64_t>(plan.n_pages) * plan.layout.page_bytes;
-            // Fewer than a session's, which keeps all of every plane.
-            EXPECT_LT(plan.n_pages, plan.layout.n_planes * (1024 / kKvPage));
+            // Fewer than a session's, which keeps all of every layer group.
+            EXPECT_LT(plan.n_pages, plan.layout.n_layer_groups * (1024 / kKvPage));
             for (const uint64_t kv_bytes : {least, 10 * least}) {
                 EngineOptions options = plain;
                 options.kv_bytes = kv_bytes;

@@ -17,7 +17,7 @@ PagePool pool_of(int64_t n_pages) {
     return std::move(*PagePool::create(Layout::create(1, 1, 16, Type::F32, Type::F32), n_pages));
 }
 
-/// Two layers that see everything, four that see 150 keys: three planes, one of them whole.
+/// Two layers that see everything, four that see 150 keys: three layer groups, one of them whole.
 constexpr int64_t kWindows[] = {150, 0, 150, 150, 0, 150};
 constexpr int64_t kPass = 70;  // tokens
 PagePool windowed_pool_of(int64_t n_pages) {
@@ -25,23 +25,23 @@ PagePool windowed_pool_of(int64_t n_pages) {
         *PagePool::create(Layout::create(kWindows, kPass, 1, 16, Type::F32, Type::F32), n_pages));
 }
 
-/// Computes "keys" for the tokens from the sequence's end on, in every plane.
-bool extend(Sequence& sequence, std::span<const int32_t> text, int32_t n_planes = 1) {
+/// Computes "keys" for the tokens from the sequence's end on, in every layer group.
+bool extend(Sequence& sequence, std::span<const int32_t> text, int32_t n_layer_groups = 1) {
     const int64_t start = sequence.n_tok();
     const auto n = static_cast<int64_t>(text.size()) - start;
     if (!sequence.reserve(n)) return false;
-    for (int32_t plane = 0; plane < n_planes; ++plane)
+    for (int32_t group = 0; group < n_layer_groups; ++group)
         for (int64_t at = start; at < start + n; ++at)
-            std::memcpy(sequence.pages(plane)[at / kKvPage] + at % kKvPage * 4,
+            std::memcpy(sequence.pages(group)[at / kKvPage] + at % kKvPage * 4,
                         &text[static_cast<size_t>(at)], 4);
     sequence.advance(n);
     return true;
 }
 
 /// Whether the keys from `first` on are those of the text.
-bool holds(const Sequence& sequence, std::span<const int32_t> text, int32_t plane = 0, int64_t first = 0) {
+bool holds(const Sequence& sequence, std::span<const int32_t> text, int32_t group = 0, int64_t first = 0) {
     for (int64_t at = first; at < sequence.n_tok(); ++at)
-        if (std::memcmp(sequence.pages(plane)[at / kKvPage] + at % kKvPage * 4,
+        if (std::memcmp(sequence.pages(group)[at / kKvPage] + at % kKvPage * 4,
                         &text[static_cast<size_t>(at)], 4))
             return false;
     return true;
@@ -121,7 +121,7 @@ TEST(PrefixTree, who_writes_into_a_shared_page_gets_a_copy) {
     tree.insert(first, one.page_tables());
     Sequence two(pool);
     const auto match = tree.match(second);
-    two.adopt(match.pages, match.n_tok);
+    two.share_prefix(match.pages, match.n_tok);
     EXPECT_EQ(two.n_tok(), 90);
     EXPECT_EQ(two.pages_for(30), 1);
     ASSERT_TRUE(extend(two, second));
@@ -142,10 +142,10 @@ TEST(PrefixTree, what_is_in_use_is_not_taken) {
         tree.insert(other, gone.page_tables());
     }
     EXPECT_EQ(pool.n_free(), 0);
-    EXPECT_TRUE(tree.make_room(2));
+    EXPECT_TRUE(tree.evict(2));
     EXPECT_EQ(tree.match(other).n_tok, 0);
     EXPECT_EQ(tree.match(text).n_tok, 128);
-    EXPECT_FALSE(tree.make_room(3));
+    EXPECT_FALSE(tree.evict(3));
     EXPECT_TRUE(holds(used, text));
 }
 
@@ -159,7 +159,7 @@ TEST(PrefixTree, the_longest_unused_goes_first) {
         tree.insert(text, sequence.page_tables());
     }
     tree.match(text_of(10, 64));
-    EXPECT_TRUE(tree.make_room(1));
+    EXPECT_TRUE(tree.evict(1));
     EXPECT_EQ(tree.match(text_of(11, 64)).n_tok < 64, true);
     EXPECT_EQ(tree.match(text_of(10, 64)).n_tok, 64);
     EXPECT_EQ(tree.match(text_of(12, 64)).n_tok, 64);
@@ -179,10 +179,10 @@ TEST(PrefixTree, a_long_random_life) {
             text.resize(text.size() + rng.next_u64() % 40, static_cast<int32_t>(rng.next_u64() % 9));
             auto sequence = std::make_unique<Sequence>(pool);
             const auto match = tree.match(text);
-            sequence->adopt(match.pages, match.n_tok);
+            sequence->share_prefix(match.pages, match.n_tok);
             ASSERT_TRUE(holds(*sequence, text));
             const auto n_left = static_cast<int64_t>(text.size()) - sequence->n_tok();
-            if (!tree.make_room(sequence->pages_for(n_left))) continue;
+            if (!tree.evict(sequence->pages_for(n_left))) continue;
             ASSERT_TRUE(extend(*sequence, text));
             live.push_back(std::move(sequence));
             texts.push_back(std::move(text));
@@ -197,26 +197,26 @@ TEST(PrefixTree, a_long_random_life) {
     }
     live.clear();
     EXPECT_EQ(pool.n_free() + tree.n_pages(), 40);
-    EXPECT_TRUE(tree.make_room(40));
+    EXPECT_TRUE(tree.evict(40));
     EXPECT_EQ(tree.n_pages(), 0);
 }
 
 TEST(Windows, layers_are_dealt_to_planes_of_one_size) {
     const Layout plain = Layout::create(6, 1, 16, Type::F32, Type::F32);
-    EXPECT_EQ(plain.n_planes, 1);
+    EXPECT_EQ(plain.n_layer_groups, 1);
     EXPECT_EQ(plain.pages_of(1000), 16);
     const Layout layout = Layout::create(kWindows, kPass, 1, 16, Type::F32, Type::F32);
-    EXPECT_EQ(layout.n_planes, 3);
-    EXPECT_EQ(layout.n_whole_planes, 1);
+    EXPECT_EQ(layout.n_layer_groups, 3);
+    EXPECT_EQ(layout.n_full_groups, 1);
     EXPECT_EQ(layout.page_bytes * 3, plain.page_bytes);
-    EXPECT_EQ(layout.plane_of, (std::vector<int32_t>{1, 0, 1, 2, 0, 2}));
+    EXPECT_EQ(layout.group_of_layer, (std::vector<int32_t>{1, 0, 1, 2, 0, 2}));
     EXPECT_EQ(layout.layers[3].k_offset, 0u);
     EXPECT_EQ(layout.layers[5].k_offset, layout.page_bytes / 2);
     // 150 + 70 keys lie in 4 blocks, 5 where they begin within one, and one is kept for who goes back.
     EXPECT_EQ(layout.pages_of(6400), 100 + 2 * 6);
     EXPECT_EQ(layout.pages_of(128), 3 * 2);
     const int64_t all[] = {9, 9};
-    EXPECT_EQ(Layout::create(all, 1, 1, 16, Type::F32, Type::F32).n_planes, 1);
+    EXPECT_EQ(Layout::create(all, 1, 1, 16, Type::F32, Type::F32).n_layer_groups, 1);
 }
 
 /// The text in passes, as the scheduler computes it. False where pages ran out.
@@ -224,16 +224,16 @@ bool read(PrefixTree& tree, Sequence& sequence, std::span<const int32_t> text) {
     while (sequence.n_tok() < static_cast<int64_t>(text.size())) {
         const auto n = std::min<int64_t>(kPass, static_cast<int64_t>(text.size()) - sequence.n_tok());
         const auto so_far = text.first(static_cast<size_t>(sequence.n_tok() + n));
-        if (!tree.make_room(sequence.pages_for(n)) || !extend(sequence, so_far, 3)) return false;
+        if (!tree.evict(sequence.pages_for(n)) || !extend(sequence, so_far, 3)) return false;
         const bool all = so_far.size() == text.size();
         tree.insert(so_far.first(all ? text.size() : so_far.size() / kKvPage * kKvPage),
                     sequence.page_tables());
-        sequence.forget_unseen();
+        sequence.evict_out_of_window();
     }
     return true;
 }
 
-/// Everything in the whole plane, and in the others what a token behind the last one sees.
+/// Everything in the whole layer group, and in the others what a token behind the last one sees.
 bool holds_all(const Sequence& sequence, std::span<const int32_t> text) {
     const int64_t seen = std::max<int64_t>(0, sequence.n_tok() - 149);
     return holds(sequence, text) && holds(sequence, text, 1, seen) && holds(sequence, text, 2, seen);
@@ -267,13 +267,13 @@ TEST(Windows, texts_go_on_from_anywhere_until_room_is_short) {
     const auto known = [&](size_t n) { return tree.match(std::span(text).first(n)).n_tok; };
     for (const size_t n : {1u, 500u, 1279u, 1280u}) EXPECT_EQ(known(n), static_cast<int64_t>(n));
     // Short of room, the text keeps the window before its end.
-    ASSERT_TRUE(tree.make_room(44));
+    ASSERT_TRUE(tree.evict(44));
     EXPECT_EQ(known(1280), 1280);
     EXPECT_EQ(known(1279), 1279);
     EXPECT_EQ(known(640), 256);
     Sequence again(pool);
     const auto match = tree.match(text);
-    again.adopt(match.pages, match.n_tok);
+    again.share_prefix(match.pages, match.n_tok);
     EXPECT_TRUE(holds_all(again, text));
 }
 
@@ -286,11 +286,11 @@ TEST(Windows, where_texts_part_one_can_go_on) {
     for (const auto& one : {text, other}) {
         Sequence sequence(pool);
         const auto match = tree.match(one);
-        sequence.adopt(match.pages, match.n_tok);
+        sequence.share_prefix(match.pages, match.n_tok);
         ASSERT_TRUE(read(tree, sequence, one));
     }
     EXPECT_EQ(tree.n_pages(), 3 * 30);
-    ASSERT_TRUE(tree.make_room(50 + 2 * 12));
+    ASSERT_TRUE(tree.evict(50 + 2 * 12));
     EXPECT_EQ(tree.match(text).n_tok, 1280);
     EXPECT_EQ(tree.match(other).n_tok, 1280);
     std::vector<int32_t> third(text.begin(), text.begin() + 640);
@@ -311,7 +311,7 @@ TEST(Windows, a_long_random_life) {
             text.resize(text.size() + rng.next_u64() % 40, static_cast<int32_t>(rng.next_u64() % 9));
             auto sequence = std::make_unique<Sequence>(pool);
             const auto match = tree.match(text);
-            sequence->adopt(match.pages, match.n_tok);
+            sequence->share_prefix(match.pages, match.n_tok);
             ASSERT_TRUE(holds_all(*sequence, text));
             if (!read(tree, *sequence, text)) continue;
             live.push_back(std::move(sequence));
@@ -336,7 +336,7 @@ TEST(Windows, a_long_random_life) {
     }
     live.clear();
     EXPECT_EQ(pool.n_free() + tree.n_pages(), 90);
-    EXPECT_TRUE(tree.make_room(90));
+    EXPECT_TRUE(tree.evict(90));
     EXPECT_EQ(tree.n_pages(), 0);
 }
 

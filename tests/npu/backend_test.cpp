@@ -39,13 +39,13 @@ class VerbRunner final : public SegmentRunner {
             if (std::holds_alternative<record::RopeAnglesOp>(program_.ops[static_cast<size_t>(i)].verb))
                 replay_.run_range(backend_, i, i, pass.n_valid, pass.n_past, pages_);
         for (size_t i = 0; i < inputs.size(); ++i) {
-            Act& to = replay_.act(range.inputs[i]);
+            ActBuffer& to = replay_.act(range.inputs[i]);
             backend_.copy({.dim = to.dim, .f32 = const_cast<float*>(inputs[i])}, pass.n_valid, to);
         }
-        for (const record::ValueId id : range.outputs) replay_.act(id).wants_f32 = true;
+        for (const record::ValueId id : range.outputs) replay_.act(id).needs_f32 = true;
         replay_.run_range(backend_, range.first_op, range.last_op, pass.n_valid, pass.n_past, pages_);
         for (size_t i = 0; i < outputs.size(); ++i) {
-            const Act& from = replay_.act(range.outputs[i]);
+            const ActBuffer& from = replay_.act(range.outputs[i]);
             std::copy_n(from.f32, pass.n_valid * from.dim, outputs[i]);
         }
     }

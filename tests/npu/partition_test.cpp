@@ -26,17 +26,17 @@ const std::string kExperts = ": experts are chosen while it runs",
 const Expected kExpected[] = {
     {"mixtral",
      {"blk.0.attn_norm to blk.0.attn_output, reads x, writes x, attends", kHead},
-     {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gated" + kExperts,
+     {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gate_up" + kExperts,
       "blk.0.moe_down" + kExperts}},
     {"qwen3moe",
      {"blk.0.attn_norm to blk.0.attn_output, reads x, writes x, attends", kHead},
-     {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gated" + kExperts,
+     {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gate_up" + kExperts,
       "blk.0.moe_down" + kExperts}},
     {"gptoss",
      {"blk.0.attn_output to blk.0.attn_output, reads x attn, writes x", kHead},
      {"blk.0.attn_norm" + kAlone, "blk.0.qkv: keys and values are the processor's: sinks of the softmax",
       "blk.0.attend: sinks of the softmax", "blk.0.post_attention_norm" + kAlone,
-      "blk.0.moe_route" + kExperts, "blk.0.moe_gated" + kExperts, "blk.0.moe_down" + kExperts}},
+      "blk.0.moe_route" + kExperts, "blk.0.moe_gate_up" + kExperts, "blk.0.moe_down" + kExperts}},
     {"gemma2",
      {"blk.0.attn_output to blk.0.post_ffw_norm, reads attn x, writes x"},
      {"blk.0.attn_norm" + kAlone, "blk.0.qkv: keys and values are the processor's: a soft-cap of scores",
@@ -48,12 +48,12 @@ const Expected kExpected[] = {
     {"qwen2moe",
      {"blk.0.attn_norm to blk.0.attn_output, reads x, writes x, attends",
       "blk.0.ffn_down_shexp to blk.1.attn_output, reads x shared_ff, writes x, attends", kTiedHead},
-     {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gated" + kExperts,
-      "blk.0.moe_down" + kExperts, "blk.0.gated: a gate of each token"}},
+     {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gate_up" + kExperts,
+      "blk.0.moe_down" + kExperts, "blk.0.ffn_gate_up: a gate of each token"}},
     {"granitemoe",
      {"blk.0.attn_norm to blk.0.attn_output, reads x, writes x, attends",
-      "blk.0.gated to blk.1.attn_output, reads h x, writes x, attends", kTiedHead},
-     {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gated" + kExperts,
+      "blk.0.ffn_gate_up to blk.1.attn_output, reads h x, writes x, attends", kTiedHead},
+     {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gate_up" + kExperts,
       "blk.0.moe_down" + kExperts}},
 };
 
@@ -199,7 +199,8 @@ TEST_P(Partitions, WorkAddsUpToTheModels) {
         if (const auto* attend = std::get_if<record::AttendOp>(&op.verb))
             others += 2 * model_->hparams().q_dim() *
                       (attend->window > 0 ? std::min(attend->window, n_ctx) : n_ctx);
-        if (const auto* gated = std::get_if<record::GatedOp>(&op.verb); gated && gated->token_gate)
+        if (const auto* gated = std::get_if<record::FfnGateUpOp>(&op.verb);
+            gated && gated->shared_expert_gate)
             others += model_->hparams().n_embd;
     }
     EXPECT_EQ(share.device.products + share.processor.products,

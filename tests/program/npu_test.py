@@ -248,7 +248,7 @@ class Compiled(ProgramCase):
         device["session_bytes"] = 1 << 20
         small.write_text(json.dumps(device))
         self.refused(1, "npu", "compile", TINY, "--npu-device", small, "--act", self.ranges, "-o", path, "--recipe", "w8a16",
-                     says=("blk.0.ffn_norm to blk.0.gated: ",
+                     says=("blk.0.ffn_norm to blk.0.ffn_gate_up: ",
                            "expected at most the 1048576 bytes of a session of 'x-elite', found "))
 
     def test_trace(self):

@@ -185,7 +185,7 @@ TEST_P(Programs, ARecordedReplayIsTheProgramAgain) {
             const Program p = program(n_tok, logits);
             auto replay = Replay::create(p);
             ASSERT_TRUE(replay) << replay.error().message;
-            RecordBackend recorder(n_tok, p.n_planes, names);
+            RecordBackend recorder(n_tok, p.n_layer_groups, names);
             std::vector<std::byte* const*> pages;
             for (const Segment& segment : recorder.segments()) pages.push_back(segment.pages);
             replay->run(recorder, recorder.tokens(), 0, pages);

@@ -40,7 +40,7 @@ class Runner {
 
     /// Rows of the output; with Rows::Last there is one.
     std::span<const float> logits(int64_t n_rows) {
-        const Act& act = replay_.act(program_.output);
+        const ActBuffer& act = replay_.act(program_.output);
         return {act.f32, static_cast<size_t>(n_rows * act.dim)};
     }
 
@@ -50,7 +50,7 @@ class Runner {
             const record::ValueId id{static_cast<int32_t>(i)};
             const record::Slot& slot = program_[program_[id].slot];
             if (slot.is_routes()) continue;
-            const Act& act = replay_.act(id);
+            const ActBuffer& act = replay_.act(id);
             const auto n = static_cast<size_t>(slot.rows * slot.dim);
             const float nan = std::numeric_limits<float>::quiet_NaN();
             if (act.f32) std::fill_n(act.f32, n, nan);
@@ -123,8 +123,8 @@ void expect_same_bits(const std::shared_ptr<const Model>& model, const std::vect
                        windowed = engine::plan_completion_cache(*model, options);
             ASSERT_TRUE(whole && windowed);
             std::vector<kv::Layout> layouts = {whole->layout};
-            // Where layers see a window their pages are of another plane, and are given back.
-            if (windowed->layout.n_planes > 1) layouts.push_back(windowed->layout);
+            // Where layers see a window their pages are of another layer group, and are given back.
+            if (windowed->layout.n_layer_groups > 1) layouts.push_back(windowed->layout);
             for (const kv::Layout& layout : layouts)
                 for (ThreadPool* pool : {&one, &two}) {
                     EXPECT_TRUE(same_bits(direct, replayed(*model, *pool, layout, tokens, n_tok, n_ctx)))
@@ -164,8 +164,9 @@ TEST(LongReplays, GiveTheBitsOfTheForwardPass) {
     }
     auto windowed = load_model(model_file("gptoss"), pool);
     ASSERT_TRUE(windowed) << windowed.error().message;
-    EXPECT_GT(engine::plan_completion_cache(**windowed, cache_options(Type::F16, 200, 32))->layout.n_planes,
-              1);
+    EXPECT_GT(
+        engine::plan_completion_cache(**windowed, cache_options(Type::F16, 200, 32))->layout.n_layer_groups,
+        1);
     expect_same_bits(*windowed, some_tokens(200), 200, {32});
 }
 

@@ -25,16 +25,17 @@ class CachedText {
 
     const kv::Layout& layout() const { return pool_.layout(); }
     int64_t n_tok() const { return sequence_.n_tok(); }
-    /// Room for n more tokens; the pages of each plane.
+    /// Room for n more tokens; the pages of each layer group.
     std::vector<std::byte* const*> reserve(int64_t n) {
         EXPECT_TRUE(sequence_.reserve(n));
         std::vector<std::byte* const*> pages;
-        for (int32_t plane = 0; plane < layout().n_planes; ++plane) pages.push_back(sequence_.pages(plane));
+        for (int32_t group = 0; group < layout().n_layer_groups; ++group)
+            pages.push_back(sequence_.pages(group));
         return pages;
     }
     void advance(int64_t n) {
         sequence_.advance(n);
-        sequence_.forget_unseen();
+        sequence_.evict_out_of_window();
     }
 
   private:

@@ -8,10 +8,10 @@ namespace tessera {
 /// Pieces for `rows` rows of an activation that is described already. `memory` has Arena's take(): it hands
 /// them out, or counts them.
 template <class Memory>
-void place_act(Act& act, int64_t rows, Memory& memory) {
+void allocate_act(ActBuffer& act, int64_t rows, Memory& memory) {
     const auto n = static_cast<size_t>(rows * act.dim);
-    if (act.wants_f32 || !act.is_copy) act.f32 = memory.template take<float>(n).data();
-    if (!act.wants_int8) return;
+    if (act.needs_f32 || !act.is_gathered) act.f32 = memory.template take<float>(n).data();
+    if (!act.needs_int8) return;
     act.q = memory.template take<int8_t>(n).data();
     act.d = memory.template take<float>(n / 32).data();
     act.s = memory.template take<float>(n / 32).data();
@@ -21,14 +21,14 @@ void place_act(Act& act, int64_t rows, Memory& memory) {
 
 /// The same for the routes of n_tok tokens.
 template <class Memory>
-void place_routes(MoeRoutes& routes, int64_t n_tok, Memory& memory) {
+void allocate_routes(MoeRoutes& routes, int64_t n_tok, Memory& memory) {
     const auto n = static_cast<size_t>(n_tok * routes.n_used);
     routes.expert = memory.template take<int32_t>(n).data();
     routes.weight = memory.template take<float>(n).data();
-    routes.slot = memory.template take<int32_t>(n).data();
-    routes.token = memory.template take<int32_t>(n).data();
-    routes.first = memory.template take<int32_t>(static_cast<size_t>(routes.n_expert + 1)).data();
-    routes.chosen = memory.template take<int32_t>(static_cast<size_t>(routes.n_expert)).data();
+    routes.row_of_slot = memory.template take<int32_t>(n).data();
+    routes.token_of_row = memory.template take<int32_t>(n).data();
+    routes.expert_offset = memory.template take<int32_t>(static_cast<size_t>(routes.n_expert + 1)).data();
+    routes.active_experts = memory.template take<int32_t>(static_cast<size_t>(routes.n_expert)).data();
 }
 
 }  // namespace tessera

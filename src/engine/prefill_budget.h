@@ -6,7 +6,7 @@
 
 namespace tessera::engine {
 
-class Pace {
+class PrefillBudget {
   public:
     /// Prompt tokens for the next pass beside n_decoding tokens that are written.
     int64_t prompt_tokens(int64_t n_decoding, int64_t n_batch) const {

@@ -6,7 +6,7 @@
 
 namespace tessera::engine {
 
-enum class Catalogue : uint8_t {
+enum class NameTable : uint8_t {
     Architectures,
     TensorTypes,
     Quantizations,
@@ -18,6 +18,6 @@ enum class Catalogue : uint8_t {
 };
 
 /// The names, each of which lives for ever and is followed by a zero byte.
-const std::vector<std::string_view>& names_in(Catalogue catalogue);
+const std::vector<std::string_view>& names_in(NameTable table);
 
 }  // namespace tessera::engine

@@ -1,9 +1,9 @@
 // A line's indentation is held back until it is long enough, or the line turns out to have nothing else.
-#include "src/engine/line_indent.h"
+#include "src/engine/indent_stop.h"
 
 namespace tessera::engine {
 
-std::string_view LineIndent::push(std::string_view text) {
+std::string_view IndentStop::push(std::string_view text) {
     if (least_ <= 0) return text;
     out_.clear();
     for (const char c : text) {
@@ -26,7 +26,7 @@ std::string_view LineIndent::push(std::string_view text) {
     return out_;
 }
 
-std::string_view LineIndent::flush() {
+std::string_view IndentStop::flush() {
     out_.swap(held_);
     held_.clear();
     return out_;

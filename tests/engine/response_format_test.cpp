@@ -1,6 +1,6 @@
 // Prompts from dialogues, and what their answers can be held to: in each format whose calls can be enforced,
 // the grammar lets through what the parser of answers reads back, and nothing else.
-#include "src/engine/answer_form.h"
+#include "src/engine/response_format.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // From a format's row (src/text/chat/parsers/formats.cpp) to a grammar (src/grammar/tools.cpp): neither
 // folder knows the other.
-#include "src/engine/answer_form.h"
+#include "src/engine/response_format.h"
 
 #include <algorithm>
 

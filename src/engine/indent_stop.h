@@ -8,11 +8,11 @@
 namespace tessera::engine {
 
 /// One stream of text. Copyable. Not thread-safe.
-class LineIndent {
+class IndentStop {
   public:
     /// Spaces and tabs count one each. The first line, which goes on with what stands before it, and lines of
     /// nothing else do not count. 0: all lines do.
-    explicit LineIndent(int64_t least = 0) : least_(least) {}
+    explicit IndentStop(int64_t least = 0) : least_(least) {}
 
     /// More text; returns what is certain to stay, valid until the next call and while `text` is. After a hit
     /// nothing comes any more.

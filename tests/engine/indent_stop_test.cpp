@@ -1,5 +1,5 @@
 // A text ends before the first line that is indented too little, at the same place however it is cut.
-#include "src/engine/line_indent.h"
+#include "src/engine/indent_stop.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ struct Ended {
     bool hit;
 };
 
-Ended feed(LineIndent indent, const std::vector<std::string>& pieces) {
+Ended feed(IndentStop indent, const std::vector<std::string>& pieces) {
     Ended out;
     for (const std::string& piece : pieces) out.text += indent.push(piece);
     out.text += indent.flush();
@@ -21,7 +21,7 @@ Ended feed(LineIndent indent, const std::vector<std::string>& pieces) {
     return out;
 }
 
-TEST(LineIndent, EveryCutEndsAtTheSamePlace) {
+TEST(IndentStop, EveryCutEndsAtTheSamePlace) {
     struct Case {
         int64_t least;
         std::string text, kept;
@@ -38,19 +38,19 @@ TEST(LineIndent, EveryCutEndsAtTheSamePlace) {
     for (const Case& c : cases) {
         for (size_t a = 0; a <= c.text.size(); ++a)
             for (size_t b = a; b <= c.text.size(); ++b) {
-                const Ended found = feed(LineIndent(c.least),
+                const Ended found = feed(IndentStop(c.least),
                                          {c.text.substr(0, a), c.text.substr(a, b - a), c.text.substr(b)});
                 EXPECT_EQ(found.text, c.kept);
                 EXPECT_EQ(found.hit, c.kept != c.text);
             }
         std::vector<std::string> letters;
         for (const char letter : c.text) letters.emplace_back(1, letter);
-        EXPECT_EQ(feed(LineIndent(c.least), letters).text, c.kept);
+        EXPECT_EQ(feed(IndentStop(c.least), letters).text, c.kept);
     }
 }
 
-TEST(LineIndent, OnlyAnIndentationIsHeldBack) {
-    LineIndent indent(3);
+TEST(IndentStop, OnlyAnIndentationIsHeldBack) {
+    IndentStop indent(3);
     EXPECT_EQ(indent.push("a\n  "), "a\n");
     EXPECT_EQ(indent.push(" "), "");
     EXPECT_EQ(indent.push("b  "), "   b  ");

@@ -1,5 +1,5 @@
 // Reads the tables once; nothing is listed here a second time.
-#include "src/engine/catalogue.h"
+#include "src/engine/name_tables.h"
 
 #include <array>
 
@@ -25,28 +25,28 @@ Names listed(const Rows& rows, Name name) {
     return out;
 }
 
-Names read(Catalogue catalogue) {
-    switch (catalogue) {
-        case Catalogue::Architectures:
+Names read(NameTable table) {
+    switch (table) {
+        case NameTable::Architectures:
             return listed(all_architectures(), [](const ArchSpec* arch) { return arch->name; });
-        case Catalogue::TensorTypes:
+        case NameTable::TensorTypes:
             return listed(all_types(), [](const TypeInfo& type) { return type.name; });
-        case Catalogue::Quantizations:
+        case NameTable::Quantizations:
             return listed(convert::all_mixtures(),
                           [](const convert::Mixture& mixture) { return mixture.name; });
-        case Catalogue::Isas: {
+        case NameTable::Isas: {
             Names out;
             for (const kernels::IsaInfo& isa : kernels::all_isas())
                 if (isa.usable) out.push_back(isa.name);
             return out;
         }
-        case Catalogue::CacheTypes:
+        case NameTable::CacheTypes:
             return listed(kKvTypes, [](Type type) { return type_info(type).name; });
-        case Catalogue::ChatTemplates:
+        case NameTable::ChatTemplates:
             return chat::builtin_names();
-        case Catalogue::AnswerFormats:
+        case NameTable::AnswerFormats:
             return listed(chat::formats(), [](const chat::Format& format) { return format.name; });
-        case Catalogue::Samplers:
+        case NameTable::Samplers:
             return listed(sample::all_samplers(), [](const sample::SamplerInfo& one) { return one.name; });
     }
     return {};
@@ -54,13 +54,13 @@ Names read(Catalogue catalogue) {
 
 }  // namespace
 
-const Names& names_in(Catalogue catalogue) {
+const Names& names_in(NameTable table) {
     static const auto all = [] {
-        std::array<Names, static_cast<size_t>(Catalogue::Samplers) + 1> out;
-        for (size_t i = 0; i < out.size(); ++i) out[i] = read(static_cast<Catalogue>(i));
+        std::array<Names, static_cast<size_t>(NameTable::Samplers) + 1> out;
+        for (size_t i = 0; i < out.size(); ++i) out[i] = read(static_cast<NameTable>(i));
         return out;
     }();
-    return all[static_cast<size_t>(catalogue)];
+    return all[static_cast<size_t>(table)];
 }
 
 }  // namespace tessera::engine
