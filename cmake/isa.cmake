@@ -52,14 +52,41 @@ endfunction()
 set(TSR_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
     $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 
-# Their templates are the ones that the tests run over AVX2 (tests/quants/emulated), so that a build for checks that take
-# long to compile may do without the tables themselves, and is the same on every machine.
-option(TSR_WIDE_TABLES "The kernel tables beyond AVX2" ON)
+# Which kernel tables are compiled: all, so that the program runs at its best on every machine, or those of this one: the
+# best and the scalar one. On AArch64 native is the same as all.
+set(TSR_ISA all CACHE STRING "The kernel tables: all, or native for those of this machine")
+set_property(CACHE TSR_ISA PROPERTY STRINGS all native)
+if(NOT TSR_ISA MATCHES "^(all|native)$")
+    message(FATAL_ERROR "TSR_ISA: expected all or native, found ${TSR_ISA}")
+endif()
 
+# TSR_AVX2 includes what AVX-VNNI and AVX-512 take from it: packing, the float functions, sampling.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(TSR_X86 ON)
-    set(TSR_AVXVNNI ${TSR_WIDE_TABLES})
-    set(TSR_AVX512 ${TSR_WIDE_TABLES})
+    set(TSR_AVX2 ON)
+    set(TSR_AVX2_PRODUCTS ON)
+    set(TSR_AVXVNNI ON)
+    set(TSR_AVX512 ON)
+    if(TSR_ISA STREQUAL "native")
+        execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null
+            OUTPUT_VARIABLE macros COMMAND_ERROR_IS_FATAL ANY)
+        macro(tsr_find_isa variable)
+            set(${variable} ON)
+            foreach(name ${ARGN})
+                if(NOT macros MATCHES "#define __${name}__ ")
+                    set(${variable} OFF)
+                endif()
+            endforeach()
+        endmacro()
+        tsr_find_isa(TSR_AVX2 AVX2 FMA F16C)
+        tsr_find_isa(TSR_AVXVNNI AVX2 FMA F16C AVXVNNI)
+        tsr_find_isa(TSR_AVX512 AVX2 FMA F16C AVX512F AVX512BW AVX512DQ AVX512VL AVX512VNNI)
+        # dispatch.cpp chooses the widest one.
+        if(TSR_AVX512)
+            set(TSR_AVXVNNI OFF)
+            set(TSR_AVX2_PRODUCTS OFF)
+        endif()
+    endif()
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(TSR_ARM64 ON)
 endif()

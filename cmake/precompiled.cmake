@@ -16,9 +16,15 @@ if(TSR_PCH AND NOT TSR_PCH STREQUAL "TESTS")
     list(APPEND tsr_precompiled_kinds library program)
 endif()
 
+# Without -fpch-preprocess, what gcc preprocesses for ccache would lack the precompiled header.
+function(tsr_precompiled_flags target)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()
+
 function(tsr_precompile target kind)
     if(kind IN_LIST tsr_precompiled_kinds)
         target_precompile_headers(${target} REUSE_FROM tsr_precompiled_${kind})
+        tsr_precompiled_flags(${target})
     endif()
 endfunction()
 
@@ -48,6 +54,7 @@ if(tsr_precompiled_kinds)
             tsr_test_flags(${target})
         endif()
         target_link_libraries(${target} PRIVATE tsr_flags)
+        tsr_precompiled_flags(${target})
         target_precompile_headers(${target} PRIVATE ${headers})
     endforeach()
 endif()

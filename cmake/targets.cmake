@@ -1,7 +1,13 @@
-# tsr_library(NAME SOURCES... LINK...): one layer's static library.
+# tsr_library(NAME [UNITY] [COLD] SOURCES... LINK...): one layer's static library (cmake/unity.cmake has the options).
 function(tsr_library name)
-    cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+    cmake_parse_arguments(ARG "UNITY;COLD" "" "SOURCES;LINK" ${ARGN})
     add_library(${name} STATIC ${ARG_SOURCES})
+    if(ARG_UNITY)
+        tsr_unity(${name})
+    endif()
+    if(ARG_COLD)
+        tsr_cold(${name})
+    endif()
     target_link_libraries(${name} PUBLIC tsr_flags ${ARG_LINK})
     tsr_precompile(${name} library)
 endfunction()

@@ -5,9 +5,35 @@
 int main(int argc, char** argv) {
     using namespace tessera;
     const Command* const commands[] = {
-        &kRun,     &kChat,       &kServe,        &kPlan,       &kTokenize,   &kDetokenize, &kTemplate,
-        &kInspect, &kDiff,       &kHash,         &kSplit,      &kMerge,      &kPack,       &kUnpack,
-        &kConvert, &kQuantize,   &kImatrix,      &kLogits,     &kPerplexity, &kBench,      &kProgram,
-        &kInfo,    &kNpuDevices, &kNpuCalibrate, &kNpuCompile, &kNpuInspect, &kNpuReport};
+        &kRun,
+        &kChat,
+        &kServe,
+        &kPlan,
+        &kTokenize,
+        &kDetokenize,
+        &kTemplate,
+        &kInspect,
+        &kDiff,
+        &kHash,
+        &kSplit,
+        &kMerge,
+        &kPack,
+        &kUnpack,
+        &kConvert,
+        &kQuantize,
+        &kImatrix,
+        &kLogits,
+        &kPerplexity,
+        &kBench,
+        &kProgram,
+        &kInfo,
+#if defined(TSR_NPU)
+        &kNpuDevices,
+        &kNpuCalibrate,
+        &kNpuCompile,
+        &kNpuInspect,
+        &kNpuReport,
+#endif
+    };
     return run_program(argc, argv, commands);
 }

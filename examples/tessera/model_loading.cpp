@@ -108,7 +108,7 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const 
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
     TSR_TRY(gguf::File again, file.open());
     TSR_TRY(const engine::NpuOptions options, npu_options(flags));
-    TSR_TRY(auto npu, engine::NpuModel::create(std::move(again), *isa->table, options));
+    TSR_TRY(auto npu, engine::create_npu_model(std::move(again), *isa->table, options));
     if (quiet) return npu;
     console::note("npu: %s", npu->description().c_str());
     if (!npu->left_out().empty()) console::note("npu: on the processor:\n%s", npu->left_out().c_str());

@@ -12,7 +12,7 @@
 #include "ggml-like/gguf/file.h"
 #include "quants/dispatch.h"
 #include "src/engine/load.h"
-#include "src/engine/npu_offload.h"
+#include "src/engine/npu_model.h"
 #include "src/engine/plan.h"
 #include "src/engine/session.h"
 #include "src/model/model.h"

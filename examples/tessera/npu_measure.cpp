@@ -14,6 +14,7 @@
 #endif
 
 #include "examples/tessera/console.h"
+#include "src/engine/npu_offload.h"
 #include "src/forward/record.h"
 
 namespace tessera {
@@ -80,8 +81,8 @@ class MemoryWatch {
 
 /// What the compiler planned for the graphs that passes of these tokens take. Of a prompt the head is
 /// computed for the last token alone.
-int64_t planned_arena(const engine::NpuSession& passes, const record::Program& program, int64_t n_prompt,
-                      int64_t n_decode) {
+int64_t planned_arena(const engine::EmulatedNpuSession& passes, const record::Program& program,
+                      int64_t n_prompt, int64_t n_decode) {
     int64_t most = 0;
     const std::vector<npu::DeviceSegment>& segments = passes.compiled().segments;
     for (size_t s = 0; s < segments.size(); ++s) {
@@ -158,7 +159,7 @@ Result<NpuStart> measure_npu_start(const NpuTrial& trial) {
     out.peak_bytes = watch.peak_bytes();
     out.after = resident_set();
 
-    const engine::NpuSession& passes = *session->npu();
+    const auto& passes = static_cast<const engine::EmulatedNpuSession&>(*session->npu());
     const npu::DeviceModel& compiled = passes.compiled();
     out.n_ctx = session->n_ctx();
     out.arena_bytes = compiled.arena_bytes;
@@ -181,7 +182,7 @@ Result<NpuCompilation> measure_npu_compilation(const NpuTrial& trial, const std:
     TSR_TRY(gguf::File file, trial.model.file.open());
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
     TSR_TRY(const engine::NpuOptions options, npu_options(trial.npu));
-    TSR_TRY(const auto npu, engine::NpuModel::create(std::move(file), *isa->table, options));
+    TSR_TRY(const auto npu, engine::EmulatedNpuModel::create(std::move(file), *isa->table, options));
     const int64_t n_threads = trial.model.n_threads;
     ThreadPool pool(n_threads > 0 ? static_cast<int>(n_threads) : default_thread_count());
     pool.set_abort_flag(&console::InterruptGuard::flag());

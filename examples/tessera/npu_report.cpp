@@ -13,6 +13,7 @@
 #include "examples/tessera/json.h"
 #include "examples/tessera/npu_flags.h"
 #include "examples/tessera/npu_measure.h"
+#include "src/engine/npu_offload.h"
 #include "src/forward/record.h"
 #include "src/npu/graph_cost.h"
 #include "src/npu/model_cost.h"
@@ -49,7 +50,7 @@ struct NpuReport {
     std::optional<NpuCompilation> compilation;
     std::vector<Way> ways;
 
-    std::shared_ptr<engine::NpuModel> npu;
+    std::shared_ptr<engine::EmulatedNpuModel> npu;
     record::Program program;
     std::optional<npu::ContextFile> compiled;
     npu::OffloadShare share;
@@ -104,7 +105,7 @@ Result<void> add_facts(const ReportArgs& args, const std::string& compiled, NpuR
     TSR_TRY(gguf::File file, args.trial.model.file.open());
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
     TSR_TRY(const engine::NpuOptions options, npu_options(flags));
-    TSR_TRY(report.npu, engine::NpuModel::create(std::move(file), *isa->table, options));
+    TSR_TRY(report.npu, engine::EmulatedNpuModel::create(std::move(file), *isa->table, options));
     TSR_TRY(report.compiled, npu::ContextFile::open(compiled, {.check_constants = false}));
     report.program = record_all_rows(report.npu->model(), 1, 1);
     const int64_t n_ctx = report.ways.front().start.n_ctx;

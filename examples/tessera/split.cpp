@@ -55,7 +55,7 @@ auto with_progress(const char* verb, const gguf::File& in, Copy copy) {
     });
 }
 
-Result<void> split(const SplitArgs& args) {
+Result<void> split_model(const SplitArgs& args) {
     TSR_TRY(const gguf::File in, gguf::File::open(args.in));
     TSR_TRY(const std::vector<size_t> plan, convert::plan_split(in, args.limits));
     if (args.dry_run) {
@@ -76,7 +76,7 @@ Result<void> split(const SplitArgs& args) {
     return {};
 }
 
-Result<void> merge(const SplitArgs& args) {
+Result<void> merge_parts(const SplitArgs& args) {
     TSR_TRY(const gguf::File in, gguf::File::open(args.in));
     TSR_TRY(const std::string out, gguf::resolve_output(args.out, in));
     TSR_TRY_VOID(with_progress("merging", in, [&](const convert::CopyProgress& progress) {
@@ -100,7 +100,7 @@ Action declare_split(Options& options) {
         if (args->limits.max_bytes > 0 || args->limits.max_tensors > 0) return {};
         return fail(ErrorCode::InvalidArgument, "expected --max-size SIZE or --max-tensors N");
     });
-    return [args] { return split(*args); };
+    return [args] { return split_model(*args); };
 }
 
 Action declare_merge(Options& options) {
@@ -108,7 +108,7 @@ Action declare_merge(Options& options) {
     options.required("FIRST", args->in,
                      "The first part, NAME-00001-of-0000N.gguf; the others are beside it.");
     options.required("OUT", args->out, "The file to write; it appears when it is complete.");
-    return [args] { return merge(*args); };
+    return [args] { return merge_parts(*args); };
 }
 
 }  // namespace

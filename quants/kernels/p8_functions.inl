@@ -19,7 +19,9 @@ constexpr void set_packed(KernelTable& table) {
 #define TSR_P8(Name, name) table.packed[k##Name] = {pack_##name, unpack_##name, nullptr};
 #include "quants/pack/types.inc"
 #undef TSR_P8
+#if !defined(TSR_OTHER_PRODUCTS)  // a build without this set's products (TSR_ISA=native)
     set_products(table);
+#endif
     table.quantize_act = quantize_act;
 }
 

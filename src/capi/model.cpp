@@ -6,7 +6,7 @@
 #include "src/capi/guard.h"
 #include "src/capi/handles.h"
 #include "src/engine/infill.h"
-#include "src/engine/npu_offload.h"
+#include "src/engine/npu_model.h"
 #include "src/engine/plan.h"
 
 namespace tessera::capi {
@@ -74,7 +74,7 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const kerne
         TSR_TRY(options.phase, engine::npu_phase_from_name(given.phase));
     }
     TSR_TRY(gguf::File file, gguf::File::open(path));
-    return engine::NpuModel::create(std::move(file), kernels, options);
+    return engine::create_npu_model(std::move(file), kernels, options);
 }
 
 Result<void> load(const char* path, const tsr_model_options& options, tsr_model& out) {

@@ -9,7 +9,7 @@
 
 #include "common/cpu.h"
 #include "common/log.h"
-#include "src/engine/npu_offload.h"
+#include "src/engine/npu_model.h"
 #include "src/engine/plan.h"
 #include "src/sample/model_defaults.h"
 

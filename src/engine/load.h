@@ -13,7 +13,7 @@
 namespace tessera::engine {
 
 struct MemoryDemand;  // plan.h
-class NpuModel;       // npu_offload.h
+class NpuModel;       // npu_model.h
 
 struct LoadOptions {
     std::string isa = "";   ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor

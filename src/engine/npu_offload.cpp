@@ -38,7 +38,7 @@ struct AddWeights {
 }  // namespace
 
 /// A compiled file has the operations that it computes by their number, which the model's must fit.
-Result<void> NpuModel::read_context(const std::string& path, uint64_t digest) {
+Result<void> EmulatedNpuModel::read_context(const std::string& path, uint64_t digest) {
     TSR_TRY(context_, npu::ContextFile::open(path, {}));
     TSR_TRY_VOID(context_->expect_model(digest));
     const npu::DeviceModel& compiled = context_->model();
@@ -79,7 +79,7 @@ Result<void> NpuModel::read_context(const std::string& path, uint64_t digest) {
     return {};
 }
 
-Result<void> NpuModel::prepare(const NpuOptions& options, uint64_t digest) {
+Result<void> EmulatedNpuModel::prepare(const NpuOptions& options, uint64_t digest) {
     TSR_TRY(device_, npu::open_device(options.device));
     TSR_TRY(ranges_, npu::read_ranges(options.ranges, digest));
     npu::Selection selection;
@@ -92,9 +92,10 @@ Result<void> NpuModel::prepare(const NpuOptions& options, uint64_t digest) {
     return {};
 }
 
-Result<std::shared_ptr<NpuModel>> NpuModel::create(gguf::File file, const kernels::KernelTable& kernels,
-                                                   const NpuOptions& options) {
-    std::shared_ptr<NpuModel> out(new NpuModel());
+Result<std::shared_ptr<EmulatedNpuModel>> EmulatedNpuModel::create(gguf::File file,
+                                                                   const kernels::KernelTable& kernels,
+                                                                   const NpuOptions& options) {
+    std::shared_ptr<EmulatedNpuModel> out(new EmulatedNpuModel());
     TSR_TRY(out->recipe_, npu::open_recipe(options.recipe));
     const uint64_t digest = npu::model_digest(file);
     const bool compiles = options.file.empty();
@@ -121,7 +122,7 @@ Result<std::shared_ptr<NpuModel>> NpuModel::create(gguf::File file, const kernel
 }
 
 /// Keys and values are one side's: where the device attends, all tokens are its own.
-Result<void> NpuModel::choose_phases(const record::Program& program, NpuPhase wanted) {
+Result<void> EmulatedNpuModel::choose_phases(const record::Program& program, NpuPhase wanted) {
     if (wanted == NpuPhase::Both) return {};
     if (owns_kv_cache()) {
         if (wanted != NpuPhase::Auto)
@@ -163,7 +164,7 @@ Result<void> NpuModel::choose_phases(const record::Program& program, NpuPhase wa
     return {};
 }
 
-std::vector<bool> NpuModel::unused_weights() const {
+std::vector<bool> EmulatedNpuModel::unused_weights() const {
     if (!prefill_ || !decode_) return {};
     const record::Program program = record_all_rows(*model_, 1, 1);
     std::set<const std::byte*> used;
@@ -179,7 +180,7 @@ std::vector<bool> NpuModel::unused_weights() const {
     return unused;
 }
 
-Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compile(int64_t n_ctx, ThreadPool& pool) {
+Result<std::shared_ptr<const npu::CompiledModel>> EmulatedNpuModel::compile(int64_t n_ctx, ThreadPool& pool) {
     if (context_)
         return fail(ErrorCode::InvalidArgument, "expected a model to be compiled, found one that is already");
     if (!owns_kv_cache()) n_ctx = std::min(n_ctx, kRows);  // only attention makes a difference for more
@@ -192,7 +193,7 @@ Result<std::shared_ptr<const npu::CompiledModel>> NpuModel::compile(int64_t n_ct
     return known;
 }
 
-Result<npu::CompiledModel> NpuModel::compile_for(int64_t n_ctx, ThreadPool& pool) const {
+Result<npu::CompiledModel> EmulatedNpuModel::compile_for(int64_t n_ctx, ThreadPool& pool) const {
     const int64_t n_rows = std::min(kRows, n_ctx);
     const int64_t positions = (n_ctx + 31) / 32 * 32;
     std::vector<int64_t> contexts;
@@ -216,7 +217,7 @@ Result<npu::CompiledModel> NpuModel::compile_for(int64_t n_ctx, ThreadPool& pool
 }
 
 /// Of a model that comes from a file.
-Result<void> NpuModel::check_context(const Model& model, int64_t n_ctx) const {
+Result<void> EmulatedNpuModel::check_context(const Model& model, int64_t n_ctx) const {
     const int64_t most = context_->model().n_ctx;
     if (!owns_kv_cache() || (n_ctx <= most && model.rope(n_ctx).freq == model.rope(most).freq)) return {};
     return fail(ErrorCode::InvalidArgument,
@@ -224,17 +225,21 @@ Result<void> NpuModel::check_context(const Model& model, int64_t n_ctx) const {
                 static_cast<long long>(most), static_cast<long long>(n_ctx));
 }
 
-Result<NpuNeeds> NpuModel::needs(const Model& model, int n_threads, int64_t n_ctx, int64_t max_tok,
-                                 int64_t max_out) const {
+Result<NpuNeeds> EmulatedNpuModel::needs(const Model& model, int n_threads, int64_t n_ctx, int64_t max_tok,
+                                         int64_t max_out) const {
     if (!context_)
         return fail(ErrorCode::InvalidArgument,
                     "expected a compiled model, found one that is compiled when it is started");
     TSR_TRY_VOID(check_context(model, n_ctx));
     const npu::DeviceModel& compiled = context_->model();
-    NpuNeeds out;
-    out.device = npu::DeviceRun::needs(compiled, n_threads, copies());
-    out.results =
+    const npu::DeviceRun::Needs device = npu::DeviceRun::needs(compiled, n_threads, copies());
+    const uint64_t results =
         npu::NpuBackend::result_bytes(record_all_rows(model, 1, n_ctx), parts_.segments, max_tok, max_out);
+    NpuNeeds out;
+    out.arena = device.arena;
+    out.cache = device.cache;
+    out.vtcm = device.vtcm;
+    out.rows = results + device.scratch + device.streams;
     out.mapped = context_->file_bytes();
     // Of a layer that the device does not attend in there are no heads.
     out.all_kv = !compiled.caches.empty() &&
@@ -243,9 +248,9 @@ Result<NpuNeeds> NpuModel::needs(const Model& model, int n_threads, int64_t n_ct
     return out;
 }
 
-Result<std::unique_ptr<NpuSession>> NpuModel::start(const Model& model, CpuBackend& cpu, int64_t n_ctx,
-                                                    int64_t max_tok, int64_t max_out) {
-    std::unique_ptr<NpuSession> out(new NpuSession());
+Result<std::unique_ptr<NpuSession>> EmulatedNpuModel::start(const Model& model, CpuBackend& cpu,
+                                                            int64_t n_ctx, int64_t max_tok, int64_t max_out) {
+    std::unique_ptr<EmulatedNpuSession> out(new EmulatedNpuSession());
     out->model_ = shared_from_this();
     out->owns_kv_cache_ = owns_kv_cache();
     out->prefill_ = prefill_;
@@ -266,6 +271,11 @@ Result<std::unique_ptr<NpuSession>> NpuModel::start(const Model& model, CpuBacke
     TSR_TRY(out->backend_,
             npu::NpuBackend::create(cpu, out->program_, ranges, *out->runner_, max_tok, max_out));
     return out;
+}
+
+Result<std::shared_ptr<NpuModel>> create_npu_model(gguf::File file, const kernels::KernelTable& kernels,
+                                                   const NpuOptions& options) {
+    return EmulatedNpuModel::create(std::move(file), kernels, options);
 }
 
 }  // namespace tessera::engine

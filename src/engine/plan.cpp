@@ -8,7 +8,7 @@
 
 #include "common/cpu.h"
 #include "common/strings.h"
-#include "src/engine/npu_offload.h"
+#include "src/engine/npu_model.h"
 #include "src/sample/candidates.h"
 
 namespace tessera::engine {
@@ -83,10 +83,10 @@ Result<void> add_npu(const Model& model, const MemoryDemand& demand, const NpuMo
     TSR_TRY(const NpuNeeds needs, npu.needs(model, n_threads, plan.n_ctx, pass.n_tok, pass.n_out));
     plan.npu = {.program = program,
                 .mapped = needs.mapped,
-                .arena = needs.device.arena,
-                .cache = needs.device.cache,
-                .vtcm = needs.device.vtcm,
-                .rows = needs.results + needs.device.scratch + needs.device.streams,
+                .arena = needs.arena,
+                .cache = needs.cache,
+                .vtcm = needs.vtcm,
+                .rows = needs.rows,
                 .all_kv = needs.all_kv};
     if (needs.all_kv) plan.cache = 0;
     plan.activations += Activations::untouched_bytes(model, pass.n_tok);  // segments read floats

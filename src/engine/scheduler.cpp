@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "common/cpu.h"
-#include "src/engine/npu_offload.h"
+#include "src/engine/npu_model.h"
 #include "src/engine/plan.h"
 
 namespace tessera::engine {
@@ -337,7 +337,7 @@ bool Scheduler::compute() {
     const double start = now_seconds();
     if (npu_) keep_on_device(0);
     const bool on_device = npu_ && npu_->computes(phase_);
-    Backend& backend = on_device ? static_cast<Backend&>(npu_->backend()) : *backend_;
+    Backend& backend = on_device ? npu_->backend() : *backend_;
     forward(backend, *model_, layout, {tokens_, segments_, outputs_, n_ctx_, hidden, n_drawing},
             activations_);
     const double seconds = now_seconds() - start;

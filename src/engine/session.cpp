@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "common/strings.h"
-#include "src/engine/npu_offload.h"
+#include "src/engine/npu_model.h"
 
 namespace tessera::engine {
 
@@ -136,7 +136,7 @@ Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int3
                     static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
                     static_cast<long long>(pages_->n_free()));
     const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
-    Backend& own = npu_ && npu_->computes(phase) ? static_cast<Backend&>(npu_->backend()) : *backend_;
+    Backend& own = npu_ && npu_->computes(phase) ? npu_->backend() : *backend_;
     Backend& backend = front_ ? *front_ : own;
     forward(backend, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_, hidden},
             activations_);

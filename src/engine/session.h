@@ -18,7 +18,7 @@
 
 namespace tessera::engine {
 
-// npu_offload.h
+// npu_model.h
 class NpuModel;
 class NpuSession;
 

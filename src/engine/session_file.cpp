@@ -9,7 +9,7 @@
 #include "common/mapped_file.h"
 #include "ggml-like/gguf/identity.h"
 #include "ggml-like/gguf/output_file.h"
-#include "src/engine/npu_offload.h"
+#include "src/engine/npu_model.h"
 #include "src/engine/session.h"
 
 namespace tessera::engine {

@@ -38,9 +38,9 @@ class NpuOffload : public Engines {
         options_.ranges = folder_.write("ranges.json", ranges->to_json());
     }
 
-    Result<std::shared_ptr<NpuModel>> npu() {
+    Result<std::shared_ptr<EmulatedNpuModel>> npu() {
         auto file = gguf::File::open(kModelPath);
-        return NpuModel::create(std::move(*file), loaded_.model->kernels(), options_);
+        return EmulatedNpuModel::create(std::move(*file), loaded_.model->kernels(), options_);
     }
 
     test::TempFolder folder_;
@@ -113,7 +113,7 @@ TEST_F(NpuOffload, PlanOfACompiledModel) {
         const auto session = Session::create(loaded_.model, pool_,
                                              {.n_ctx = 256, .n_batch = 64, .max_out = 1, .npu = *from_file});
         ASSERT_TRUE(session) << session.error().message;
-        const npu::DeviceModel& taken = (*session)->npu()->compiled();
+        const npu::DeviceModel& taken = static_cast<const EmulatedNpuSession&>(*(*session)->npu()).compiled();
         EXPECT_EQ(plan->npu.mapped, std::filesystem::file_size(compiled_options.file));
         EXPECT_GT(plan->npu.mapped, taken.constants.size());
         EXPECT_GE(plan->npu.arena, static_cast<uint64_t>(taken.arena_bytes));
@@ -366,7 +366,7 @@ TEST_F(NpuOffload, AFileGivesWhatIsCompiledInPlace) {
     // Of another model.
     file = gguf::File::open(kModelPath,
                             {.overrides = {*gguf::parse_override("llama.rope.freq_base=float:9000")}});
-    const auto other = NpuModel::create(std::move(*file), loaded_.model->kernels(), from_file);
+    const auto other = EmulatedNpuModel::create(std::move(*file), loaded_.model->kernels(), from_file);
     ASSERT_FALSE(other);
     EXPECT_NE(other.error().message.find("tiny.nctx"), std::string::npos) << other.error().message;
 }
