@@ -8,14 +8,13 @@
 
 namespace tessera::npu {
 
-/// y[n] = factor * sum_k x[k] * w[n, k], where the signed bytes w are keys or values, as kv_encoding() has
-/// them.
+/// y[n] = factor * sum_k x[k] * w[n, k], where w are keys or values as signed bytes (kv_encoding()).
 class DynamicProduct {
   public:
     /// n_k: the longest sum, at most 65536. factor: 1 / sqrt(head_dim) for scores, 1 for values.
     static Result<DynamicProduct> create(const Encoding& x, const Encoding& kv, const Encoding& y,
                                          double factor, int64_t n_k, OutputMode mode = OutputMode::Exact);
-    /// One output: n_k values of x, bytes w_stride apart.
+    /// One output: n_k values of x times n_k bytes of w, w_stride bytes apart.
     uint16_t apply(const uint16_t* x, const uint8_t* w, int64_t w_stride, int64_t n_k) const;
 
     const Multiplier& factor() const { return factor_; }
@@ -31,12 +30,12 @@ struct ExpTables {
     std::array<uint32_t, 256> high, low;
 };
 
-/// The definition: MaskedSoftmax's.
+/// The reference definition, used by MaskedSoftmax.
 void softmax_row(const ExpTables& tables, const uint16_t* x, int64_t n, int64_t first, int64_t last,
                  uint16_t* p);
 
-/// Probabilities of scores. Positions that are masked get exactly 0, so whether they are computed makes no
-/// difference; all sums are exact, so their order makes none.
+/// Softmax of scores. Masked positions get exactly 0, and all sums are exact integers, so neither computing
+/// masked positions nor the order of summation changes the result.
 class MaskedSoftmax {
   public:
     explicit MaskedSoftmax(const Encoding& scores);

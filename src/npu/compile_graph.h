@@ -1,5 +1,5 @@
 #pragma once
-// From graphs to instructions.
+// Compiles graphs to instructions.
 #include <map>
 #include <span>
 #include <tuple>
@@ -14,7 +14,7 @@
 
 namespace tessera::npu {
 
-/// The caches of a program that have a place, one behind the other, by CacheId; `is_used` says which.
+/// Consecutive offsets for the caches of a program, indexed by CacheId; caches without `is_used` get none.
 struct CachePlan {
     std::vector<DeviceCache> caches;
     int64_t n_bytes = 0;
@@ -24,33 +24,35 @@ CachePlan plan_caches(const record::Program& program, const std::vector<bool>& i
 /// Compiles the graphs of one model, session by session.
 class GraphCompiler {
   public:
-    /// All outlive this. n_ctx: positions of the caches, a multiple of 32; no graph has more.
+    /// All arguments must outlive the compiler. n_ctx: positions of the caches, a multiple of 32, and the
+    /// maximum of all graphs.
     GraphCompiler(const HtpDevice& device, QuantizedMatrices& matrices, int64_t n_ctx)
         : device_(device), matrices_(matrices), n_ctx_(n_ctx) {}
 
-    /// Graphs from now on have these caches and share constants of their own. The caches outlive them.
+    /// Starts a session: graphs compiled after it use these caches and share a new set of constants. The
+    /// caches must outlive them.
     void start_session(std::span<const DeviceCache> caches) {
         caches_ = caches;
         constants_ = {};
         placed_.clear();
     }
 
-    /// encodings: by the graph's values. n_tok and n_ctx are those of the graph, n_ctx a multiple of 32 where
-    /// it attends. Errors name the node: what cannot be said in the device's numbers, and what does not fit
-    /// into VTCM.
+    /// encodings: indexed by the graph's values. The graph's n_ctx must be a multiple of 32 if it has
+    /// attention. Errors name the node: values that the device's number formats cannot represent, or operands
+    /// that do not fit into VTCM.
     Result<DeviceGraph> compile(const Graph& graph, std::span<const Encoding> encodings);
 
-    /// Room for the matrices of these operations, so that no constants are moved for lack of it.
+    /// Reserves memory for the matrices of these operations, to avoid reallocating the constants.
     void reserve(const record::Program& program, std::span<const DeviceRange> segments);
 
-    /// What all graphs of the session refer to.
+    /// The constants that all graphs of the session refer to.
     std::vector<std::byte> take_constants() { return constants_.take(); }
 
   private:
     class Writer;
 
-    /// A matrix with its records in the constants: by its first row, the encodings of input and output, the
-    /// width of the padded heads that it reads (0: none) and whether it has a bias.
+    /// Key of a matrix and its records in the constants: name, first row, encodings of input and output,
+    /// width of the padded heads that it reads (0: none) and bias.
     using MatrixKey = std::tuple<std::string, int64_t, int, float, int32_t, int, float, int32_t, float,
                                  int64_t, const float*>;
     struct PlacedMatrix {

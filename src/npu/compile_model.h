@@ -1,5 +1,5 @@
 #pragma once
-// From a recorded program to a model that the device executes.
+// Compiles a recorded program to a model that the device executes.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace tessera::npu {
 
-/// All of it outlives the call.
+/// Inputs of compile_model(); all must outlive the call.
 struct CompileRequest {
-    /// The same forward pass for each number of rows, rising, with all rows wanted.
+    /// The same forward pass recorded for several batch sizes, in rising order, with logits for all rows.
     std::span<const record::Program* const> programs;
-    std::span<const DeviceRange> segments;  ///< of each of them, by partition()
-    /// How many positions graphs attend to, rising multiples of 32, each at least the rows of a pass. The
-    /// last one is the cache's. May be empty where no segment attends.
+    std::span<const DeviceRange> segments;  ///< the same for all programs, from partition()
+    /// Context sizes of the graphs, rising multiples of 32, each at least the batch size. The last one is the
+    /// size of the cache. May be empty if no segment has attention.
     std::span<const int64_t> contexts;
     const HtpDevice& device;
     const Ranges& ranges;
@@ -25,20 +25,20 @@ struct CompileRequest {
 };
 
 struct CompiledModel {
-    DeviceModel model;  ///< whose constants are these
+    DeviceModel model;  ///< refers to `constants`
     std::vector<std::byte> constants;
-    std::vector<DeviceRange> ranges;  ///< its segments: those of the request, some cut in two
+    std::vector<DeviceRange> ranges;  ///< its segments: those of the request, some split in two
 };
 
-/// The same request gives the same bytes, with any number of threads. Where not all fits into an address
-/// space of the device there are several sessions, each with constants, arena and cache of its own: a segment
-/// ends with its session, behind a layer if possible, and its values go by the processor to the next one,
-/// which changes no bit. The table of operations is left to the caller. Matrices that `matrices` does not
-/// keep are quantized one by one. Errors name the segment and what could not be compiled: see GraphCompiler,
-/// encode_values(); OutOfMemory the operations that no session holds.
+/// The same request gives the same bytes for any number of threads. A model that exceeds the device's address
+/// space is split into sessions, each with its own constants, arena and cache. A session boundary splits a
+/// segment, behind a layer if possible; its values pass through the CPU to the next session, which changes no
+/// bit. The table of operations is left to the caller. Matrices that `matrices` does not hold are quantized
+/// one at a time. Errors name the segment and the operation that cannot be compiled (see GraphCompiler,
+/// encode_values()); OutOfMemory names operations that fit into no session.
 Result<CompiledModel> compile_model(const CompileRequest& request);
 
-/// What became of the program's operations, as a compiled model has it.
+/// The assignment of the program's operations to CPU and device, as a compiled model stores it.
 std::vector<DeviceOp> device_ops(const record::Program& program, const Partition& partition);
 
 }  // namespace tessera::npu

@@ -1,5 +1,5 @@
 #pragma once
-// Weights, records and tables of all graphs of a model, once each.
+// Weights, records and tables of all graphs of a model, deduplicated.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,17 +11,17 @@ namespace tessera::npu {
 
 class Constants {
   public:
-    /// Each begins at a multiple of this.
+    /// Alignment of each entry.
     static constexpr uint64_t kAlignment = 128;
 
-    /// Where bytes lie that are these; appended unless there are such.
+    /// Offset of an entry with these bytes; appends one if there is none.
     uint64_t add(std::span<const std::byte> bytes);
     template <class T>
     uint64_t add_all(std::span<const T> values) {
         return add(std::as_bytes(values));
     }
 
-    /// Has room for so many bytes in all, which are not touched before they are added.
+    /// Reserves n_bytes in total without touching the pages.
     void reserve(size_t n_bytes) { bytes_.reserve(n_bytes); }
     std::vector<std::byte> take() { return std::move(bytes_); }
     size_t size() const { return bytes_.size(); }

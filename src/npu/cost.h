@@ -1,6 +1,6 @@
 #pragma once
-// How long instructions would take on the device: a model, made of the numbers in its description. Nothing of
-// it has any influence on what is computed.
+// Predicts how long instructions take on the device, from the numbers in its description. The predictions do
+// not influence results.
 #include <span>
 #include <string>
 #include <vector>
@@ -10,18 +10,19 @@
 
 namespace tessera::npu {
 
-/// Descriptors that one transfer takes: one of two dimensions if its fields are large enough, else one a row.
+/// DMA descriptors of one transfer: a single two-dimensional one if its fields are large enough, else one per
+/// row.
 int64_t n_descriptors(const Transfer& transfer, const HtpDevice& device);
 
-/// Bytes that a transfer moves, or that an instruction of the vector unit reads and writes.
+/// Bytes that a transfer moves, or that a vector instruction reads and writes.
 int64_t bytes_moved(const Instruction& instruction);
 
-/// Products of 8-bit numbers that the matrix unit does, whole tiles of 64 rows: a few rows cost as much.
+/// 8-bit multiplications of the matrix unit. Tiles of 64 rows count as a whole: fewer rows cost the same.
 int64_t tile_products(const Multiply& multiply);
 
-/// Microseconds for which the instruction keeps its unit busy, the latency of a transfer not included. Of the
-/// vector unit's, a softmax costs its scores at attention_elements_per_s, the others what they read and
-/// write.
+/// Microseconds for which the instruction occupies its unit, excluding the latency of a transfer. On the
+/// vector unit a softmax costs its scores at attention_elements_per_s; other instructions cost the bytes they
+/// read and write.
 double busy_us(const Instruction& instruction, const HtpDevice& device);
 
 struct Interval {
@@ -34,11 +35,11 @@ struct Timeline {
     double total_us = 0;
     int64_t dma_bytes = 0, n_descriptors = 0;
 
-    /// The unit that is busy for longest: what the time is bound by.
+    /// The bottleneck: the unit that is busy for the longest time.
     Unit bound() const;
 };
 
-/// Runs the stream's instructions as its waits allow: each when its unit is free and what it waits for is
+/// Simulates the stream: an instruction starts when its unit is free and the instructions it waits for are
 /// done.
 Timeline predict(const Stream& stream, const HtpDevice& device);
 

@@ -1,7 +1,7 @@
 #pragma once
-// What the compiler, the emulator and the cost model know of one Hexagon Tensor Processor: a JSON file of a
-// flat list of fields. The numbers a program computes depend on none of them; what fits and how long it is
-// said to take does.
+// The description of one Hexagon Tensor Processor for the compiler, the emulator and the cost model: a JSON
+// file with a flat list of fields. The results of a program do not depend on them; tile sizes and predicted
+// times do.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -34,30 +34,29 @@ struct HtpDevice {
     double attention_elements_per_s = 0;
     bool lpbq = false, weight_sharing = false, matmul16 = false;
 
-    /// Where a field's value comes from, by the field's name: "published: ...", "derived: ...", "fitted: ..."
-    /// or "assumed: ...".
+    /// Source of a field's value, by the field's name: "published: ...", "derived: ...", "fitted: ..." or
+    /// "assumed: ...".
     std::vector<std::pair<std::string, std::string>> sources;
 
-    /// Of the values, not of the sources: XXH64 of canonical_text(). What is compiled for one device carries
-    /// it.
+    /// XXH64 of canonical_text(), i.e. of the values without sources. Compiled files store it.
     uint64_t hash() const;
     /// `field=value` lines in the order of device_fields().
     std::string canonical_text() const;
-    /// As parse_device() reads it, without the sources.
+    /// JSON as read by parse_device(), without the sources.
     std::string to_json() const;
 };
 
 struct DeviceField {
     std::string_view name;  ///< in JSON: "clock_hz", or "dma.latency_ns" for a member of the object "dma"
     std::string_view meaning;
-    /// Which member; the other three are null.
+    /// The member; the other three pointers are null.
     int64_t HtpDevice::*integer;
     double HtpDevice::*real;
     bool HtpDevice::*flag;
-    double min, max;  ///< of numbers, both allowed
+    double min, max;  ///< inclusive range of numbers
 };
 
-/// All fields but "name", in the order of files and reports.
+/// All fields except "name", in the order of files and reports.
 std::span<const DeviceField> device_fields();
 
 /// The value as text: digits that read back as the same number, "true", or "v73" of the architecture.
@@ -67,10 +66,10 @@ std::string field_text(const HtpDevice& device, const DeviceField& field);
 /// missing, of another kind, out of range.
 Result<HtpDevice> parse_device(std::string_view json);
 
-/// The names of the descriptions in this program.
+/// The names of the built-in descriptions.
 std::span<const std::string_view> shipped_devices();
 
-/// The description of that name in this program, or else the one in the file of that path.
+/// The built-in description of that name, or else the one in the file at that path.
 Result<HtpDevice> open_device(const std::string& name_or_path);
 
 }  // namespace tessera::npu

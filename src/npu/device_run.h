@@ -1,5 +1,5 @@
 #pragma once
-// A compiled model in the emulated device.
+// Runs a compiled model on the emulated device.
 #include <memory>
 #include <optional>
 #include <vector>
@@ -10,44 +10,45 @@
 
 namespace tessera::npu {
 
-/// What the streams of a session address of the memory of a checked model.
+/// The part of a checked model's memory that the streams of a session address.
 Memory memory_of(const DeviceSession& session, const Memory& all);
 
 class DeviceRun final : public SegmentRunner {
   public:
-    /// Whether operands are really brought to VTCM, or used where they are (direct_stream.h): the same bits.
+    /// Made: operands are copied to VTCM as on the device. LeftOut: they are used in place (direct_stream.h).
+    /// Same bits.
     enum class Copies : uint8_t { Made, LeftOut };
 
-    /// Takes all memory that runs need: arena, cache, VTCM, rows at the edges. The model with its constants
-    /// and the pool outlive this; `kernels` are usable here. Errors: those of check_device_model(), no
-    /// memory.
+    /// Allocates all memory of a run: arena, cache, VTCM and rows at segment boundaries. The model with its
+    /// constants and the pool must outlive this object; `kernels` must be usable on this machine. Errors:
+    /// those of check_device_model(), and OutOfMemory.
     static Result<std::unique_ptr<DeviceRun>> create(const DeviceModel& model, const TileKernels& kernels,
                                                      ThreadPool& pool, Copies copies = Copies::Made);
 
-    /// Bytes of what create() takes with a pool of so many threads.
+    /// Bytes that create() allocates with a pool of n_threads threads.
     struct Needs {
-        uint64_t arena = 0, cache = 0, vtcm = 0, scratch = 0;  ///< a Buffer each
-        uint64_t streams = 0;                                  ///< on the heap, for copies that are left out
+        uint64_t arena = 0, cache = 0, vtcm = 0, scratch = 0;  ///< one Buffer each
+        uint64_t streams = 0;                                  ///< heap memory for Copies::LeftOut
     };
     static Needs needs(const DeviceModel& model, int n_threads, Copies copies);
 
     int64_t max_rows(size_t segment) const override { return model_->segments[segment].graphs.back().n_tok; }
-    /// By the graph with the fewest rows, and of these with the fewest positions, that holds the pass.
-    /// Allocates nothing. Numbers that are none count as 0, with one warning.
+    /// Runs the graph with the fewest rows, then the fewest positions, that holds the pass. Allocates
+    /// nothing. NaNs count as 0 and are reported once as a warning.
     void run(size_t segment, const Pass& pass, std::span<const float* const> inputs,
              std::span<float* const> outputs) override;
 
-    /// The graph that run() would take; null if none holds the pass.
+    /// The graph that run() uses; null if none holds the pass.
     const DeviceGraph* graph_of(size_t segment, const Pass& pass) const;
 
-    /// Of all sessions.
+    /// Memory of all sessions.
     std::span<std::byte> arena() { return {arena_.data(), arena_.size()}; }
     std::span<std::byte> cache() { return {cache_.data(), cache_.size()}; }
-    /// Behind the last byte of its session's arena that any transfer has touched.
+    /// One past the last arena byte that any transfer has touched.
     uint64_t arena_peak() const { return emulator_.arena_peak(); }
 
-    /// For tests of the waits: from now on runs go in this order, with all copies, with freed operands
-    /// overwritten, and allocate.
+    /// For tests of the waits: later runs execute in this order, with all copies and with freed operands
+    /// overwritten; they allocate.
     void reorder(const Order& order) { order_ = order; }
 
   private:
@@ -59,10 +60,10 @@ class DeviceRun final : public SegmentRunner {
     const DeviceModel* model_;
     Emulator emulator_;
     Buffer arena_, cache_;
-    std::vector<uint16_t> row_;                      // of the widest port
-    std::vector<std::vector<DirectStream>> direct_;  // by segment and graph; empty: copies are made
+    std::vector<uint16_t> row_;                      // as wide as the widest port
+    std::vector<std::vector<DirectStream>> direct_;  // by segment and graph; empty for Copies::Made
     std::optional<Order> order_;
-    bool warned_ = false;  // of numbers that are none
+    bool warned_ = false;  // about NaNs
 };
 
 }  // namespace tessera::npu

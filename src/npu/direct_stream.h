@@ -1,7 +1,7 @@
 #pragma once
-// The same instructions without the copies: what a transfer only brings to one that reads it is read where it
-// is, and what is computed only to be stored is computed there. Weights of 4 bits stay packed until they are
-// multiplied. The bits are those of the stream.
+// A stream rewritten without copies: operands that a transfer only moves for a reader are read in place, and
+// results that are only stored are computed at their destination. 4-bit weights stay packed until they are
+// multiplied. The results are bit-identical to those of the stream.
 #include <vector>
 
 #include "src/npu/places.h"
@@ -11,11 +11,11 @@ namespace tessera::npu {
 struct DirectInstruction {
     Instruction instruction;
     uint32_t first_redirect = 0, n_redirects = 0;
-    /// Of a Multiply whose weights are still packed: inputs that share a multiplier, and where the
-    /// multipliers are. The redirect of its weights is that of the codes.
+    /// For a Multiply with packed weights: number of inputs that share a multiplier, and the place of the
+    /// multipliers. The redirect of its weights points to the codes.
     uint32_t block = 0;
     Redirect mult = {};
-    bool is_small = false;  ///< all multipliers are from -15 to 16, as a compiler writes them
+    bool is_small = false;  ///< all multipliers are in [-15, 16], as the compiler writes them
 };
 
 struct DirectStream {
@@ -27,10 +27,10 @@ struct DirectStream {
     }
 };
 
-/// Of a stream that check_stream() has passed, for runs as written. What cannot be shown to be the same
-/// without its copy keeps it: operands in other strides than the instruction can take, transfers that go by
-/// the pass, memory that is written in between. An operand in DDR lies within what its transfer touched.
-/// A file may have any multipliers: those in the constants are looked at.
+/// Rewrites a stream that check_stream() has accepted, for runs in written order. A copy stays where it is
+/// not provably redundant: operands with strides that the instruction cannot address, transfers that depend
+/// on the pass, and memory that is written in between. An operand in DDR lies within the bytes its transfer
+/// touched. The multipliers in `constants` are inspected, because a file may hold any values.
 DirectStream direct_stream(const Stream& stream, std::span<const std::byte> constants);
 
 }  // namespace tessera::npu

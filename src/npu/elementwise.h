@@ -1,5 +1,5 @@
 #pragma once
-// Sums, products and functions of single activations in the device's integers.
+// Element-wise sums, products and functions in the device's integer arithmetic.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,7 +18,7 @@ class Add {
         int64_t mult_a = 0, mult_b = 0;
         int32_t shift = 1;
     };
-    /// Errors: scales further apart than factors of 30 bits can express.
+    /// Errors: scales whose ratio 30-bit factors cannot express.
     static Result<Add> create(const Encoding& a, const Encoding& b, const Encoding& y);
     /// n values each; y may be a or b.
     void apply(const uint16_t* a, const uint16_t* b, int64_t n, uint16_t* y) const {
@@ -54,14 +54,14 @@ class Mul {
 
 enum class Function : uint8_t { Silu, Gelu, Sigmoid };
 
-/// Computed from basic arithmetic alone (common/exact_math.h), so it is the same on every machine. Gelu is
-/// the tanh form.
+/// Computed with basic arithmetic only (common/exact_math.h), so the result is the same on every machine.
+/// Gelu is the tanh approximation.
 double value_of(Function function, double x);
 
-/// Every value of the input in turn: 2^bits entries, the nearest code of y for each.
+/// A table of 2^bits entries: for each input code the nearest code of y.
 std::vector<uint16_t> function_table(Function function, const Encoding& x, const Encoding& y);
 
-/// The output of a sigmoid: every code from 0 to 1 - 2^-16.
+/// Encoding of a sigmoid's output: codes for 0 to 1 - 2^-16.
 Encoding sigmoid_encoding();
 
 }  // namespace tessera::npu

@@ -1,8 +1,7 @@
 #pragma once
-// Executes streams: bytes move between DDR and a VTCM of the device's size, tiles are multiplied from there.
-// Or without most of that (direct_stream.h), with the same result.
-// What comes out is the device's result by our stated arithmetic (docs/design/npu.md); how long it took is no
-// measure of it.
+// Executes streams: bytes move between DDR and a VTCM of the device's size, and tiles are multiplied from
+// VTCM; or, with direct_stream.h, without most of the copies and with the same result. The result follows the
+// arithmetic stated in docs/design/npu.md; the time taken says nothing about the device.
 #include <array>
 #include <cstddef>
 #include <span>
@@ -15,14 +14,14 @@
 
 namespace tessera::npu {
 
-/// In which order the units get ahead of each other. All orders that respect the waits give the same bits, if
-/// no wait is missing.
+/// The interleaving of the units. All orders that respect the waits give the same bits, unless a wait is
+/// missing.
 struct Order {
     enum class Kind : uint8_t {
-        Written,   ///< as written
-        Priority,  ///< always the first unit of `units` that can go on: with DMA first transfers happen as
-                   ///< early as they may, with DMA last as late as they may
-        Random,    ///< any unit that can go on, by `seed`
+        Written,   ///< in the order of the stream
+        Priority,  ///< always the first unit of `units` that is not waiting: with DMA first transfers happen
+                   ///< as early as they may, with DMA last as late as they may
+        Random,    ///< a random unit that is not waiting, by `seed`
     };
     Kind kind = Kind::Written;
     std::array<Unit, kUnits> units = {Unit::Dma, Unit::Hvx, Unit::Hmx};
@@ -32,21 +31,21 @@ struct Order {
 class Emulator {
   public:
     /// Allocates VTCM, filled with a pattern. `kernels` must be usable on this machine. The pool's threads
-    /// share the tiles of an instruction, which changes no bit; it must outlive this object.
+    /// share the tiles of an instruction, which changes no bit; the pool must outlive this object.
     static Result<Emulator> create(int64_t vtcm_bytes, const TileKernels& kernels, ThreadPool& pool);
 
-    /// Runs a stream that check_stream() has passed for this VTCM, this memory and passes like this one, as
-    /// written. Allocates nothing.
+    /// Runs, in written order, a stream that check_stream() has accepted for this VTCM, memory and pass.
+    /// Allocates nothing.
     void run(const Stream& stream, const Memory& memory, const Pass& pass = {});
-    /// The same of what direct_stream() has made of such a stream.
+    /// The same for the result of direct_stream().
     void run(const DirectStream& stream, const Memory& memory, const Pass& pass = {});
 
-    /// The same in another order, and with everything overwritten that an instruction frees: for tests of the
-    /// waits. Deadlock is Malformed.
+    /// The same in another order, overwriting all operands that an instruction frees: for tests of the waits.
+    /// A deadlock is Malformed.
     Result<void> run_reordered(const Stream& stream, const Memory& memory, const Order& order,
                                const Pass& pass = {});
 
-    /// Behind the last byte of the arena that any transfer has touched yet.
+    /// One past the last arena byte that any transfer has touched.
     uint64_t arena_peak() const { return arena_peak_; }
 
   private:
@@ -61,8 +60,9 @@ class Emulator {
     Buffer vtcm_;
     VectorUnit vector_;
     Pass pass_;
-    Places places_;                              // of the instruction at hand
-    const DirectInstruction* packed_ = nullptr;  // it, if it multiplies by weights that are packed
+    Places places_;  // of the current instruction
+    const DirectInstruction* packed_ =
+        nullptr;  // the current instruction, if it multiplies by packed weights
     uint64_t arena_peak_ = 0;
     const TileKernels* kernels_ = nullptr;
     ThreadPool* pool_ = nullptr;

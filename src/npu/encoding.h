@@ -1,5 +1,5 @@
 #pragma once
-// Activations as unsigned integers of 8 or 16 bits: x = (q - zero) * scale, one scale a tensor.
+// Activations as unsigned integers of 8 or 16 bits: x = (q - zero) * scale, with one scale per tensor.
 #include <cstdint>
 
 #include "common/expected.h"
@@ -15,15 +15,16 @@ struct Encoding {
     int32_t clamp(int64_t q) const { return static_cast<int32_t>(q < 0 ? 0 : q > max() ? max() : q); }
 };
 
-/// For values in [min, max], widened so that 0 is one of them: scale = (max - min) / (2^bits - 1), at least
-/// 1e-4 / (2^bits - 1). InvalidArgument for bounds that are no finite numbers or the wrong way round.
+/// For values in [min, max], widened to include 0: scale = (max - min) / (2^bits - 1), at least 1e-4 /
+/// (2^bits - 1). InvalidArgument for bounds that are not finite, or if min > max.
 Result<Encoding> encoding_of_range(float min, float max, int bits);
 
-/// Keys and values: 8 bits, zero = 128, so that q - 128 is a signed byte in [-127, 127]. largest: of |x|.
+/// Encoding of keys and values: 8 bits, zero = 128, so that q - 128 is a signed byte in [-127, 127]. largest:
+/// maximum of |x|.
 Result<Encoding> kv_encoding(float largest);
 
-/// q[i] = clamp(rint(x[i] * (1 / scale)) + zero), ties to even, in float. A NaN becomes `zero`; returns how
-/// many there were.
+/// q[i] = clamp(rint(x[i] * (1 / scale)) + zero), ties to even, in float. A NaN becomes `zero`. Returns the
+/// number of NaNs.
 int64_t quantize(const Encoding& encoding, const float* x, int64_t n, uint16_t* q);
 void dequantize(const Encoding& encoding, const uint16_t* q, int64_t n, float* x);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Structures as bytes, field by field: little endian, no gaps. One function that lists the fields serves both
-// directions, so that what is read is what was written. Internal to the context file.
+// Serializes structures field by field: little endian, no padding. One function that lists the fields serves
+// both directions, so that reading and writing agree. Internal to the context file.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace tessera::npu {
 
-/// Who lists the fields calls it with all of them: io(t.ddr, t.rows). Texts have their length in front.
+/// Called with all fields of a structure: io(t.ddr, t.rows). Strings are preceded by their length.
 class FieldWriter {
   public:
     static constexpr bool kReads = false;
@@ -25,13 +25,13 @@ class FieldWriter {
     void operator()(const T&... values) {
         (put(values), ...);
     }
-    /// Elements of at least `least_bytes` each, by each(element).
+    /// A list whose elements are serialized by each(element), at least `least_bytes` each.
     template <class T, class Each>
     void list(const std::vector<T>& items, size_t /*least_bytes*/, const Each& each) {
         put(static_cast<uint32_t>(items.size()));
         for (const T& item : items) each(item);
     }
-    /// Zeros, until there are n_bytes from `start` on; there are no more.
+    /// Pads with zeros to n_bytes from `start`; there must not be more already.
     void pad(size_t start, size_t n_bytes) {
         TSR_CHECK(pos() - start <= n_bytes);
         bytes_.resize(start + n_bytes);
@@ -60,8 +60,9 @@ class FieldWriter {
     std::vector<std::byte> bytes_;
 };
 
-/// The other way round. A read past the end, and what no writer writes, latches failure and yields zeros;
-/// allocates no more than in proportion to the bytes. Enumerators are as they come: who uses them checks.
+/// The reading direction. A read past the end, or bytes that no writer produces, latch failure and yield
+/// zeros. Allocations are bounded by the number of input bytes. Enumerators are not checked here: the caller
+/// does that.
 class FieldReader {
   public:
     static constexpr bool kReads = true;

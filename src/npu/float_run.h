@@ -1,5 +1,5 @@
 #pragma once
-// A graph in floats: what its integers approximate, and where the ranges of its values come from.
+// Runs a graph in float: the reference that the integers approximate, and the source of value ranges.
 #include <functional>
 #include <span>
 #include <vector>
@@ -11,22 +11,24 @@ namespace tessera::npu {
 
 class FloatRun {
   public:
-    /// Some numbers of a value that are neither padding nor masked.
+    /// Receives numbers of a value that are neither padding nor masked.
     using Observer = std::function<void(GraphValueId, std::span<const float>)>;
 
-    /// The graph and the backend, which multiplies and is sized for the program's n_tok, outlive this. Takes
-    /// all memory that runs need. Errors: no memory, weights that were packed for integers.
+    /// The graph and the backend, which computes the products and must be sized for the program's n_tok, must
+    /// outlive this object. Allocates all memory of a run. Errors: OutOfMemory, and weights that are packed
+    /// for int8.
     static Result<FloatRun> create(const Graph& graph, Backend& backend);
 
-    /// Rows [n_valid, dim] of what the graph is given and of what it is for. `observe` may be empty.
+    /// Inputs and outputs of the graph are rows [n_valid, dim]. `observe` may be empty.
     void run(const Pass& pass, std::span<const float* const> inputs, std::span<float* const> outputs,
              const Observer& observe);
 
-    /// Of a whole program: 1 to n_tok tokens behind those since create() or restart(), within n_ctx.
+    /// For a whole program: 1 to n_tok further tokens since create() or restart(), within n_ctx.
     void run(std::span<const int32_t> tokens, const Observer& observe);
     void restart() { n_past_ = 0; }
 
-    /// Of the latest run, until a later value took its slot: the output is still there.
+    /// Rows of a value in the latest run. Valid for the output; other values may have been overwritten by a
+    /// later value in the same slot.
     std::span<const float> rows(GraphValueId id);
 
   private:

@@ -1,8 +1,8 @@
 #pragma once
-// What the three units of the device are told to do: transfers between DDR and VTCM (DMA), operations on
-// vectors (HVX), products of tiles (HMX). A unit works its instructions off one after the other; units wait
-// for each other only where an instruction says so. An instruction is plain data: fields() hands each operand
-// of it with its name to a visitor, for whoever writes, reads or prints streams.
+// Instructions of the device's three units: transfers between DDR and VTCM (DMA), vector operations (HVX) and
+// tile products (HMX). Each unit executes its instructions in order; units wait for each other only where an
+// instruction says so. An instruction is plain data: fields() passes each operand with its name to a visitor
+// that writes, reads or prints it.
 #include <array>
 #include <cstdint>
 #include <type_traits>
@@ -36,18 +36,18 @@ constexpr Unit unit_of(Opcode op) {
     return op <= Opcode::Store ? Unit::Dma : op == Opcode::Multiply ? Unit::Hmx : Unit::Hvx;
 }
 
-/// Memory outside: weights, records and tables, read alone; activations; keys and values.
+/// Regions of DDR: constants (weights, records and tables; read-only), arena (activations), cache (keys and
+/// values).
 enum class Region : uint8_t { Constants, Arena, Cache };
 constexpr int kRegions = 3;
 
-/// How many instructions of each unit, from the first on, are done.
+/// Number of completed instructions of each unit.
 using Progress = std::array<uint32_t, kUnits>;
 
-/// `rows` pieces of `row_bytes`, from DDR to VTCM or back. The pass comes in where positions do: past_stride
-/// bytes are skipped for each position before it, and what belongs to rows of it that are padding is left
-/// out.
+/// Copies `rows` pieces of `row_bytes` from DDR to VTCM or back. Offsets may depend on the pass: past_stride
+/// bytes are skipped for each position before it, and its padding rows are not copied.
 struct Transfer {
-    /// What of the transfer goes with the rows of the pass from first_row on.
+    /// The part of the transfer that depends on the rows of the pass from first_row on.
     enum class Limit : uint8_t { None, Rows, Bytes };
 
     uint64_t ddr, ddr_stride;
@@ -71,7 +71,7 @@ struct Transfer {
     }
 };
 
-/// Codes of 4 bits [n_tiles, k_tiles] and multipliers [n_tiles, blocks, 32] to weight tiles [n_tiles,
+/// Expands 4-bit codes [n_tiles, k_tiles] and multipliers [n_tiles, blocks, 32] to weight tiles [n_tiles,
 /// k_tiles].
 struct Expand {
     uint32_t packed, mult, weights;
@@ -88,10 +88,9 @@ struct Expand {
     }
 };
 
-/// Bytes around 128 [n_k, stride], of which n_n of a row count, to weight tiles [n_tiles, k_tiles], in which
-/// they begin at the input k_first; all else is 0. The records of the outputs get `factor`, and for a bias
-/// `centre` times the sum of an output's weights, to which those of further inputs are added; with `hmx` as
-/// HmxRequant.
+/// Converts bytes with zero 128 [n_k, stride], n_n of each row, to weight tiles [n_tiles, k_tiles], starting
+/// at input k_first; the rest is 0. The records of the outputs get `factor`, and as bias `centre` times the
+/// sum of an output's weights; sums of further inputs are added to it. With `hmx` the records are HmxRequant.
 struct Interleave {
     uint32_t bytes, weights, records;
     uint32_t stride, n_k, n_n, k_first, n_tiles, k_tiles;
@@ -117,7 +116,7 @@ struct Interleave {
     }
 };
 
-/// Bytes [channel_tiles, rows, 32] to [channel_tiles * 32, 64].
+/// Transposes bytes [channel_tiles, rows, 32] to [channel_tiles * 32, 64].
 struct Transpose {
     uint32_t x, y;
     uint32_t rows, channel_tiles;
@@ -131,10 +130,10 @@ struct Transpose {
     }
 };
 
-// Activations of vector instructions are [planes, channel tiles, rows, 32], planes by the encoding: rows of a
-// row tile, dim values long.
+// Activations of vector instructions are [planes, channel tiles, rows, 32], with the number of planes given
+// by the encoding; each row of a row tile has dim values.
 
-/// Pieces of n values of each row, by weights [n] of 16 bits.
+/// RMS norm of parts of n values of each row, with 16-bit weights [n].
 struct NormRows {
     uint32_t x, y, gamma;
     uint32_t rows, dim, n;
@@ -156,7 +155,7 @@ struct NormRows {
     }
 };
 
-/// Heads of each row, by cosines and sines [rows, n_rot / 2, 2] of 16 bits.
+/// RoPE of the heads of each row, with 16-bit cosines and sines [rows, n_rot / 2, 2].
 struct RotateRows {
     uint32_t x, y, cos_sin;
     uint32_t rows, dim;
@@ -179,12 +178,12 @@ struct RotateRows {
     }
 };
 
-/// Probabilities of the positions that a row sees by itself and the pass, by ExpTables. The first row is that
-/// of the pass' row first_row.
+/// Softmax over the positions visible to each row, with ExpTables. The first row is row first_row of the
+/// pass.
 struct SoftmaxRows {
     uint32_t x, y, tables;
     uint32_t rows, dim, first_row, planes_x;
-    uint32_t window;  ///< 0: all positions up to its own
+    uint32_t window;  ///< 0: all positions up to the row's own
 
     template <class Self, class Visitor>
     static void fields(Self& self, Visitor&& v) {
@@ -199,8 +198,8 @@ struct SoftmaxRows {
     }
 };
 
-/// n values by their codes in a table of 16 bits, of which the entries from `begin` up to `end` are at hand:
-/// values with other codes are left as they are.
+/// Table lookup of n values by their codes in a table of 16-bit entries. Only the entries [begin, end) are in
+/// VTCM: values with other codes stay unchanged.
 struct LookupValues {
     uint32_t x, y, table;
     uint32_t n, begin, end;
@@ -219,7 +218,7 @@ struct LookupValues {
     }
 };
 
-/// n sums.
+/// y = a + b for n values.
 struct AddValues {
     uint32_t a, b, y, n;
     npu::Add::Factors factors;
@@ -239,7 +238,7 @@ struct AddValues {
     }
 };
 
-/// n products.
+/// y = a * b for n values.
 struct MulValues {
     uint32_t a, b, y, n;
     npu::Mul::Factors factors;
@@ -257,13 +256,13 @@ struct MulValues {
     }
 };
 
-/// Sums of the products of activations [row_tiles, planes_in, k_tiles] and weights [n_tiles, k_tiles]. They
-/// start at 0 or go on from `sums` [row_tiles, n_tiles], and become outputs [row_tiles, planes_out, n_tiles]
-/// by the records [n_tiles, 32], with `hmx` in that mode, or are put back.
+/// Product of activations [row_tiles, planes_in, k_tiles] and weights [n_tiles, k_tiles]. The sums start at 0
+/// or continue `sums` [row_tiles, n_tiles]; they are converted to outputs [row_tiles, planes_out, n_tiles] by
+/// the records [n_tiles, 32] (in Hmx mode with `hmx`), or stored back.
 struct Multiply {
     uint32_t act, weights, records, out, sums;
     uint32_t rows, n_tiles, k_tiles;
-    uint32_t packet_k_tiles;  ///< one packet of the matrix unit takes at most so many
+    uint32_t packet_k_tiles;  ///< at most this many in one packet of the matrix unit
     int32_t zero_out;
     uint8_t planes_in, planes_out;
     bool first, last, hmx;
@@ -289,11 +288,11 @@ struct Multiply {
 };
 
 struct Instruction {
-    /// A load of nothing.
+    /// An empty load.
     Instruction() {}
 
     Opcode op = Opcode::Load;
-    /// Nobody reads these operands after this one: what a test may overwrite, to find those who do.
+    /// No later instruction reads these operands. Tests overwrite them to find one that does.
     bool frees_operands = false;  ///< all but the activations of Multiply
     bool frees_activations = false;
     Progress waits = {};
@@ -311,7 +310,7 @@ struct Instruction {
         Multiply multiply;
     };
 
-    /// fn(the operands, as the struct of the operation). `self` is an Instruction, const or not.
+    /// Calls fn with the operands as the struct of the operation. `self` is an Instruction, const or not.
     template <class Self, class Fn>
     static decltype(auto) visit(Self& self, Fn&& fn) {
         switch (self.op) {

@@ -1,6 +1,6 @@
 #pragma once
-// A graph in the device's integers, node by node by the scalar definitions: what everything that is tiled,
-// scheduled or vectorized has to equal bit for bit.
+// Runs a graph in the device's integers, node by node with the scalar reference definitions. Tiled, scheduled
+// and vectorized implementations must match it bit for bit.
 #include <span>
 #include <vector>
 
@@ -11,23 +11,22 @@ namespace tessera::npu {
 
 class IntegerRun {
   public:
-    /// All outlive this; graphs of one model share `matrices`. Errors name the node's result: no range, and
-    /// whatever cannot be said in the device's numbers.
+    /// All arguments must outlive this object; graphs of one model share `matrices`. Errors name the node's
+    /// result: a missing range, or values that the device's number formats cannot represent.
     static Result<IntegerRun> create(const Graph& graph, QuantizedMatrices& matrices, const Ranges& ranges);
 
-    /// Rows [n_valid, dim] of what the graph is given and of what it is for, as floats. The cache holds keys
-    /// and values of the n_past tokens before.
+    /// Inputs and outputs are float rows [n_valid, dim]. The cache must hold keys and values of the n_past
+    /// preceding tokens.
     void run(const Pass& pass, std::span<const float* const> inputs, std::span<float* const> outputs);
 
-    /// Of a whole program: 1 to n_tok tokens at n_past, within n_ctx.
+    /// For a whole program: 1 to n_tok tokens at n_past, within n_ctx.
     void run(std::span<const int32_t> tokens, int64_t n_past);
 
     /// The last of the graph's outputs in the latest run, as floats.
     std::vector<float> output() const;
 
-    /// Keys and values of a layer, [n_ctx, n_head_kv * head_dim] each, or none where the graph has no
-    /// attention of it. Who runs another graph of the model
-    /// behind this one gives it the same bytes.
+    /// Keys and values of a layer, [n_ctx, n_head_kv * head_dim] each; empty if the graph does not contain
+    /// the layer's attention. To continue with another graph of the model, copy them to it.
     struct CacheRows {
         std::vector<uint8_t> k, v;
         bool operator==(const CacheRows&) const = default;
@@ -44,8 +43,8 @@ class IntegerRun {
     void read(GraphValueId id, float* rows) const;
 
     const Graph* graph_;
-    std::vector<Encoding> encodings_;           // by the graph's values
-    std::vector<Prepared> prepared_;            // by the graph's nodes
+    std::vector<Encoding> encodings_;           // indexed by the graph's values
+    std::vector<Prepared> prepared_;            // indexed by the graph's nodes
     std::vector<std::vector<uint16_t>> slots_;  // by GraphValue::slot
     std::vector<CacheRows> caches_;
     Pass pass_;

@@ -1,7 +1,7 @@
 #pragma once
-// Tiles as the matrix unit takes them, and tensors in DDR made of them. A tile of activations is 64 rows by
-// 32 channels of bytes; 16-bit activations are two planes of them, high bytes and low bytes. A tile of
-// weights is 32 inputs by 32 outputs, four inputs of an output side by side (docs/design/npu.md).
+// Tile layouts of the matrix unit, and tensors in DDR made of tiles. An activation tile is 64 rows by 32
+// channels of bytes; 16-bit activations have two planes, high bytes and low bytes. A weight tile is 32 inputs
+// by 32 outputs, with four inputs of an output adjacent (docs/design/npu.md).
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,12 +9,12 @@
 namespace tessera::npu {
 
 constexpr int64_t kTileRows = 64;
-constexpr int64_t kTileChannels = 32;  ///< of inputs as of outputs
+constexpr int64_t kTileChannels = 32;  ///< inputs or outputs
 constexpr int64_t kActTileBytes = kTileRows * kTileChannels;
 constexpr int64_t kWeightTileBytes = kTileChannels * kTileChannels;
 constexpr int64_t kNibbleTileBytes = kWeightTileBytes / 2;
-/// Sums of 64 rows by 32 outputs: of the high and of the low bytes, 32 bits each. The emulator keeps what the
-/// two amount to in the same 64 bits.
+/// Sums of 64 rows by 32 outputs: 32 bits each for high and low bytes. The emulator stores their combined
+/// 64-bit value.
 constexpr int64_t kSumTileBytes = kTileRows * kTileChannels * 8;
 
 /// Factors and biases of 32 outputs (src/npu/requant.h).
@@ -27,8 +27,9 @@ constexpr int64_t weight_tile_offset(int64_t k, int64_t column) {
     return 128 * (k >> 2) + 4 * column + (k & 3);
 }
 
-/// Where a weight of 4 bits lies in its tile: of the 128 values of four inputs the first 64 are in the low
-/// nibbles of 64 bytes, the others in the high ones, so that a vector unit widens them without moving any.
+/// Position of a 4-bit weight in its tile: of the 128 values of four inputs, the first 64 are in the low
+/// nibbles of 64 bytes and the rest in the high nibbles, so that a vector unit widens them without
+/// permutation.
 struct NibblePlace {
     int64_t byte;
     bool high;
@@ -38,14 +39,13 @@ constexpr NibblePlace nibble_place(int64_t k, int64_t column) {
     return {64 * (at >> 7) + (at & 63), (at & 64) != 0};
 }
 
-/// Bytes of the multipliers of 32 outputs by k_tiles tiles of inputs, blocks of `block` inputs sharing one.
+/// Bytes of the multipliers of 32 outputs by k_tiles input tiles, one per `block` inputs.
 constexpr int64_t n_mult_bytes(int64_t k_tiles, int64_t block) {
     return tiles(k_tiles * kTileChannels, block) * kTileChannels;
 }
 
-/// Activations [rows, channels] in DDR: row tiles, in each the planes (high bytes first), in each the channel
-/// tiles, in each its rows. The last row tile holds only the rows that there are; channels are padded with
-/// zeros.
+/// Layout of activations [rows, channels] in DDR: [row tile, plane (high bytes first), channel tile, row].
+/// The last row tile holds only the remaining rows; channels are padded with zeros.
 struct ActLayout {
     int64_t rows = 0, channels = 0;
     int planes = 2;
@@ -62,10 +62,11 @@ struct ActLayout {
     int64_t bytes() const { return rows * channel_tiles() * kTileChannels * planes; }
 };
 
-/// x [rows, channels], values below 2^(8 planes), to and from the layout. `bytes` holds layout.bytes().
+/// Converts x [rows, channels], values below 2^(8 planes), to and from the layout. `bytes` holds
+/// layout.bytes() bytes.
 void pack_activations(const ActLayout& layout, const uint16_t* x, std::span<std::byte> bytes);
 void unpack_activations(const ActLayout& layout, std::span<const std::byte> bytes, uint16_t* x);
-/// One row of it.
+/// The same for one row.
 void pack_row(const ActLayout& layout, int64_t row, const uint16_t* x, std::span<std::byte> bytes);
 void unpack_row(const ActLayout& layout, int64_t row, std::span<const std::byte> bytes, uint16_t* x);
 

@@ -1,30 +1,30 @@
 #pragma once
-// How fast a whole model would be on a device, from its sizes alone: two formulas whose numbers were fitted
-// to published speeds (docs/design/npu.md). For single operations see cost.h.
+// Predicted speed of a whole model on a device, from its sizes only: two formulas fitted to published speeds
+// (docs/design/npu.md). For single operations see cost.h.
 #include <cstdint>
 
 #include "src/npu/device.h"
 
 namespace tessera::npu {
 
-/// Sizes of a decoder without experts.
+/// Sizes of a dense decoder.
 struct ModelSizes {
     int64_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab;
 };
 
-/// Weights of 4 bits with blocks of 64 for the layers, of 8 bits for the output, keys and values of 8 bits;
-/// all n_ctx positions are read and scored, used or not, as graphs of fixed shapes do. A score of a single
-/// row takes a vector unit for as long as those of a whole vector of rows. By the numbers model_fit of the
-/// device: those of transfers and layers are the instructions'.
+/// Decode time with 4-bit layer weights in blocks of 64, 8-bit output weights and an 8-bit KV cache. All
+/// n_ctx positions are read and scored, because graphs have fixed shapes. A score of a single row costs as
+/// much as a whole vector of rows. Uses the device's model_fit numbers; the fields for transfers and layers
+/// belong to the instruction model.
 struct DecodeEstimate {
-    int64_t weight_bytes = 0, kv_bytes = 0;  ///< for each token, keys and values counted once
-    int64_t scores = 0;                      ///< of all layers and heads
+    int64_t weight_bytes = 0, kv_bytes = 0;  ///< per token; keys and values counted once
+    int64_t scores = 0;                      ///< over all layers and heads
     double token_us = 0;
 };
 DecodeEstimate estimate_decode(const HtpDevice& device, const ModelSizes& sizes, int64_t n_ctx);
 
-/// One chunk of a prompt, with activations of 16 bits: products, and scores of n_tok rows with all n_ctx
-/// positions.
+/// Time of one prefill chunk with 16-bit activations: matrix products, and attention of n_tok rows over all
+/// n_ctx positions.
 struct PromptEstimate {
     double products_us = 0, attention_us = 0;
     double chunk_us() const { return products_us + attention_us; }

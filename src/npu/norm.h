@@ -1,5 +1,5 @@
 #pragma once
-// The root mean square norm in the device's integers.
+// RMS norm in the device's integers.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,24 +9,24 @@
 
 namespace tessera::npu {
 
-/// What a norm is but for its weights.
+/// The parameters of a norm other than its weights.
 struct NormFactors {
     Encoding x, y;
     double eps = 0;
-    int32_t zero_gamma = 0;  ///< of the codes of the weights
+    int32_t zero_gamma = 0;  ///< zero point of the weights' codes
     Multiplier to_y;
 };
 
-/// The definition: RmsNorm's, of a row of n codes by the codes of n weights. y may be x.
+/// The reference definition, used by RmsNorm: a row of n codes with n weight codes. y may be x.
 void norm_row(const NormFactors& factors, int64_t n, const uint16_t* gamma, const uint16_t* x, uint16_t* y);
 
-/// y[i] = x[i] / sqrt(mean(x^2) + eps) * gamma[i]. The sum of squares is exact; its root is one IEEE square
-/// root and one division of doubles, which round correctly everywhere; x / rms is kept with 16 bits behind
-/// the point.
+/// y[i] = x[i] / sqrt(mean(x^2) + eps) * gamma[i]. The sum of squares is exact; the root takes one square
+/// root and one division in double, which IEEE 754 rounds correctly everywhere; x / rms is kept with 16
+/// fractional bits.
 class RmsNorm {
   public:
-    /// gamma [n], finite, stored as 16-bit codes of its own range. 1 <= n <= 2^16, eps >= 0. Errors name what
-    /// is out of range.
+    /// gamma [n], finite, stored as 16-bit codes of its own range. 1 <= n <= 2^16, eps >= 0. Errors name the
+    /// value that is out of range.
     static Result<RmsNorm> create(const float* gamma, int64_t n, float eps, const Encoding& x,
                                   const Encoding& y);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The backend of a forward pass whose segments a device computes: verbs outside of them go to the processor's
-// backend, and those inside are counted and left out.
+// The backend of a forward pass with segments that a device computes: verbs outside the segments go to the
+// CPU backend, verbs inside are counted and skipped.
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,14 +14,14 @@ namespace tessera::npu {
 
 class NpuBackend final : public Backend {
   public:
-    /// Passes of up to max_tok tokens, of which up to max_out are wanted. `program`, recorded for all rows of
-    /// the same model, `cpu` and `runner`, whose segments are `ranges`, outlive this. Where a range attends,
-    /// all passes are of one sequence. Errors: no memory.
+    /// For passes of up to max_tok tokens with up to max_out output rows. `cpu`, `program` (recorded for all
+    /// rows of the same model) and `runner` (with the segments `ranges`) must outlive this object. If a range
+    /// contains attention, all passes must be of one sequence. Errors: OutOfMemory.
     static Result<std::unique_ptr<NpuBackend>> create(CpuBackend& cpu, const record::Program& program,
                                                       std::span<const DeviceRange> ranges,
                                                       SegmentRunner& runner, int64_t max_tok,
                                                       int64_t max_out);
-    /// What that takes: floats of the largest segment's results.
+    /// Bytes that create() allocates: results of the largest segment, as floats.
     static size_t result_bytes(const record::Program& program, std::span<const DeviceRange> ranges,
                                int64_t max_tok, int64_t max_out);
 
@@ -60,21 +60,21 @@ class NpuBackend final : public Backend {
     const record::Program& program_;
     std::vector<DeviceRange> ranges_;
     SegmentRunner& runner_;
-    std::vector<int32_t> starts_;  // operation at which each runs
+    std::vector<int32_t> starts_;  // first operation of each segment
 
-    std::vector<ActBuffer*> acts_;  // by the program's slots, as the verbs of this pass have them
-    Buffer memory_;                 // results of the segment at hand
+    std::vector<ActBuffer*> acts_;  // by the program's slots: buffers of the current pass
+    Buffer memory_;                 // results of the current segment
     std::vector<float*> results_;
     std::vector<const float*> chunk_in_;
     std::vector<float*> chunk_out_;
 
-    int32_t at_ = 0;                 // operation that comes next
-    size_t segment_ = 0;             // that comes next or is at hand
-    bool runs_ = false;              // it is at hand
-    int64_t n_rows_ = 0;             // of the pass, from here on
-    int64_t n_past_ = 0;             // position of its first row
-    size_t n_sequences_ = 0;         // of the pass
-    std::span<const int32_t> kept_;  // rows of the segment at hand that go on; empty: all
+    int32_t at_ = 0;                 // next operation
+    size_t segment_ = 0;             // current or next segment
+    bool runs_ = false;              // whether `segment_` is the current one
+    int64_t n_rows_ = 0;             // rows from the current operation on
+    int64_t n_past_ = 0;             // position of the first row
+    size_t n_sequences_ = 0;         // sequences in the pass
+    std::span<const int32_t> kept_;  // output rows used by later operations; empty: all
 };
 
 }  // namespace tessera::npu

@@ -1,5 +1,6 @@
 #pragma once
-// What an instruction touches, and whether its fields make sense: what checks, waits and tests go by.
+// The memory that an instruction accesses, and checks of its fields. Used by stream checks, wait placement
+// and tests.
 #include <array>
 #include <cstddef>
 
@@ -7,13 +8,13 @@
 
 namespace tessera::npu {
 
-/// The passes that a stream is for: n_valid rows from 1 to n_tok, behind n_past positions with n_past +
+/// The passes that a stream supports: n_valid rows from 1 to n_tok after n_past positions, with n_past +
 /// n_valid <= n_ctx.
 struct PassBounds {
     int64_t n_tok = 1, n_ctx = 1;
 };
 
-/// Bytes that an instruction reads or writes, or none of. `space`: 0 VTCM, 1 and on the regions.
+/// A byte range that an instruction reads or writes; may be empty. `space`: 0 VTCM, 1 and up the regions.
 struct Access {
     int space;
     uint64_t begin, end;
@@ -35,16 +36,16 @@ struct Accesses {
     const Access* end() const { return list.data() + n; }
 };
 
-/// In any of the passes; rows with gaps are taken together with them.
+/// The accesses in any of the passes. Strided rows count including their gaps.
 Accesses accesses(const Instruction& instruction, const PassBounds& bounds);
 
-/// What is wrong with the fields by themselves, or null.
+/// A description of the first invalid field, or null.
 const char* wrong_fields(const Instruction& instruction);
 
-/// "load", "expand", of an operation that there is.
+/// "load", "expand", ... of a valid opcode.
 const char* opcode_name(Opcode op);
 
-/// Bytes of activations as vector instructions take them.
+/// Bytes of activations in the layout of vector instructions.
 constexpr uint64_t act_rows_bytes(const Encoding& encoding, uint64_t rows, uint64_t dim) {
     return static_cast<uint64_t>(encoding.bits / 8) * ((dim + 31) / 32) * rows * 32;
 }

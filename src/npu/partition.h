@@ -1,6 +1,6 @@
 #pragma once
-// Which operations of a program the device computes. What it could and what it is to compute are both asked
-// operation by operation; what is left are segments, each of which it does in one go.
+// Decides which operations of a program the device computes. Support and selection are checked for each
+// operation; consecutive operations that pass form segments, each executed by the device as a whole.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,37 +12,37 @@
 
 namespace tessera::npu {
 
-/// Why an operation stays on the processor.
+/// The reason why an operation stays on the CPU.
 enum class LeftOut : uint8_t {
-    No,               ///< it does not
-    Lookup,           ///< rows of a table are looked up
-    Angles,           ///< angles of all positions are part of what is compiled
-    Experts,          ///< experts are chosen while it runs
-    SoftCap,          ///< of results or scores
-    Sinks,            ///< of the softmax
-    AttnTempScaling,  ///< queries that grow with their position
-    TokenGate,        ///< a gate of each token
-    Function,         ///< a function of two values
-    Factor,           ///< a factor of results that is not above 0
-    Shape,            ///< a matrix that is no multiple of 32 each way
-    WideNorm,         ///< a norm of more than 65536 values
-    Feature,          ///< the recipe's weights are not the device's
-    Cache,            ///< the other half of its attention stays on the processor
-    NotSelected,      ///< the user wants it so
-    NoProduct,        ///< there is no product around it, so that it is not worth the way
-    Unsaid,           ///< a compiled file has the text alone
+    No,               ///< it runs on the device
+    Lookup,           ///< embedding lookup
+    Angles,           ///< RoPE angles: compiled into the graph as a table
+    Experts,          ///< mixture of experts: expert choice at run time
+    SoftCap,          ///< soft-capping of results or scores
+    Sinks,            ///< attention sinks
+    AttnTempScaling,  ///< attention temperature scaling
+    TokenGate,        ///< a gate for each token (shared expert)
+    Function,         ///< an activation function of two values
+    Factor,           ///< an output scale that is not positive
+    Shape,            ///< a matrix whose sides are not multiples of 32
+    WideNorm,         ///< a norm over more than 65536 values
+    Feature,          ///< the device does not support the recipe's weight format
+    Cache,            ///< the other half of its attention stays on the CPU
+    NotSelected,      ///< not selected by the user
+    NoProduct,        ///< no matrix product next to it, so the transfer does not pay off
+    Unsaid,           ///< a compiled file stores the text only
 };
 
 struct Placement {
     LeftOut why = LeftOut::No;
-    std::string reason;    ///< for people; empty: on the device
-    int32_t segment = -1;  ///< of Partition::segments
+    std::string reason;    ///< human-readable; empty: on the device
+    int32_t segment = -1;  ///< index into Partition::segments
 };
 
 /// Consecutive operations that the device computes.
 struct DeviceRange {
     int32_t first_op = 0, last_op = 0;  ///< both included
-    /// Values that they read and do not write, and values of theirs that are read behind them or are
+    /// Values that are read but not written in the range, and values written in it that are read later or are
     /// the program's output; in the order of the operations.
     std::vector<record::ValueId> inputs, outputs;
     bool attends = false;
@@ -54,25 +54,25 @@ struct Partition {
 
     bool attends() const;
     int64_t n_on_device() const;
-    /// The same operations in other segments: those that compile_model() made of them.
+    /// Replaces the segments by those of compile_model(), which cover the same operations.
     void set_segments(std::vector<DeviceRange> ranges);
-    /// Bytes that a row takes into all segments and out of them, as floats.
+    /// Bytes per row that are copied into and out of all segments, as floats.
     int64_t boundary_bytes(const record::Program& program) const;
 };
 
-/// What of a model the user wants on the device: by default all of it.
+/// The part of a model that the user wants on the device; all of it by default.
 class Selection {
   public:
     enum class Part : uint8_t { Attention, FeedForward, Head };
 
     /// Layers from 0 up to n, without the head.
     static Selection first_layers(int64_t n);
-    /// A list such as "blk.0-15.ffn,blk.*.attn,output", whose parts add up: layers by number, as a range or
-    /// all, of which attn is everything up to what attention adds to the stream and ffn the rest; output is
-    /// the last norm and the head. Errors name the item.
+    /// Parses a list such as "blk.0-15.ffn,blk.*.attn,output", a union of its items: layers by number, range
+    /// or all; `attn` is everything up to the residual add of attention, `ffn` the rest of a layer; `output`
+    /// is the final norm and the head. Errors name the item.
     static Result<Selection> parse(std::string_view list);
 
-    /// InvalidArgument where it names a layer that a model of so many has not.
+    /// InvalidArgument if the selection names a layer >= n_layer.
     Result<void> check(int64_t n_layer) const;
     bool has(int64_t layer, Part part) const;
 
@@ -87,30 +87,30 @@ class Selection {
     std::vector<Layers> layers_;
 };
 
-/// The name of an operation in reports: of its tensor where it has one alone, "blk.0.attn_output", or else
+/// The name of an operation in reports: that of its tensor if it has only one, "blk.0.attn_output", else
 /// "blk.0.qkv".
 std::string op_name(const record::Program& program, const record::Op& op);
 
-/// Where each operation of a program runs that was recorded for all rows. There is a cut in front of the last
-/// norm, so that the head is computed for the rows wanted alone. Errors: those of Selection::check.
+/// Assigns each operation of a program, recorded for all rows, to CPU or device. A segment boundary precedes
+/// the final norm, so that the head is computed only for output rows. Errors: those of Selection::check.
 Result<Partition> partition(const record::Program& program, const Selection& selection,
                             const HtpDevice& device, const Recipe& recipe);
 
-/// The placement of an operation of which a compiled file has segment and reason.
+/// The placement of an operation, from the segment and reason stored in a compiled file.
 Placement placement_of(const record::Op& op, int32_t segment, const std::string& reason);
 
-/// A line for each operation that was selected and stays on the processor, but for look-ups and angles.
+/// A line for each selected operation that stays on the CPU, except lookups and RoPE angles.
 std::string left_out_text(const record::Program& program, const Partition& partition);
 
-/// The operations from first up to last, none of which stays on the processor, as a range.
+/// The operations from first to last, all of which run on the device, as a range.
 DeviceRange range_of(const record::Program& program, int32_t first, int32_t last);
 
-/// Whether the segment that begins with this operation is that of the last norm and the head, which is
-/// computed for the rows alone whose logits are wanted: for the last one of a prompt.
+/// Whether the segment that begins with this operation is the final norm and the head, which is computed only
+/// for rows whose logits are requested (the last one of a prompt).
 bool is_head(const record::Program& program, int32_t first_op);
 
-/// The whole program behind embeddings and angles as one range. Unsupported names the first operation that
-/// would have to stay on the processor, and why.
+/// The whole program after embeddings and RoPE angles as one range. Unsupported names the first operation
+/// that would stay on the CPU, and why.
 Result<DeviceRange> whole_range(const record::Program& program);
 
 }  // namespace tessera::npu

@@ -1,6 +1,6 @@
 #pragma once
-// What each node of a graph computes with: its factors, tables and weights, for the encodings of what it
-// reads and writes.
+// Prepares the factors, tables and weights of each node of a graph for the encodings of its inputs and
+// outputs.
 #include <functional>
 #include <map>
 #include <span>
@@ -19,19 +19,19 @@
 
 namespace tessera::npu {
 
-/// An encoding for each value of the graph: by its range and the recipe's bits, of what the cache holds 8
-/// bits around 128, of probabilities MaskedSoftmax::output(). Errors name a value without a range.
+/// An encoding for each value of the graph: from its range and the recipe's bits; kv_encoding() for keys and
+/// values; MaskedSoftmax::output() for probabilities. Errors name a value without a range.
 Result<std::vector<Encoding>> encode_values(const Graph& graph, const Recipe& recipe, const Ranges& ranges);
 
 /// The matrices of a model, quantized once for all of its graphs.
 class QuantizedMatrices {
   public:
-    /// Told of each matrix that has been quantized. Its error becomes that of get().
+    /// Called after each matrix that has been quantized. Its error is returned by get().
     using Observer = std::function<Result<void>(const record::Param<Weight>& matrix,
                                                 const WeightRecipe& recipe, double sqnr_db)>;
     struct Options {
-        ThreadPool* pool = nullptr;  ///< shares the rows of a matrix; outlives this
-        bool keep = true;            ///< until this goes, and not until done_with() alone
+        ThreadPool* pool = nullptr;  ///< threads share the rows of a matrix; must outlive this object
+        bool keep = true;            ///< keep matrices after done_with()
         Observer observer = nullptr;
     };
 
@@ -41,37 +41,37 @@ class QuantizedMatrices {
 
     const Recipe& recipe() const { return recipe_; }
     ThreadPool* pool() const { return options_.pool; }
-    /// Valid as long as this is, or up to done_with(). The same for any number of threads. Errors name the
-    /// tensor: packed for integers, or with weights that are no finite numbers; Cancelled where the pool's
-    /// abort flag was seen.
+    /// The quantized matrix, valid as long as this object, or until done_with(). The same for any number of
+    /// threads. Errors name the tensor: packed for int8, or with weights that are not finite; Cancelled if
+    /// the pool's abort flag is set.
     Result<const QuantizedWeights*> get(const record::Param<Weight>& matrix);
-    /// Lets go of it unless all are kept. The next get() quantizes it again.
+    /// Releases the matrix unless `keep` is set. The next get() quantizes it again.
     void done_with(const record::Param<Weight>& matrix);
 
   private:
     Recipe recipe_;
     Options options_;
-    std::map<std::pair<std::string, int64_t>, QuantizedWeights> matrices_;  // by tensor and its first row
+    std::map<std::pair<std::string, int64_t>, QuantizedWeights> matrices_;  // by tensor and first row
 };
 
-/// Of a node; nothing where it moves numbers.
+/// Prepared data of a node; monostate for nodes that only move values.
 using Prepared = std::variant<std::monostate, Linear, RmsNorm, Rope, DynamicProduct, MaskedSoftmax,
                               std::vector<uint16_t>, Mul, Add>;
 
-/// Rows of a matrix as floats.
+/// Decodes rows of a matrix to floats.
 std::vector<float> decode_rows(const Weight& w, int64_t row0, int64_t n_rows);
 
 class Preparation {
   public:
-    /// All outlive this. encodings: by the graph's values. n_ctx: positions of the cache, of which the graph
-    /// may see fewer.
+    /// All arguments must outlive this object. encodings: indexed by the graph's values. n_ctx: positions of
+    /// the cache; the graph may use fewer.
     Preparation(const Graph& graph, std::span<const Encoding> encodings, QuantizedMatrices& matrices,
                 int64_t n_ctx);
 
     /// Errors name the node's result.
     Result<Prepared> operator()(const Node& node);
 
-    /// Who fills a cache, by the cache; null where nobody does.
+    /// The node that writes each cache, indexed by cache; null if none does.
     std::span<const AppendNode* const> appends() const { return appends_; }
 
   private:

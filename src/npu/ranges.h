@@ -1,6 +1,6 @@
 #pragma once
-// The ranges of a model's activations: found by running it over a text, and needed to give each activation an
-// encoding. Kept as a JSON file.
+// Ranges of a model's activations, collected by running it over a text. They determine the encoding of each
+// activation. Stored as a JSON file.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -21,11 +21,11 @@ struct Range {
 };
 
 struct Ranges {
-    uint64_t model = 0;               ///< digest of the model's file; 0: not known
-    int64_t n_tok = 0;                ///< tokens that were looked at, at least 1
-    std::map<std::string, Range> of;  ///< by the names of GraphValue
+    uint64_t model = 0;               ///< digest of the model's file; 0: unknown
+    int64_t n_tok = 0;                ///< tokens that were evaluated, at least 1
+    std::map<std::string, Range> of;  ///< by GraphValue::name
 
-    /// NotFound where the model's graph has a value of that name and this has not.
+    /// The range of a value; NotFound if there is none.
     Result<Range> find(const std::string& value) const;
     std::string to_json() const;
     /// XXH64 of to_json().
@@ -36,20 +36,19 @@ struct Ranges {
 /// field.
 Result<Ranges> parse_ranges(std::string_view json);
 
-/// Those in a file, which have to be of the model with this digest. Every error names the file.
+/// Reads a file and checks that it belongs to the model with this digest. Every error names the file.
 Result<Ranges> read_ranges(const std::string& path, uint64_t model);
 
-/// The smallest and the largest number of every value of a graph, over any number of runs.
+/// Collects minimum and maximum of every value of a graph over any number of runs.
 class RangeCollector {
   public:
-    /// Outlived by the graph.
+    /// The graph must outlive the collector.
     explicit RangeCollector(const Graph& graph);
 
-    /// What FloatRun::Observer is called with.
+    /// A FloatRun::Observer.
     void add(GraphValueId id, std::span<const float> x);
 
-    /// Malformed names the first value on the way that was no finite number. Values that no run computed are
-    /// left out.
+    /// Malformed names the first value that was not finite. Values that no run computed are left out.
     Result<Ranges> take(uint64_t model, int64_t n_tok) const;
 
   private:

@@ -1,5 +1,6 @@
 #pragma once
-// Which numbers of a model become integers of which kind: a JSON file of defaults and of exceptions by name.
+// A quantization recipe: bits and block sizes of weights and activations, as a JSON file of defaults and
+// exceptions by name.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,8 +15,8 @@
 namespace tessera::npu {
 
 struct Recipe {
-    /// For what the pattern is found in: names of tensors ("blk.0.ffn_down.weight") and of activations
-    /// ("blk.0.ff"). The first exception that matches and says something decides.
+    /// Applies to tensors ("blk.0.ffn_down.weight") and activations ("blk.0.ff") whose name contains a match
+    /// of the pattern. The first matching exception that sets a property decides it.
     struct Exception {
         std::string text;
         Pattern pattern;
@@ -33,7 +34,7 @@ struct Recipe {
 
     /// XXH64 of canonical_text(): the same for files that say the same.
     uint64_t hash() const;
-    /// A line for the defaults, with an output that is not exact, and one for each exception.
+    /// A line for the defaults (with the output mode if it is not exact), and one for each exception.
     std::string canonical_text() const;
 };
 
@@ -42,10 +43,10 @@ struct Recipe {
 /// them may be "output", "exact" or "hmx". Errors name the field.
 Result<Recipe> parse_recipe(std::string_view json);
 
-/// The names of the recipes in this program.
+/// The names of the built-in recipes.
 std::span<const std::string_view> shipped_recipes();
 
-/// The recipe of that name in this program, or else the one in the file of that path.
+/// The built-in recipe of that name, or else the one in the file of that path.
 Result<Recipe> open_recipe(const std::string& name_or_path);
 
 }  // namespace tessera::npu

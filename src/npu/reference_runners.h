@@ -1,6 +1,6 @@
 #pragma once
-// The segments of a model node by node: in floats, for the ranges of their values, and in the scalar
-// integers, which is what an emulated device has to equal.
+// Reference runners of a model's segments, node by node: in float, to collect the ranges of values, and in
+// scalar integers, which the emulated device must match bit for bit.
 #include <memory>
 
 #include "src/npu/float_run.h"
@@ -10,22 +10,22 @@
 
 namespace tessera::npu {
 
-/// The graphs of the ranges. At addresses of their own, since runs refer to them.
+/// The graphs of the ranges, each allocated separately, because runs keep pointers to them.
 Result<std::vector<std::unique_ptr<const Graph>>> lower_all(const record::Program& program,
                                                             std::span<const DeviceRange> ranges,
                                                             int64_t n_ctx);
 
 class FloatRunner final : public SegmentRunner {
   public:
-    /// Of values of the segment's graph.
+    /// Called for values of the segment's graph.
     using Observer = std::function<void(size_t segment, GraphValueId, std::span<const float>)>;
 
-    /// Program and backend outlive this; see FloatRun::create.
+    /// Program and backend must outlive this object; see FloatRun::create.
     static Result<std::unique_ptr<FloatRunner>> create(const record::Program& program,
                                                        std::span<const DeviceRange> ranges, int64_t n_ctx,
                                                        Backend& backend);
 
-    /// Told of the numbers of every run from now on.
+    /// Sets the observer of all later runs.
     void observe(Observer observer) { observer_ = std::move(observer); }
     const Graph& graph(size_t segment) const { return *graphs_[segment]; }
 
@@ -44,7 +44,7 @@ class FloatRunner final : public SegmentRunner {
 
 class IntegerRunner final : public SegmentRunner {
   public:
-    /// The program outlives this; see IntegerRun::create.
+    /// The program must outlive this object; see IntegerRun::create.
     static Result<std::unique_ptr<IntegerRunner>> create(const record::Program& program,
                                                          std::span<const DeviceRange> ranges, int64_t n_ctx,
                                                          QuantizedMatrices& matrices, const Ranges& found);

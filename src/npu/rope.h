@@ -1,5 +1,5 @@
 #pragma once
-// Rotary positions in the device's integers.
+// Rotary position embedding (RoPE) in the device's integers.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,7 +12,7 @@ namespace tessera::npu {
 /// Which values of a head are rotated together: (2i, 2i + 1) or (i, i + n_rot / 2).
 enum class RopePairs : uint8_t { Adjacent, Halves };
 
-/// What a rotation is but for its angles.
+/// The parameters of a rotation other than its angles.
 struct RopeFactors {
     Encoding x, y;
     int32_t n_rot = 0, head_dim = 0;
@@ -20,7 +20,8 @@ struct RopeFactors {
     Multiplier rotated, kept;
 };
 
-/// The definition: Rope's, of one head by cosine and sine of each pair [n_rot / 2, 2]. y may be x.
+/// The reference definition, used by Rope: rotates one head by cosine and sine of each pair [n_rot / 2, 2]. y
+/// may be x.
 void rotate_head(const RopeFactors& factors, const int16_t* cos_sin, const uint16_t* x, uint16_t* y);
 
 /// Rotates pairs (a, b) of a head by the angle of their frequency and position:

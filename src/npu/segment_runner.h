@@ -1,5 +1,5 @@
 #pragma once
-// What computes the segments of a model that the device takes: the emulator, or a reference in its place.
+// Interface of the classes that compute a model's device segments: the emulator, or a reference in its place.
 #include <cstddef>
 #include <span>
 
@@ -11,12 +11,12 @@ class SegmentRunner {
   public:
     virtual ~SegmentRunner() = default;
 
-    /// The most rows of one call.
+    /// The maximum number of rows of one call.
     virtual int64_t max_rows(size_t segment) const = 0;
 
-    /// Rows [pass.n_valid, dim], row-major, of what the segment reads and writes, in its order. 1 <= n_valid
-    /// <= max_rows(); n_past + n_valid within the context where the segment attends: its keys and values of
-    /// positions before n_past are those of earlier calls. Anything else is a bug of the caller.
+    /// Inputs and outputs are rows [pass.n_valid, dim], row-major, in the segment's order. Requires 1 <=
+    /// n_valid <= max_rows() and, if the segment has attention, n_past + n_valid within its context; keys and
+    /// values of positions before n_past are those of earlier calls. Violations are bugs of the caller.
     virtual void run(size_t segment, const Pass& pass, std::span<const float* const> inputs,
                      std::span<float* const> outputs) = 0;
 };

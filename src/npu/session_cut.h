@@ -1,5 +1,5 @@
 #pragma once
-// Where segments may be cut in two for address spaces of the device that do not hold all of a model.
+// Places where segments can be split into sessions, for models that exceed the device's address space.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,25 +8,25 @@
 
 namespace tessera::npu {
 
-/// Consecutive operations of one segment, behind which a session may end.
+/// Consecutive operations of one segment after which a session may end.
 struct SessionPiece {
-    /// What ends with it: a cut at an earlier kind is to be preferred.
+    /// The unit that ends here, in order of preference as a boundary.
     enum class End : uint8_t { Layer, Part, Product };
 
-    int32_t segment = 0;  ///< of the ranges
+    int32_t segment = 0;  ///< index into the ranges
     int32_t first_op = 0, last_op = 0;
     End end = End::Layer;
-    int64_t least_bytes = 0;  ///< of its matrices, keys and values; it takes more
+    int64_t least_bytes = 0;  ///< bytes of matrices, keys and values: a lower bound
 };
 constexpr SessionPiece::End kSessionEnds[] = {SessionPiece::End::Layer, SessionPiece::End::Part,
                                               SessionPiece::End::Product};
 
-/// All operations of the ranges, for a cache of n_ctx positions. The head is one piece.
+/// Splits the operations of the ranges into pieces, for a cache of n_ctx positions. The head is one piece.
 std::vector<SessionPiece> session_pieces(const record::Program& program, std::span<const DeviceRange> ranges,
                                          const Recipe& recipe, int64_t n_ctx);
 
-/// Consecutive pieces as ranges, those of one segment in one. Values have the same names and numbers however
-/// a segment is cut.
+/// Joins consecutive pieces of one segment to a range. Names and numbers of values do not depend on how a
+/// segment is split.
 std::vector<DeviceRange> ranges_of(const record::Program& program, std::span<const SessionPiece> pieces);
 
 }  // namespace tessera::npu

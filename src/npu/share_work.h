@@ -1,13 +1,12 @@
 #pragma once
-// Work of the compiler that threads may share. A unit writes what is its own alone, so that their number
-// changes no bit.
+// Parallel work of the compiler. Each unit writes only its own data, so the number of threads changes no bit.
 #include "common/expected.h"
 #include "common/threads.h"
 
 namespace tessera::npu {
 
-/// Calls fn(unit) for every unit in [0, n_units), one after the other where there is no pool. Cancelled where
-/// the pool's abort flag was seen; not all units have run then.
+/// Calls fn(unit) for every unit in [0, n_units), sequentially without a pool. Cancelled if the pool's abort
+/// flag is set; some units have not run in that case.
 template <class Fn>
 Result<void> share_work(ThreadPool* pool, int64_t n_units, const Fn& fn) {
     if (!pool) {

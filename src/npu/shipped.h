@@ -1,5 +1,5 @@
 #pragma once
-// The files of src/npu/devices and src/npu/recipes in the program; the arrays are written by CMake.
+// The built-in files of src/npu/devices and src/npu/recipes; CMake writes the arrays.
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +23,8 @@ inline std::vector<std::string_view> names_of(std::span<const ShippedFile> files
     return names;
 }
 
-/// What `parse` makes of the file in this program of that name, or else of the one of that path. NotFound
-/// lists the names; `kind` says in it what was looked for.
+/// Parses the built-in file of that name, or else the file at that path. NotFound lists the built-in names;
+/// `kind` names the kind of file in the message.
 template <class T>
 Result<T> open_shipped(const char* kind, std::span<const ShippedFile> files, const std::string& name_or_path,
                        Result<T> (*parse)(std::string_view)) {

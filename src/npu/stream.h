@@ -1,6 +1,6 @@
 #pragma once
-// Streams of instructions: how one is written with the waits it needs and no others, and what is proved of
-// one before it runs.
+// Streams of instructions: a builder that adds exactly the necessary waits, and the checks of a stream before
+// it runs.
 #include <map>
 #include <string>
 
@@ -10,20 +10,19 @@
 
 namespace tessera::npu {
 
-/// Appends instructions, each behind those of its unit, with waits for whoever of the other units touched the
-/// same bytes of VTCM before. A wait that follows from others is left out. What is outside only DMA touches,
-/// in its order.
+/// Appends instructions to their unit's queue, with waits for earlier instructions of other units that access
+/// the same bytes of VTCM. Redundant waits are omitted. DDR is accessed only by DMA, which executes in order.
 class StreamBuilder {
   public:
     void add(Instruction instruction);
-    /// With waits of its own.
+    /// Appends a stream that already has its waits.
     void append(const Stream& stream);
 
     uint32_t size() const { return static_cast<uint32_t>(stream_.size()); }
     Stream take() { return std::move(stream_); }
 
   private:
-    /// Who touched bytes last: the counts of each unit's instructions.
+    /// The last accesses to a range of bytes: instruction counts of each unit.
     struct Touched {
         uint64_t end = 0;
         Progress reads = {}, writes = {};
@@ -32,26 +31,27 @@ class StreamBuilder {
     void split(uint64_t at);
 
     Stream stream_;
-    std::map<uint64_t, Touched> vtcm_;  // by the first byte
-    // What is known to be done once the last instruction of a unit is, and once each of them is.
+    std::map<uint64_t, Touched> vtcm_;  // by first byte
+    // Progress of all units that is guaranteed when the last instruction of a unit is done, and when each of
+    // them is.
     std::array<std::vector<Progress>, kUnits> done_;
 };
 
 /// The memory that a stream may touch.
 struct Bounds {
     int64_t vtcm_bytes = 0;
-    int64_t span_bytes = 0;  ///< no packet's operand crosses a multiple of this; 0: no such rule
+    int64_t span_bytes = 0;  ///< no packet's operand may cross a multiple of this; 0: no restriction
     std::array<int64_t, kRegions> region_bytes = {};
     PassBounds pass = {};
 };
 
-/// Refuses a stream with an operand out of bounds or misaligned, a wait that cannot be fulfilled, or fields
-/// that make no sense. What passes can run without any further check. Malformed, naming the instruction.
+/// Rejects a stream with an operand out of bounds or misaligned, a wait that cannot be satisfied, or invalid
+/// fields. An accepted stream runs without further checks. Malformed, naming the instruction.
 Result<void> check_stream(const Stream& stream, const Bounds& bounds);
 
-/// The first two instructions that touch the same bytes of VTCM or of a region, one of them writing, without
-/// one waiting for the other, as text; empty if there are none. Reads a checked stream; quadratic in its
-/// length.
+/// Finds the first two instructions that access the same bytes of VTCM or of a region, at least one writing,
+/// without a wait between them. Returns a description, or an empty string if there are none. Requires a
+/// checked stream; quadratic in its length.
 std::string find_hazard(const Stream& stream, const PassBounds& bounds = {});
 
 }  // namespace tessera::npu

@@ -1,6 +1,6 @@
 #pragma once
-// The instructions of what runs on the vector unit: rows or values in pieces that fit into VTCM, each in one
-// of two buffers, so that the next piece is on its way while one is computed.
+// Instructions of the vector unit's operations. Rows or values are processed in pieces that fit into VTCM,
+// with double buffering: the next piece is loaded while the current one is computed.
 #include "src/npu/device.h"
 #include "src/npu/layout.h"
 #include "src/npu/stream.h"
@@ -8,14 +8,15 @@
 
 namespace tessera::npu {
 
-/// A value in the arena.
+/// A tensor in the arena.
 struct ActTensor {
     uint64_t at = 0;
     ActLayout layout;
 };
 
-/// One node; the factors are those of the instruction, its places and sizes are filled in. Every function
-/// returns the bytes of VTCM up to the end of the last buffer; OutOfMemory where not even a row fits.
+/// Appends the instructions of one node. The caller gives the instruction's factors; offsets and sizes are
+/// filled in. Each function returns the end of the last VTCM buffer in bytes; OutOfMemory if not even one row
+/// fits.
 class VectorStream {
   public:
     VectorStream(const HtpDevice& device, StreamBuilder& builder) : device_(device), builder_(builder) {}
@@ -25,12 +26,13 @@ class VectorStream {
     /// cosines and sines [n_ctx, n_rot] of 16 bits at `table` in the constants.
     Result<int64_t> rotate(const ActTensor& x, const ActTensor& y, const RotateRows& node, uint64_t table);
     Result<int64_t> softmax(const ActTensor& x, const ActTensor& y, const SoftmaxRows& node, uint64_t tables);
-    /// n_entries of 16 bits at `table` in the constants, in pieces where they do not fit at once.
+    /// 16-bit entries [n_entries] at `table` in the constants, processed in pieces if they do not fit into
+    /// VTCM.
     Result<int64_t> lookup(const ActTensor& x, const ActTensor& y, uint64_t table, int64_t n_entries);
     Result<int64_t> add(const ActTensor& a, const ActTensor& b, const ActTensor& y, const AddValues& node);
     Result<int64_t> mul(const ActTensor& a, const ActTensor& b, const ActTensor& y, const MulValues& node);
 
-    /// Where a cache of one layer lies, and how far its positions go.
+    /// The offset of one layer's cache and the range of its positions.
     struct CachePlace {
         uint64_t k = 0, v = 0;
         int64_t n_head = 0, head_dim = 0, n_ctx = 0;
@@ -38,7 +40,7 @@ class VectorStream {
     Result<int64_t> append(const ActTensor& k, const ActTensor& v, const CachePlace& cache);
 
   private:
-    /// Rows of a row tile.
+    /// Rows within a row tile.
     struct Piece {
         int64_t row_tile, first, rows;
     };
@@ -53,7 +55,7 @@ class VectorStream {
                                 const Fn& fn);
 
     void move_rows(Opcode op, const ActTensor& tensor, const Piece& piece, uint32_t vtcm);
-    /// Bytes from `first` on of each plane of a row tile.
+    /// Copies bytes from `first` on of each plane of a row tile.
     void move_values(Opcode op, const ActTensor& tensor, int64_t row_tile, int64_t first, int64_t n,
                      uint32_t vtcm);
     void load_constants(uint64_t at, int64_t n_bytes, uint32_t vtcm);

@@ -1,6 +1,6 @@
 #pragma once
-// The vector unit in software: between the bytes of its operands and the definitions of each operation
-// (norm.h, rope.h, attention.h, elementwise.h), which are the only arithmetic.
+// The vector unit in software: decodes operands and applies the reference definition of each operation
+// (norm.h, rope.h, attention.h, elementwise.h), which contain all arithmetic.
 #include "common/arena.h"
 #include "common/threads.h"
 #include "src/npu/graph.h"
@@ -12,14 +12,15 @@ namespace tessera::npu {
 
 class VectorUnit {
   public:
-    /// Takes all memory that instructions need. The tables are usable here; the pool outlives this.
+    /// Allocates all scratch memory. `kernels` must be usable on this machine; the pool must outlive this
+    /// object.
     static Result<VectorUnit> create(const TileKernels& kernels, ThreadPool& pool);
-    /// Of that memory, with a pool of so many threads.
+    /// Size of the scratch memory with n_threads threads.
     static size_t scratch_bytes(int n_threads);
 
     VectorUnit() = default;
 
-    /// An instruction that check_stream() has passed, on operands at these places.
+    /// Executes an instruction that check_stream() has accepted, on operands at these places.
     void execute(const Instruction& instruction, const Places& places, const Pass& pass);
 
   private:
@@ -36,7 +37,7 @@ class VectorUnit {
     void run(const Multiply&) {}
     template <class Op, class Pair>
     void combine(const Pair& p, const Encoding& a, const Encoding& b, const Encoding& y);
-    /// fn(codes of a row, codes to fill, the row), for rows of activations at x and y.
+    /// Calls fn(input codes, output codes, row) for each row of activations at x and y.
     template <class Fn>
     void each_row(uint32_t x, const Encoding& of_x, uint32_t y, const Encoding& of_y, uint32_t rows,
                   uint32_t dim, const Fn& fn);
@@ -48,7 +49,7 @@ class VectorUnit {
 
     const TileKernels* kernels_ = nullptr;
     ThreadPool* pool_ = nullptr;
-    Buffer scratch_;  // two rows for each thread
+    Buffer scratch_;  // two rows per thread
     Places places_;
     Pass pass_;
 };

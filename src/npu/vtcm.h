@@ -1,5 +1,5 @@
 #pragma once
-// Places in the tightly coupled memory, given out one after the other at compile time.
+// Compile-time allocation of the tightly coupled memory (VTCM), sequentially.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,11 +17,11 @@ class VtcmAllocator {
         int64_t offset, bytes;
     };
 
-    /// The offset of n_bytes >= 0 that nobody else has, a multiple of `alignment` (a power of two).
-    /// OutOfMemory names the piece, what it takes and what is left.
+    /// Allocates n_bytes >= 0 at a multiple of `alignment` (a power of two). OutOfMemory names the buffer,
+    /// its size and the free space.
     Result<uint32_t> take(const std::string& name, int64_t n_bytes, int64_t alignment);
 
-    /// Bytes from 0 to the end of the last piece.
+    /// End of the last allocation in bytes.
     int64_t peak() const { return used_; }
     const std::vector<Piece>& pieces() const { return pieces_; }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Weights as the matrix unit multiplies them: signed bytes with one float scale an output. Weights of 4 bits
-// (LPBQ, low-power blockwise quantization) have besides a small integer for each block of inputs, and the
-// byte is the product of the two.
+// Weights of the matrix unit: signed bytes with one float scale per output. 4-bit weights (LPBQ, low-power
+// blockwise quantization) also have a small integer multiplier per block of inputs; the byte is the product
+// of the two.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,7 +19,7 @@ struct WeightRecipe {
         SignedLpbq,  ///< the same with q in [-8, 7], m in +-[1, 15]: for sources that use -8, as Q4_0 does
     };
     Kind kind = Kind::Int8;
-    int64_t block = 0;  ///< inputs that share m: 16, 32 or 64; 0 for Int8
+    int64_t block = 0;  ///< inputs that share a multiplier m: 16, 32 or 64; 0 for Int8
 
     bool has_blocks() const { return kind != Kind::Int8; }
     int64_t n_blocks(int64_t n_in) const { return has_blocks() ? (n_in + block - 1) / block : 0; }
@@ -32,12 +32,12 @@ Result<WeightRecipe> parse_weight_recipe(std::string_view name);
 /// Every recipe, for reports and tests.
 std::span<const WeightRecipe> weight_recipes();
 
-/// Sums of squares: of weights, and of what is missing from them.
+/// Sums of squares of the weights and of their quantization errors.
 struct SignalToNoise {
     double signal = 0, noise = 0;
 
     SignalToNoise& operator+=(const SignalToNoise& other);
-    /// 10 log10(signal / noise); infinite where nothing is missing.
+    /// 10 log10(signal / noise); infinite without error.
     double db() const;
 };
 
@@ -47,13 +47,13 @@ struct QuantizedWeights {
     int64_t n_out = 0, n_in = 0;
     std::vector<int8_t> q;           ///< [n_out, n_in]
     std::vector<int8_t> block_mult;  ///< [n_out, n_blocks], empty for Int8
-    std::vector<float> scale;        ///< [n_out]; 0 where all weights of an output are
+    std::vector<float> scale;        ///< [n_out]; 0 if all weights of the output are 0
 
-    /// The byte that is multiplied, |w8| <= 127.
+    /// The effective weight byte, |w8| <= 127.
     int w8(int64_t output, int64_t input) const {
         return q[static_cast<size_t>(output * n_in + input)] * multiplier(output, input);
     }
-    /// That of the block which the input is in; 1 where there are none.
+    /// The multiplier of the input's block; 1 for Int8.
     int multiplier(int64_t output, int64_t input) const {
         if (!recipe.has_blocks()) return 1;
         const int64_t n_blocks = recipe.n_blocks(n_in);
@@ -62,20 +62,20 @@ struct QuantizedWeights {
     float value(int64_t output, int64_t input) const {
         return static_cast<float>(w8(output, input)) * scale[static_cast<size_t>(output)];
     }
-    /// Against row `output` of the floats that this was made of, w [n_in].
+    /// Error of row `output` against the original floats w [n_in].
     SignalToNoise row_error(const float* w, int64_t output) const;
-    /// Against all of them, [n_out, n_in].
+    /// Signal-to-quantization-noise ratio against the original floats [n_out, n_in].
     double sqnr_db(const float* w) const;
 };
 
-/// A matrix of zeros.
+/// A matrix whose weights are all 0.
 QuantizedWeights empty_weights(const WeightRecipe& recipe, int64_t n_out, int64_t n_in);
 
-/// Fills row `output` with w [n_in], all finite, or Malformed with the place of the first that is not. Rows
-/// are independent of each other: threads may share them.
+/// Quantizes w [n_in] into row `output`. Malformed names the first weight that is not finite. Rows are
+/// independent, so threads may share them.
 Result<void> quantize_row(const float* w, int64_t output, QuantizedWeights& to);
 
-/// All rows, w [n_out, n_in].
+/// Quantizes all rows of w [n_out, n_in].
 Result<QuantizedWeights> quantize_weights(const WeightRecipe& recipe, const float* w, int64_t n_out,
                                           int64_t n_in);
 
