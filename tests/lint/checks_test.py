@@ -224,6 +224,69 @@ class Contributing(unittest.TestCase):
                 self.assertTrue((ROOT / path.rstrip("/")).exists(), path)
 
 
+class CommandReference(LintCase):
+    """Document and manual pages from a program that prints this description."""
+    DESCRIPTION = """# Models
+
+## tessera run
+
+Completes a prompt. Ctrl-C stops.
+
+```
+tessera run [OPTIONS] [MODEL]
+```
+
+**Arguments**
+
+| Argument | Meaning |
+| --- | --- |
+| `MODEL` | A GGUF file. |
+
+**Sampling**
+
+| Option | Meaning |
+| --- | --- |
+| `-n, --n-predict N` | Tokens; a\\|b. |
+
+Examples:
+
+```
+# no heading
+tessera run model.gguf
+```
+"""
+
+    def program(self, status=0):
+        root = self.tree({"description": self.DESCRIPTION, "docs/reference/other.md": "",
+                          "tessera": f'#!/bin/sh\n[ "$*" = "help --markdown" ] && cat "$(dirname "$0")/description"\nexit {status}\n'})
+        (root / "tessera").chmod(0o755)
+        return root
+
+    def test_document(self):
+        root = self.program()
+        run = lambda *options: self.lint("cli_reference.py", "--root", root, "--program", root / "tessera", *options)
+        self.assertEqual(run("--check")[0], 1)
+        self.assertEqual(run()[0], 0)
+        self.assertEqual(run("--check")[0], 0)
+        text = (root / "docs/reference/cli.md").read_text()
+        for line in ("## Models\n", "### tessera run\n", "\n# no heading\n", "| `-n, --n-predict N` | Tokens; a\\|b. |\n"):
+            self.assertIn(line, text)
+        root = self.program(status=3)
+        status, output = self.lint("cli_reference.py", "--root", root, "--program", root / "tessera")
+        self.assertEqual(status, 1)
+        self.assertIn("ended with 3", output)
+
+    def test_manual_pages(self):
+        root = self.program()
+        status, output = self.lint("make_man.py", "--program", root / "tessera", root / "man")
+        self.assertEqual(status, 0, output)
+        page = (root / "man/tessera-run.1").read_text()
+        for line in ("tessera\\-run \\- Completes a prompt\n", "tessera run [OPTIONS] [MODEL]\n", '.SH "SAMPLING"\n',
+                     ".B \\-n, \\-\\-n\\-predict N\nTokens; a|b.\n", ".SH EXAMPLES\n.nf\n# no heading\n"):
+            self.assertIn(line, page)
+        self.assertIn(".BR tessera\\-run (1)\nCompletes a prompt\n", (root / "man/tessera.1").read_text())
+
+
 class Charts(LintCase):
     FIGURES = {"charts": [{"title": "T & U", "x": {"label": "x", "ticks": [1, 2, 4], "log": True}, "y": {"label": "y"},
                            "series": [{"name": "s", "points": [[1, 10], [4, 35, "last"]]}]}]}
