@@ -10,7 +10,7 @@ import sys
 
 from cli_reference import markdown_of
 
-COMMAND = re.compile(r"^## tessera (.+)\n(.*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^## tessera ([^\n]+)\n(.*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `(?P<left>(?:[^`\\]|\\.)+)` \| (?P<right>.*) \|$")
 
