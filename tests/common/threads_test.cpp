@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "common/cpu.h"
 #include "tests/support/count_allocations.h"
+#include "tests/support/wait_for.h"
 
 namespace tessera {
 namespace {
@@ -259,7 +261,7 @@ TEST(ThreadPool, UnitsStartInRisingOrder) {
 TEST(ThreadPool, SleepingWorkersWakeUp) {
     ThreadPool pool(3);
     for (int round = 0; round < 5; round++) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        ASSERT_TRUE(test::wait_for(test::all_others_sleep));
         std::atomic<int64_t> sum{0};
         pool.run(100, [&](int64_t unit, int) { sum += unit; });
         EXPECT_EQ(sum, 4950);
@@ -268,29 +270,30 @@ TEST(ThreadPool, SleepingWorkersWakeUp) {
 
 TEST(ThreadPool, TheCallerSleepsUntilASlowUnitIsDone) {
     ThreadPool pool(2);
+    const std::string caller = std::to_string(gettid());
     for (int round = 0; round < 3; round++) {
-        std::atomic<bool> worker_started{false}, worker_done{false};
+        std::atomic<bool> worker_started{false}, worker_done{false}, caller_slept{false};
         pool.run(2, [&](int64_t, int worker) {
             if (worker == 0) {
                 while (!worker_started) std::this_thread::yield();
                 return;
             }
             worker_started = true;
-            // Far longer than the caller spins and yields.
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            caller_slept = test::wait_for([&] { return test::sleeps(caller); });
             worker_done = true;
         });
         EXPECT_TRUE(worker_done);
+        EXPECT_TRUE(caller_slept);
     }
 }
 
 TEST(ThreadPool, AnIdlePoolUsesNoProcessorTime) {
     ThreadPool pool(4);
     pool.run(100, [](int64_t, int) {});
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_TRUE(test::wait_for(test::all_others_sleep));
     const double before = cpu_seconds();
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    EXPECT_LT(cpu_seconds() - before, 0.05);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the time that is measured
+    EXPECT_LT(cpu_seconds() - before, 0.03);
 }
 
 TEST(ThreadPool, ARunAllocatesNothing) {
@@ -358,8 +361,26 @@ TEST(ThreadPool, DestructionJoinsBusyAndSleepingWorkers) {
     for (int round = 0; round < 50; round++) {
         ThreadPool pool(1 + round % 6);
         if (round % 2) pool.run(8, [](int64_t, int) {});
-        if (round % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        if (round % 10 == 0) {
+            ASSERT_TRUE(test::wait_for(test::all_others_sleep));
+        }
     }
+}
+
+TEST(ThreadPool, EveryUnitRunsOnceOnBusyProcessors) {
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> spinners;
+    for (int i = 0; i < cpu_topology().n_logical; ++i)
+        spinners.emplace_back([&] {
+            while (!stop.load(std::memory_order_relaxed)) {
+            }
+        });
+    ThreadPool pool(std::min(cpu_topology().n_logical + 1, 4));
+    std::atomic<int64_t> sum{0};
+    for (int round = 0; round < 300; round++) pool.run(8, [&](int64_t unit, int) { sum += unit; });
+    stop = true;
+    for (std::thread& spinner : spinners) spinner.join();
+    EXPECT_EQ(sum, 300 * 28);
 }
 
 TEST(ThreadPoolDeathTest, NestedRunsAreOurOwnBug) {

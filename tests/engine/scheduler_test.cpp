@@ -1,9 +1,11 @@
 // The scheduler by hand, pass by pass: whose turn it is, what a pass may read beside those who write, and
 // that memory is never more than was granted, however much is wanted.
 #include <algorithm>
+#include <ctime>
 #include <thread>
 
 #include "tests/engine/support.h"
+#include "tests/support/wait_for.h"
 
 namespace tessera::engine {
 namespace {
@@ -168,32 +170,40 @@ TEST_F(Schedulers, EndsOfOthersDoNotKeepAPromptFromBeingRead) {
     EXPECT_EQ(finish_["long"], Finish::Length);
 }
 
-TEST_F(Engines, AnEndIsSeenWithinAVerbOfALongPrompt) {
-    // A pass of 4096 tokens takes seconds; what ends it is seen at once.
-    const auto one = engine({.n_ctx = 32768, .n_batch = 4096, .max_running = 1});
-    Request asked = request("Once", 1);
-    asked.prompt.clear();
-    for (int32_t i = 0; i < 32000; ++i) asked.prompt.push_back(300 + i * 7 % 3000);
+/// CPU time of the process, in seconds.
+double process_cpu_seconds() {
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+TEST_F(Engines, CancelAndDeadlineAbortALongPass) {
+    std::vector<int32_t> prompt;
+    for (int32_t i = 0; i < 32000; ++i) prompt.push_back(300 + i * 7 % 3000);
     for (const bool by_deadline : {false, true}) {
-        asked.deadline_s = by_deadline ? 0.3 : 0;
-        Got got;
-        const double start = now_seconds();
-        Ticket ticket = *one->submit(asked, got.listener());
-        if (!by_deadline) {
-            while (now_seconds() - start < 0.3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            ASSERT_FALSE(ticket.done());
-            ticket.cancel();
+        int64_t n_aborted = 0;
+        // A busy machine may start the pass only after the request has ended, hence several attempts.
+        for (int attempt = 0; attempt < 10 && n_aborted == 0; ++attempt) {
+            const auto one = engine({.n_ctx = 32768, .n_batch = 4096, .max_running = 1});
+            Request asked = request("Once", 1);
+            asked.prompt = prompt;
+            asked.deadline_s = by_deadline ? 0.3 : 0;
+            Got got;
+            const double before = process_cpu_seconds();
+            Ticket ticket = *one->submit(asked, got.listener());
+            if (!by_deadline) {
+                ASSERT_TRUE(test::wait_for([&] { return process_cpu_seconds() - before > 0.2; }));
+                ticket.cancel();
+            }
+            ticket.wait();
+            EXPECT_EQ(got.outcome[0].finish, by_deadline ? Finish::Deadline : Finish::Cancelled);
+            // The statistics are published after the step that reported the end.
+            test::wait_for([&] { return one->stats().n_aborted_passes > 0; }, std::chrono::seconds(2));
+            n_aborted = one->stats().n_aborted_passes;
+            EXPECT_EQ(one->stats().n_passes, 0) << "a pass of 4096 tokens was completed";
         }
-        ticket.wait();
-        EXPECT_EQ(got.outcome[0].finish, by_deadline ? Finish::Deadline : Finish::Cancelled);
-        // 100 ms on a machine of its own; tests run side by side, under sanitizers too.
-        const double late = now_seconds() - start - 0.3;
-        RecordProperty(by_deadline ? "deadline_seen_s" : "cancel_seen_s", std::to_string(late));
-        EXPECT_GE(late, 0);
-        EXPECT_LT(late, 2.0);
-        asked.prompt[0] += 1;  // nothing of it is known
+        EXPECT_EQ(n_aborted, 1) << (by_deadline ? "deadline" : "cancel");
     }
-    EXPECT_GE(one->stats().n_aborted_passes, 1);
 }
 
 }  // namespace

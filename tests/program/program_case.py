@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -26,6 +27,22 @@ SKIPPED = 77
 def needs_shared(relative):
     """Marks a test that reads a published vocabulary or configuration, which the project does not carry."""
     return unittest.skipUnless((SHARED / relative).exists(), f"no reference data at {SHARED / relative}")
+
+
+def wait_for(condition, seconds=30):
+    """Whether the condition held before the deadline, which only a failing test reaches."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def cpu_seconds(process):
+    """CPU time of a running process: fields 14 and 15 of its stat, counted from behind the name in parentheses."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class ProgramCase(unittest.TestCase):

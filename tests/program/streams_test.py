@@ -4,7 +4,7 @@ import pty
 import signal
 import time
 
-from program_case import LLAMA, ProgramCase, main
+from program_case import LLAMA, ProgramCase, cpu_seconds, main, wait_for
 
 ENDLESS = ("run", LLAMA, "-p", "Once", "-n", -1, "--ctx", 200000, "--ignore-eos", "--stats")
 
@@ -35,7 +35,8 @@ class Interrupt(ProgramCase):
         for line in process.stderr:
             if b"prompt of" in line:
                 break
-        time.sleep(0.2)
+        started = cpu_seconds(process)
+        self.assertTrue(wait_for(lambda: cpu_seconds(process) > started + 0.1))
         process.send_signal(signal.SIGINT)
         start = time.monotonic()
         out, err = self.wait(process)
@@ -47,11 +48,12 @@ class Interrupt(ProgramCase):
         # The reader stops, so that the program hangs in a write and only a second signal can end it.
         process = self.start(*ENDLESS)
         process.stdout.read(1)
-        deadline = time.monotonic() + 20
-        while process.poll() is None and time.monotonic() < deadline:
+
+        def ended():
             process.send_signal(signal.SIGINT)
-            time.sleep(0.3)
-        self.assertIsNotNone(process.poll())
+            return process.poll() is not None
+
+        self.assertTrue(wait_for(ended))
         self.wait(process)
 
     def test_ignored_in_the_background(self):

@@ -272,7 +272,8 @@ HF_NAMES = {'token_embd': 'model.embed_tokens', 'output_norm': 'model.norm', 'at
 def make_tiny(folder):
     """models/tessera-tiny.gguf with other types: as F16 GGUF and as a Hugging Face folder in F32."""
     keys, tensors = read_gguf(ROOT / 'models/tessera-tiny.gguf')
-    keys = [(name, kind, 1 if name == 'general.file_type' else v) for name, kind, v in keys]
+    keys = [(name, kind, 1 if name == 'general.file_type' else v) for name, kind, v in keys
+            if name != 'general.quantization_version']
     half = [(name, w.astype('<f2') if w.ndim == 2 else w) for name, w in tensors.items()]
     folder.mkdir(exist_ok=True)
     (folder / 'tiny-f16.gguf').write_bytes(gguf(keys, half))

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 
-from server_case import MODEL, Running, ServerCase, main, raw, read_all
+from server_case import MODEL, Running, ServerCase, main, raw, read_all, wait_for
 
 LONG = {"prompt": "Once upon a time", "max_tokens": 90000, "ignore_eos": True, "stream": True}
 
@@ -85,10 +85,8 @@ class Framing(ServerCase):
             self.assertIn(b"503", server.send(b"GET /health HTTP/1.1\r\n\r\n")[:20])
             for connection in held:
                 connection.close()
-            start = time.monotonic()
-            while b"200" not in server.send(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")[:20]:
-                self.assertLess(time.monotonic() - start, 20)
-                time.sleep(0.05)
+            self.assertTrue(wait_for(
+                lambda: b"200" in server.send(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")[:20]))
 
     def test_every_truncated_prefix(self):
         """A request that breaks off is nothing, or an error of the client's."""
@@ -111,17 +109,13 @@ class Streams(ServerCase):
         lines = map(str.split, self.server.ask("GET", "/metrics").body.decode().splitlines())
         return sum(int(line[1]) for line in lines if line[0] in [f"tessera_requests_{name}" for name in names])
 
-    def running(self):
-        return self.gauge("running")
-
     def test_full_queue_and_disconnects(self):
         held = []
-        for _ in range(2):
+        for kind in ("running", "waiting"):
             connection = self.server.connect()
             connection.sendall(raw("/v1/completions", LONG))
             held.append(connection)
-            connection.recv(10)
-            time.sleep(0.2)
+            self.assertTrue(wait_for(lambda: self.gauge(kind) == 1), kind)
         answer = self.server.post("/v1/completions", prompt="x")
         self.assertEqual((answer.status, answer.headers["Retry-After"]), (429, "1"), answer.body)
         for connection in held:
@@ -130,10 +124,7 @@ class Streams(ServerCase):
         self.assertEqual(self.server.post("/v1/completions", prompt="x", max_tokens=2).status, 200)
 
     def wait_until_idle(self):
-        start = time.monotonic()
-        while self.gauge("running", "waiting") > 0:
-            self.assertLess(time.monotonic() - start, 5)
-            time.sleep(0.02)
+        self.assertTrue(wait_for(lambda: self.gauge("running", "waiting") == 0, 5))
 
     def test_leaving_while_the_prompt_is_read(self):
         """The slot is free at once, whatever the client waited for, and the next one need not wait."""
@@ -142,9 +133,7 @@ class Streams(ServerCase):
         for body in (whole, whole | {"stream": True}, LONG | {"stream": False}):
             with self.server.connect() as connection:
                 connection.sendall(raw("/v1/completions", body))
-                start = time.monotonic()
-                while self.running() == 0:
-                    self.assertLess(time.monotonic() - start, 10)
+                self.assertTrue(wait_for(lambda: self.gauge("running") == 1))
             self.wait_until_idle()
             self.assertEqual(self.server.post("/v1/completions", prompt="x", max_tokens=2).status, 200)
 
@@ -152,15 +141,18 @@ class Streams(ServerCase):
         body = {"input": [[5 + i % 400 for i in range(60000)]] * 8}
         with self.server.connect() as first, self.server.connect() as second:
             first.sendall(raw("/v1/embeddings", body))
-            time.sleep(0.5)
+            self.assertTrue(wait_for(lambda: self.gauge("running") == 1))
             second.sendall(raw("/v1/embeddings", body))
-            time.sleep(0.2)
-        start = time.monotonic()
-        while (answer := self.server.post("/v1/embeddings", input="x")).status == 429:  # until both are seen to be gone
-            self.assertLess(time.monotonic() - start, 5)
-            time.sleep(0.02)
-        self.assertEqual(answer.status, 200, answer.body)
-        self.assertLess(time.monotonic() - start, 5)
+            self.assertTrue(wait_for(lambda: self.gauge("waiting") == 1))
+        # The slot is free as soon as the server has seen that both clients are gone.
+        answers = []
+
+        def taken():
+            answers.append(self.server.post("/v1/embeddings", input="x"))
+            return answers[-1].status != 429
+
+        self.assertTrue(wait_for(taken, 5))
+        self.assertEqual(answers[-1].status, 200, answers[-1].body)
 
 
 class Access(ServerCase):
@@ -272,7 +264,7 @@ class Access(ServerCase):
             connection.sendall(raw("/v1/completions", LONG))
             connection.recv(10)
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
+            self.assertTrue(wait_for(lambda: not server.accepts()))
             status, log = server.stop(20)
             self.assertEqual(status, 0, log)
             self.assertIn(b"the server is stopping", read_all(connection))

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -80,8 +81,26 @@ class Running:
             connection.sendall(data)
             return read_all(connection)
 
+    def accepts(self):
+        """Whether the server takes connections."""
+        try:
+            self.connect().close()
+            return True
+        except ConnectionError:
+            return False
+
     def connect(self, timeout=10):
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+
+
+def wait_for(condition, seconds=30):
+    """Whether the condition held before the deadline, which only a failing test reaches."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def raw(path, body, *headers):
