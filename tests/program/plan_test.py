@@ -8,11 +8,9 @@ import re
 import subprocess
 import sys
 
-from program_case import SHARED, SKIPPED, ProgramCase, main
+from program_case import ROOT, ProgramCase, main
 
-KIT = SHARED / "tools/gguf_kit.py"
-VOCABULARY = SHARED / "data/vocab/ggml-vocab-llama-spm.gguf"
-LARGE_VOCABULARY = SHARED / "data/vocab/ggml-vocab-deepseek-llm.gguf"
+MAKER = ROOT / "tests/reference/make_models.py"
 
 
 def refuse_huge_pages():
@@ -25,17 +23,15 @@ def python_with_numpy():
     for python in (sys.executable, "/usr/bin/python3"):
         if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
             return python
-    return None
-
-
-PYTHON = python_with_numpy()
+    sys.exit("no Python with numpy: scripts/setup.sh --test installs it")
 
 
 class Plan(ProgramCase):
-    def make(self, preset, kind, vocabulary=VOCABULARY):
-        path = self.folder / f"{preset}-{kind}.gguf"
-        subprocess.run([PYTHON, KIT, "make", preset, "--vocab", vocabulary, "--dtype", kind, "--out", path], check=True,
-                       capture_output=True)
+    def make(self, name, kind, n_vocab=32000):
+        whole, path = self.folder / f"{name}.gguf", self.folder / f"{name}-{kind}.gguf"
+        subprocess.run([python_with_numpy(), "-B", MAKER, "large", name, str(n_vocab), whole], check=True)
+        self.fine("quantize", whole, path, kind)
+        whole.unlink()
         return path
 
     def plan(self, *options):
@@ -123,7 +119,7 @@ class Plan(ProgramCase):
         self.refused(2, "plan", model, "--npu-fast", says="expected --npu with it")
 
     def test_packed_and_large_vocabulary(self):
-        model, packed = self.make("qwen3-0.6b", "iq4_xs", LARGE_VOCABULARY), self.folder / "packed.gguf"
+        model, packed = self.make("qwen3-0.6b", "iq4_xs", n_vocab=102400), self.folder / "packed.gguf"
         self.compare_run(model, 512)
         self.fine("pack", model, packed)
         plan = self.plan(packed)
@@ -138,7 +134,4 @@ class Plan(ProgramCase):
 
 
 if __name__ == "__main__":
-    if not PYTHON or not KIT.exists():
-        print("needs numpy and the model kit of the reference data")
-        sys.exit(SKIPPED)
     main()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes the model files that the tests read, each from a seed or from a file of this checkout.
 
-  make_models.py FOLDER    writes into FOLDER
+  make_models.py large NAME N_VOCAB OUT.gguf    a model of the shape of LARGE[NAME], in F16, whose weights mean nothing
+  make_models.py FOLDER                         writes into FOLDER
       NAME.gguf              a tiny model of random F16 weights for each row of MODELS; its reference logits are
                              tests/data/logits/NAME.logits
       tiny/tiny-f16.gguf     models/tessera-tiny.gguf with its weights rounded to F16
@@ -48,16 +49,21 @@ def padded(raw):
 
 def gguf(keys, tensors):
     """The bytes of a file. keys: [(name, kind, value)]; tensors: [(name, array of float16 or float32)]."""
+    return b''.join(gguf_parts(keys, tensors))
+
+
+def gguf_parts(keys, tensors):
+    """The same bytes as the head and one part for each tensor."""
     head = struct.pack('<4sIQQ', b'GGUF', 3, len(tensors), len(keys))
     head += b''.join(text(name) + value(kind, v) for name, kind, v in keys)
-    data = []
     offset = 0
     for name, w in tensors:
         head += text(name) + struct.pack(f'<I{w.ndim}Q', w.ndim, *reversed(w.shape))
         head += struct.pack('<IQ', TENSOR_F16 if w.dtype == np.float16 else TENSOR_F32, offset)
-        data.append(padded(np.ascontiguousarray(w).tobytes()))
-        offset += len(data[-1])
-    return padded(head) + b''.join(data)
+        offset += len(padded(bytes(w.nbytes % ALIGNMENT))) + w.nbytes - w.nbytes % ALIGNMENT
+    yield padded(head)
+    for _, w in tensors:
+        yield padded(np.ascontiguousarray(w).tobytes())
 
 
 def read_gguf(path):
@@ -181,9 +187,10 @@ def kind_of(v):
     return {bool: BOOL, int: U32, float: F32, str: STRING}[type(v)]
 
 
-def vocabulary():
+def vocabulary(n_vocab):
     """Metadata of the SentencePiece vocabulary that all these models share: a line [piece, score, type] for each token."""
     rows = json.loads((ROOT / 'tests/data/vocabulary.json').read_text())
+    rows += [[f'[UNUSED_{i}]', -1e4, 5] for i in range(len(rows), n_vocab)]
     k = 'tokenizer.ggml.'
     return [(k + 'model', STRING, 'llama'), (k + 'pre', STRING, 'default'),
             (k + 'tokens', (ARRAY, STRING), [row[0] for row in rows]),
@@ -202,11 +209,16 @@ def llama3_rope_factors(head_dim, theta):
     return np.where(wavelength < trained / high, 1.0, np.where(wavelength > trained / low, factor, between)).astype('<f4')
 
 
-def random_model(spec, seed=1):
-    """The bytes of a model file of random weights for a row of MODELS."""
+def random_matrix(g, shape):
+    return g.standard_normal(shape, dtype=np.float32)
+
+
+def random_model(spec, seed=1, n_vocab=0, draw=random_matrix):
+    """(keys, tensors) of a model of random weights for a row of MODELS or LARGE. n_vocab: the size of the vocabulary,
+    padded with unused tokens; 0: as it is. draw(generator, shape): a matrix of standard deviation 1."""
     c = {**DEFAULTS, **spec}
     arch = c['arch']
-    vocab = vocabulary()
+    vocab = vocabulary(n_vocab)
     n_vocab = len(vocab[2][2])
     own = {'vocab_size': n_vocab, 'context_length': c['ctx'], 'embedding_length': c['n_embd'],
            'block_count': c['n_layer'], 'feed_forward_length': c['n_ff'], 'attention.head_count': c['n_head'],
@@ -240,7 +252,7 @@ def random_model(spec, seed=1):
                     scale = 0.05 if c['tied'] else 0.7
                 else:
                     scale = (2.0 if name in ('output.weight', 'ffn_gate_inp.weight') else 1.0) / np.sqrt(shape[-1])
-                w = g.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+                w = draw(g, shape) * np.float32(scale)
                 w = w.astype('<f4' if word.startswith('!') else '<f2')
             tensors.append((prefix + name, w))
 
@@ -249,16 +261,37 @@ def random_model(spec, seed=1):
         tensors.append(('rope_freqs.weight', llama3_rope_factors(c['head_dim'], c['theta'])))
     for i in range(c['n_layer']):
         add(f'blk.{i}.', c['layer'])
-    return gguf(keys, tensors)
+    return keys, tensors
 
 
 def make_random_models(folder):
     for name, spec in MODELS.items():
-        made = random_model(spec)
+        made = gguf(*random_model(spec))
         if (found := hashlib.sha256(made).hexdigest()) != SHA256[name]:
             sys.exit(f'{name}.gguf: expected the SHA-256 {SHA256[name]}, found {found}: numpy {np.__version__} draws other '
                      'random numbers than the versions known to work (1.24)')
         (folder / f'{name}.gguf').write_bytes(made)
+
+
+# Models of some hundred MiB ----------------------------------------------------------------------------------------
+
+LARGE = {
+    'qwen3-0.6b': dict(arch='qwen3', n_layer=28, n_embd=1024, n_ff=3072, n_head=16, n_kv=8, head_dim=128, theta=1e6,
+                       ctx=40960, tied=True, layer=MODELS['qwen3']['layer']),
+    'qwen3moe-1b': dict(arch='qwen3moe', n_layer=16, n_embd=1024, n_ff=3072, n_head=16, n_kv=4, head_dim=64, theta=1e6,
+                        ctx=40960, moe=(32, 4, 768), layer=MODELS['qwen3moe']['layer']),
+}
+
+
+def repeated(g, shape):
+    """A matrix that repeats a few random values, which takes little time."""
+    return np.resize(g.standard_normal(100003, dtype=np.float32), shape)
+
+
+def make_large(name, n_vocab, path):
+    with open(path, 'wb') as f:
+        for part in gguf_parts(*random_model(LARGE[name], n_vocab=n_vocab, draw=repeated)):
+            f.write(part)
 
 
 # The trained model -------------------------------------------------------------------------------------------------
@@ -350,6 +383,8 @@ def make_bad(folder):
 
 
 def main():
+    if len(sys.argv) == 5 and sys.argv[1] == 'large':
+        return make_large(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     if len(sys.argv) != 2 or sys.argv[1].startswith('-'):
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
