@@ -1,4 +1,4 @@
-// Scalar definitions of scores, probabilities and weighted values.
+// Scalar reference definitions of attention scores, probabilities and weighted values.
 #include "src/npu/attention.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ Result<DynamicProduct> DynamicProduct::create(const Encoding& x, const Encoding&
                                               double factor, int64_t n_k, OutputMode mode) {
     if (kv.bits != 8 || kv.zero != 128)
         return fail(ErrorCode::InvalidArgument,
-                    "keys and values: expected 8 bits around 128, found %d bits around %d", kv.bits, kv.zero);
+                    "keys and values: expected 8 bits with zero 128, found %d bits with zero %d", kv.bits,
+                    kv.zero);
     if (n_k < 1 || n_k > 65536)
         return fail(ErrorCode::Unsupported, "attention: expected sums of 1 to 65536 products, found %lld",
                     static_cast<long long>(n_k));
@@ -69,7 +70,7 @@ void softmax_row(const ExpTables& tables, const uint16_t* x, int64_t n, int64_t 
     };
     uint64_t sum = 0;
     for (int64_t i = first; i < last; ++i) sum += exp_of(x[i]);
-    // At least that of the largest, unless the tables are none.
+    // The largest score contributes at least 1, unless the tables are all zero.
     sum = std::max<uint64_t>(sum, 1);
     for (int64_t i = first; i < last; ++i)
         p[i] = static_cast<uint16_t>((exp_of(x[i]) * 65535 + sum / 2) / sum);

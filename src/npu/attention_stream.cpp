@@ -1,6 +1,6 @@
-// Attention without a way through DDR for scores. An item is one head's row tile; the order of instructions
-// is that in which each unit takes its own (StreamBuilder adds the waits): the matrix unit alternates between
-// the scores of the next item and the values of this one, which wait for the vector unit.
+// Attention that keeps scores in VTCM. An item is one row tile of one head. Instructions are in the execution
+// order of each unit, and StreamBuilder adds the waits: the matrix unit alternates between the scores of the
+// next item and the values of the current one, which wait for the vector unit's softmax.
 #include "src/npu/attention_stream.h"
 
 #include "src/npu/attention.h"
@@ -64,14 +64,15 @@ class AttentionWriter {
             const bool goes_on = i + 1 < n, ends_group = goes_on && group_of(i + 1) == next_group;
             const bool prepares =
                 plan_.kv_buffers == 2 && i % items_of_group() == 0 && next_group < shape_.n_head_kv;
-            // With one buffer the weights of this group are needed until its last values are multiplied.
+            // With a single buffer, the weights of this group stay in use until its last values are
+            // multiplied.
             const bool begins_late = ends_group && plan_.kv_buffers == 1;
             if (prepares) load_cached(next_group);
             softmax(i);
             if (prepares) interleave(next_group);
             if (goes_on && !begins_late) begin(i + 1);
             weigh(i);
-            // An item later, so that the queries of the next need not wait behind it.
+            // Stored one item late, so that the load of the next queries does not queue behind it.
             if (i > 0) store(i - 1);
             if (!begins_late) continue;
             load_cached(next_group);
@@ -91,7 +92,7 @@ class AttentionWriter {
         it.op = op;
         return it;
     }
-    /// Rows that are ddr_stride apart, side by side in VTCM.
+    /// Moves rows that are ddr_stride apart in DDR and contiguous in VTCM.
     void move(Opcode op, Region region, uint64_t ddr, int64_t ddr_stride, uint32_t vtcm, int64_t rows,
               int64_t row_bytes) {
         Instruction it = instruction_of(op);
@@ -113,7 +114,7 @@ class AttentionWriter {
         move(Opcode::Load, Region::Constants, places_.tables, 0, plan_.tables, 1,
              static_cast<int64_t>(sizeof(ExpTables)));
     }
-    /// Keys lie by channel, values by position.
+    /// Keys are stored by channel, values by position.
     void load_cached(int64_t group) {
         const auto of_head = static_cast<uint64_t>(group * shape_.head_dim * places_.cache_n_ctx);
         move(Opcode::Load, Region::Cache, places_.k + of_head, places_.cache_n_ctx, plan_.scores.bytes,
@@ -121,7 +122,8 @@ class AttentionWriter {
         move(Opcode::Load, Region::Cache, places_.v + of_head, shape_.head_dim, plan_.values.bytes,
              shape_.n_ctx, shape_.head_dim);
     }
-    /// A head's part of a row tile, in VTCM as in DDR since all rows are there.
+    /// Moves one head's part of a row tile. The layout is the same in VTCM and DDR, because all rows are
+    /// present.
     void move_head(Opcode op, const ActPlace& place, int planes, int64_t item, uint32_t vtcm) {
         const ActLayout layout{shape_.rows, place.channels, planes};
         const int64_t n_tiles = shape_.dim_tiles(), row_tile = item % shape_.row_tiles();
@@ -161,7 +163,7 @@ class AttentionWriter {
         builder_.add(it);
     }
 
-    /// The item's queries, and their scores.
+    /// Loads the item's queries and computes its scores.
     void begin(int64_t item) {
         move_head(Opcode::Load, places_.q, shape_.planes_q, item, plan_.scores.act[item % 2]);
         multiply(plan_.scores, item, places_.zero_scores);
@@ -171,7 +173,7 @@ class AttentionWriter {
     void multiply(const AttentionProduct& product, int64_t item, int32_t zero_out) {
         const int64_t weights = group_of(item) % plan_.kv_buffers;
         Instruction it = instruction_of(Opcode::Multiply);
-        // The last item of a group is the last to read the group's weights.
+        // The last item of a group is the last reader of the group's weights.
         it.frees_operands = (item + 1) % items_of_group() == 0;
         it.frees_activations = true;
         it.multiply = {.act = product.act[item % 2],

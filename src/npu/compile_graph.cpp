@@ -1,6 +1,6 @@
-// Node by node: what it reads is loaded from the arena, and what it computes is stored there. Scores and
-// probabilities exist for one head at a time, in VTCM alone where they fit (attention_stream.h). Where values
-// lie in the arena follows from who reads them last.
+// Compiles node by node: inputs are loaded from the arena, results are stored there. Scores and probabilities
+// exist for one head at a time, and only in VTCM if they fit (attention_stream.h). Arena offsets are assigned
+// from the lifetimes of values.
 #include "src/npu/compile_graph.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace tessera::npu {
 
 namespace {
 
-/// Values that a node reads, and the one that it writes if there is one. Attention reads and writes where its
-/// weighted values are, once for all of it.
+/// Values that a node reads, and the one it writes, if any. All of attention counts as one node, the one that
+/// writes the weighted values.
 struct Uses {
     std::vector<GraphValueId> reads;
     GraphValueId writes;
@@ -34,8 +34,8 @@ struct UsesOf {
     }
 };
 
-/// The matrix with inputs of heads of `dim` values that are padded to whole tiles. Blocks would no longer be
-/// whole, so its weights are bytes.
+/// The matrix with its input heads of `dim` values padded to whole tiles. Padding breaks blocks, so the
+/// weights become bytes.
 QuantizedWeights with_padded_heads(const QuantizedWeights& w, int64_t dim) {
     const int64_t padded = tiles(dim, kTileChannels) * kTileChannels, n_head = w.n_in / dim;
     QuantizedWeights out{.recipe = {WeightRecipe::Kind::Int8, 0},
@@ -51,7 +51,7 @@ QuantizedWeights with_padded_heads(const QuantizedWeights& w, int64_t dim) {
     return out;
 }
 
-/// Sums up what the matrices of operations take, with some room for records and tables.
+/// Sums up the bytes of the matrices of operations, with a margin for records and tables.
 struct MatrixBytes {
     const record::Program& program;
     const Recipe& recipe;
@@ -102,7 +102,7 @@ Result<TilePlan> GraphCompiler::plan_of(const LinearShape& s) {
     return plan;
 }
 
-/// The instructions of one graph. A node's function returns the bytes of VTCM that it takes.
+/// Generates the instructions of one graph. The function of a node returns the VTCM bytes that it uses.
 class GraphCompiler::Writer {
   public:
     Writer(GraphCompiler& all, const Graph& graph, std::span<const Encoding> encodings)
@@ -177,7 +177,7 @@ class GraphCompiler::Writer {
         return vector_.append(tensor(node.k), tensor(node.v),
                               {cache.k, cache.v, cache.n_head, cache.head_dim, all_.n_ctx_});
     }
-    /// What the weighted values need of it is kept.
+    /// Only remembers the node: WeighNode generates all of attention.
     Result<int64_t> operator()(const ScoresNode& node) {
         TSR_TRY(const Prepared prepared, preparation_(*node_));
         scores_ = &node;
@@ -190,7 +190,7 @@ class GraphCompiler::Writer {
         exp_tables_ = all_.constants_.add_all(std::span<const ExpTables>(&tables, 1));
         return 0;
     }
-    /// All of attention, head by head.
+    /// Generates all of attention, head by head.
     Result<int64_t> operator()(const WeighNode& node) {
         TSR_TRY(const Prepared prepared, preparation_(*node_));
         const Multiplier values_factor = std::get<DynamicProduct>(prepared).factor();
@@ -217,11 +217,11 @@ class GraphCompiler::Writer {
         return vector_.add(tensor(node.a), tensor(node.b), tensor(node.y), it);
     }
     Result<int64_t> operator()(const LastRowNode&) {
-        return fail(ErrorCode::Unsupported, "a graph is compiled for all of its rows, not for the last one");
+        return fail(ErrorCode::Unsupported, "a graph must compute all of its rows, not only the last one");
     }
 
   private:
-    /// Nothing where scores go through DDR.
+    /// nullopt if scores go through DDR.
     std::optional<AttentionPlan> attention_plan(const ScoresNode& scores, const WeighNode& node) {
         return plan_attention(attention_shape(scores, node), all_.device_);
     }
@@ -258,7 +258,7 @@ class GraphCompiler::Writer {
         return plan.vtcm_bytes;
     }
 
-    /// Each head's scores and probabilities are stored and loaded again.
+    /// Attention that stores and reloads each head's scores and probabilities.
     Result<int64_t> attend_through_ddr(const WeighNode& node, Multiplier values_factor) {
         const DeviceCache& cache = all_.caches_[static_cast<size_t>(node.cache.at)];
         const int64_t dim = cache.head_dim, n_ctx = graph_.n_ctx;
@@ -326,7 +326,7 @@ class GraphCompiler::Writer {
         return uses.writes ? graph_[uses.writes].name : "attention";
     }
 
-    /// The layouts of all values: as tiles, of scores and probabilities those of one head.
+    /// Determines the tile layouts of all values; scores and probabilities have the size of one head.
     Result<void> lay_out() {
         for (size_t i = 0; i < graph_.values.size(); ++i)
             tensors_[i].layout = {n_tok_, graph_.values[i].dim, encodings_[i].bits / 8};
@@ -351,7 +351,7 @@ class GraphCompiler::Writer {
         return {};
     }
 
-    /// Heads that are no whole tiles are padded, which only products know of.
+    /// Heads that are not whole tiles are padded, which only products support.
     Result<void> check_padded(GraphValueId id) const {
         const auto reads = [&](const Node& node) {
             const Uses uses = std::visit(UsesOf{}, node);
@@ -363,13 +363,13 @@ class GraphCompiler::Writer {
         if (is_output || std::any_of(graph_.nodes.begin(), graph_.nodes.end(), reads))
             return fail(
                 ErrorCode::Unsupported,
-                "%s: heads that are no multiple of 32 values are read by something else than a product",
+                "%s: heads that are not multiples of 32 values are read by an operation other than a product",
                 graph_[id].name.c_str());
         return {};
     }
 
-    /// From the node that writes a value to the last one that reads it; attention works on all of its values
-    /// until the last head is done.
+    /// A value lives from the node that writes it to the last one that reads it; attention uses all of its
+    /// values until the last head is done.
     void plan_arena_of_values() {
         std::vector<Lifetime> lives(graph_.values.size());
         const auto n_nodes = static_cast<int32_t>(graph_.nodes.size());
@@ -443,13 +443,13 @@ class GraphCompiler::Writer {
     const Graph& graph_;
     std::span<const Encoding> encodings_;
     Preparation preparation_;
-    std::vector<ActTensor> tensors_;  // by the graph's values
+    std::vector<ActTensor> tensors_;  // indexed by the graph's values
     StreamBuilder builder_;
     VectorStream vector_;
     int64_t n_tok_;
     bool attends_ = false;
     int64_t arena_bytes_ = 0, vtcm_bytes_ = 0;
-    const Node* node_ = nullptr;  // at hand
+    const Node* node_ = nullptr;  // the current node
     const ScoresNode* scores_ = nullptr;
     Multiplier scores_factor_;
     uint64_t exp_tables_ = 0;

@@ -1,7 +1,7 @@
-// Every segment for every number of rows and of positions; those of one session share constants and the place
-// of the cache. What a session takes is known when it is compiled, so that is what decides: the first attempt
-// has all that might fit by the size of its matrices, and pieces are taken off it until the rest fits. Where
-// all fits there is one session, and one attempt.
+// Compiles every segment for every number of rows and every context size; those of one session share
+// constants and cache offsets. The size of a session is known only after compiling it: the first attempt
+// takes all pieces that might fit by the size of their matrices, and pieces are removed until the rest fits.
+// A model that fits takes one session and one attempt.
 #include "src/npu/compile_model.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ Result<void> check(const CompileRequest& request) {
     return {};
 }
 
-/// Which caches some segment fills.
+/// The caches that any segment writes.
 std::vector<bool> used_caches(const record::Program& program, std::span<const DeviceRange> segments) {
     std::vector<bool> used(program.caches.size());
     for (const DeviceRange& range : segments)
@@ -60,7 +60,7 @@ Result<DeviceSegment> compile_segment(const CompileRequest& request, const Devic
                           .session = 0,
                           .graphs = {}};
     for (const record::Program* program : request.programs) {
-        // What does not attend is the same for all contexts.
+        // Segments without attention are the same for all context sizes.
         const int64_t none[] = {program->n_tok};
         for (const int64_t n_ctx : range.attends ? request.contexts : std::span<const int64_t>(none)) {
             TSR_TRY(const Graph graph, lower(*program, range, n_ctx));
@@ -73,7 +73,7 @@ Result<DeviceSegment> compile_segment(const CompileRequest& request, const Devic
     return segment;
 }
 
-/// All that one address space holds.
+/// The content of one address space.
 struct Session {
     std::vector<DeviceRange> ranges;
     std::vector<DeviceSegment> segments;
@@ -109,7 +109,7 @@ Result<Session> compile_session(const CompileRequest& request, std::span<const S
     return out;
 }
 
-/// How many of the pieces may fit into a session, at least one.
+/// Upper bound of the number of pieces that fit into a session, at least one.
 size_t most_pieces(std::span<const SessionPiece> pieces, int64_t session_bytes) {
     size_t n = 1;
     int64_t n_bytes = pieces.front().least_bytes;
@@ -118,7 +118,8 @@ size_t most_pieces(std::span<const SessionPiece> pieces, int64_t session_bytes) 
     return n;
 }
 
-/// As many of the pieces as a session holds, of those that end alike; takes them off the front.
+/// Compiles a session of as many pieces as fit, ending at the preferred kind of boundary, and removes them
+/// from the front.
 Result<Session> fill_session(const CompileRequest& request, GraphCompiler& compiler,
                              std::span<const SessionPiece>& pieces) {
     const int64_t session_bytes = request.device.session_bytes;
@@ -139,7 +140,7 @@ Result<Session> fill_session(const CompileRequest& request, GraphCompiler& compi
     const auto name = [&](int32_t i) { return op_name(program, program.ops[static_cast<size_t>(i)]); };
     return fail(ErrorCode::OutOfMemory,
                 "%s to %s: expected at most the %lld bytes of a session of '%s', found %lld (constants %lld, "
-                "activations %lld, keys and values %lld); leave them on the processor, or compile for fewer "
+                "activations %lld, keys and values %lld); leave them on the CPU, or compile for fewer "
                 "rows or positions",
                 name(pieces.front().first_op).c_str(), name(pieces.front().last_op).c_str(),
                 static_cast<long long>(session_bytes), request.device.name.c_str(),
@@ -147,7 +148,7 @@ Result<Session> fill_session(const CompileRequest& request, GraphCompiler& compi
                 static_cast<long long>(smallest.arena.bytes), static_cast<long long>(smallest.cache.bytes));
 }
 
-/// Adds a session behind those that the model has.
+/// Appends a session to the model.
 void append(Session session, CompiledModel& to) {
     DeviceModel& model = to.model;
     const auto index = static_cast<int32_t>(model.sessions.size());

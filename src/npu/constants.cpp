@@ -1,5 +1,5 @@
-// Graphs of one model differ in rows and positions, so most of their constants are the same bytes: found by
-// digest and compared.
+// Graphs of one model differ only in rows and positions, so most of their constants are equal. Equal bytes
+// are found by digest and then compared.
 #include "src/npu/constants.h"
 
 #include <algorithm>

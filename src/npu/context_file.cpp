@@ -1,7 +1,7 @@
-// The container: a header, four small sections that are checksummed and decoded, and the constants, which
-// stay where they are. Sections follow each other at multiples of the page size, so their lengths alone say
-// where they are and none can overlap. What holds inside of the model is model_check.cpp's; the format is
-// described in docs/formats/npu-context.md.
+// The container: a header, four small sections that are checksummed and decoded, and the constants, which are
+// used in place. Sections are consecutive and page-aligned, so their lengths determine their offsets and none
+// can overlap. model_check.cpp validates the model itself. The format is described in
+// docs/formats/npu-context.md.
 #include "src/npu/context_file.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 constexpr char kMagic[8] = {'T', 'S', 'R', 'N', 'P', 'U', 'C', 'X'};
 constexpr uint32_t kVersion = 2;
 constexpr uint64_t kPageBytes = 4096;
-/// Of one instruction, zeros behind its fields.
+/// Bytes of one instruction record; zeros follow its fields.
 constexpr size_t kRecordBytes = 96;
 constexpr const char* kAgain = "compile the model again (`tessera npu compile`)";
 
@@ -33,14 +33,14 @@ struct Place {
     uint64_t offset, bytes, checksum;
 };
 
-/// What a file begins with. Little endian, no gaps.
+/// The file header. Little endian, no padding.
 struct Header {
     char magic[8];
     uint32_t version, arch;
     uint64_t file_bytes;
     uint64_t device_hash, model_hash, recipe_hash, ranges_hash;
     Place places[kSections];
-    uint64_t checksum;  // of all of the above
+    uint64_t checksum;  // of all fields above
 };
 static_assert(sizeof(Header) == 64 + 24 * kSections && sizeof(Header) <= kPageBytes);
 
@@ -54,7 +54,7 @@ uint64_t checksum_of(const Header& header) {
     return checksum_of({reinterpret_cast<const std::byte*>(&header), offsetof(Header, checksum)});
 }
 
-// What the structures are made of, for both directions.
+// The fields of each structure, for reading and writing.
 
 template <class Io>
 void record(Io& io, typename Io::template Ref<Instruction> i) {
@@ -73,7 +73,7 @@ void fields(Io& io, typename Io::template Ref<Port> port) {
     io(port.name, port.arena_offset, port.dim, port.encoding);
 }
 
-/// The stream lies elsewhere; here is how long it is.
+/// The stream is in another section; only its length is stored here.
 template <class Io>
 void fields(Io& io, typename Io::template Ref<DeviceGraph> graph, auto&& n_instructions) {
     io(graph.n_tok, graph.n_ctx, graph.arena_bytes, graph.vtcm_bytes, n_instructions);
@@ -82,7 +82,7 @@ void fields(Io& io, typename Io::template Ref<DeviceGraph> graph, auto&& n_instr
         io.list(*ports, 32, [&](auto& port) { fields(io, port); });
 }
 
-/// n_instructions(graph): the number, or where it is put.
+/// n_instructions(graph) returns the count, or a reference to store it in.
 template <class Io, class Count>
 void segment_fields(Io& io, typename Io::template Ref<DeviceModel> model, const Count& n_instructions) {
     io.list(model.segments, 17, [&](auto& segment) {
@@ -94,7 +94,7 @@ void segment_fields(Io& io, typename Io::template Ref<DeviceModel> model, const 
 template <class Io>
 void model_fields(Io& io, typename Io::template Ref<DeviceModel> model) {
     io(model.n_ctx);
-    // Their sizes say where they are.
+    // Offsets follow from the sizes.
     io.list(model.sessions, 24, [&](auto& s) { io(s.constants.bytes, s.arena.bytes, s.cache.bytes); });
     io.list(model.caches, 40, [&](auto& c) { io(c.layer, c.session, c.n_head, c.head_dim, c.k, c.v); });
     io.list(model.ops, 12, [&](auto& op) { io(op.name, op.segment, op.reason); });
@@ -112,7 +112,7 @@ tl::unexpected<Error> damaged(const char* section) {
     return fail(ErrorCode::Malformed, "its section '%s' makes no sense: %s", section, kAgain);
 }
 
-/// Header and places, against the bytes that there are.
+/// Reads the header and checks the section sizes against the file size.
 Result<Header> read_header(std::span<const std::byte> bytes) {
     if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0)
         return fail(ErrorCode::Malformed, "expected a model compiled for an NPU, which starts with \"%.8s\"",
@@ -161,7 +161,7 @@ Result<void> read_streams(std::span<const std::byte> bytes, const std::vector<ui
     return in.ok() ? Result<void>() : damaged(kSectionNames[kInstructions]);
 }
 
-/// All of the model but what the device's description says.
+/// Reads the model except the fields that come from the device description.
 Result<DeviceModel> read_model(const Header& header,
                                const std::array<std::span<const std::byte>, kSections>& parts) {
     DeviceModel model;

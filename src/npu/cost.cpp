@@ -1,4 +1,4 @@
-// The model of time, per instruction and for a stream.
+// The time model, per instruction and for a stream.
 #include "src/npu/cost.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace tessera::npu {
 
 int64_t n_descriptors(const Transfer& t, const HtpDevice& device) {
     const int64_t rows = t.rows, row_bytes = t.row_bytes;
-    // Rows side by side on both ends are one.
+    // Rows that are contiguous on both sides are a single row.
     if (rows == 1 || (t.ddr_stride == t.row_bytes && t.vtcm_stride == t.row_bytes))
         return tiles(rows * row_bytes, device.dma_max_1d);
     const auto most = static_cast<uint64_t>(device.dma_max_2d);
@@ -44,7 +44,7 @@ double busy_us(const Instruction& instruction, const HtpDevice& device) {
             const double moving =
                 bytes / (device.hvx_bytes_per_cycle * static_cast<double>(device.hvx_contexts)) / clock * 1e6;
             if (instruction.op != Opcode::Softmax) return moving;
-            // An exponential for each: many instructions, where its four bytes would be a fraction of one.
+            // Each score takes an exponential, i.e. many instructions, far more than moving its four bytes.
             const double scores = static_cast<double>(instruction.softmax.rows) * instruction.softmax.dim;
             return std::max(moving, scores / device.attention_elements_per_s * 1e6);
         }
@@ -71,10 +71,10 @@ Timeline predict(const Stream& stream, const HtpDevice& device) {
             if (instruction.waits[u] > 0) begin = std::max(begin, ends[u][instruction.waits[u] - 1]);
         const double busy = busy_us(instruction, device);
         free_at[unit] = begin + busy;
-        // The next transfer starts while the last one's first bytes are still under way.
+        // A transfer starts while the previous one is still within its latency.
         const bool is_dma = unit_of(instruction.op) == Unit::Dma;
         const double end = begin + busy + (is_dma ? static_cast<double>(device.dma_latency_ns) * 1e-3 : 0);
-        // A unit's instructions end in their order.
+        // Instructions of a unit complete in order.
         ends[unit].push_back(ends[unit].empty() ? end : std::max(end, ends[unit].back()));
         out.intervals.push_back({begin, ends[unit].back()});
         out.unit_us[unit] += busy;

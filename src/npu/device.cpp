@@ -1,6 +1,5 @@
-// Descriptions of devices from JSON, against one table of fields. A description comes from a user's file as
-// well as from src/npu/devices, so everything is checked here; whoever takes an HtpDevice relies on the
-// ranges.
+// Parses device descriptions from JSON with one table of fields. Descriptions come from user files as well as
+// from src/npu/devices, so everything is checked here, and other code relies on the ranges.
 #include "src/npu/device.h"
 
 #include <algorithm>
@@ -38,10 +37,10 @@ constexpr DeviceField kDeviceFields[] = {
     integer("vtcm_bytes", &D::vtcm_bytes, 16 << 10, 64 * kMega,
             "bytes of tightly coupled memory, a multiple of 2048"),
     integer("vtcm_span_bytes", &D::vtcm_span_bytes, 0, 64 * kMega,
-            "no operand of a matrix instruction crosses a multiple of this; a power of two from 2048 on, 0: "
-            "no such rule"),
+            "no operand of a matrix instruction may cross a multiple of this; a power of two >= 2048, 0: "
+            "no restriction"),
     integer("hw_threads", &D::hw_threads, 1, 64, "scalar hardware threads"),
-    integer("hvx.contexts", &D::hvx_contexts, 1, 64, "vector units that work at the same time"),
+    integer("hvx.contexts", &D::hvx_contexts, 1, 64, "concurrent vector units"),
     integer("hvx.bytes", &D::hvx_bytes, 64, 512, "bytes of a vector"),
     real("hvx.bytes_per_cycle", &D::hvx_bytes_per_cycle, 1, 4096,
          "bytes that one vector unit reads and writes per cycle"),
@@ -51,26 +50,30 @@ constexpr DeviceField kDeviceFields[] = {
             "products of 8-bit numbers per cycle and matrix unit"),
     integer("hmx.deep_k_tiles", &D::hmx_deep_k_tiles, 1, 4096,
             "tiles of 32 inputs that one matrix instruction takes"),
-    real("hmx.efficiency", &D::hmx_efficiency, 0.01, 1, "part of the products per cycle that is reached"),
+    real("hmx.efficiency", &D::hmx_efficiency, 0.01, 1, "sustained fraction of the peak products per cycle"),
     real("dma.gb_per_s", &D::dma_gb_per_s, 0.1, 10000, "10^9 bytes per second between DDR and VTCM"),
-    integer("dma.latency_ns", &D::dma_latency_ns, 0, 1e6, "from a transfer's start to its first byte"),
+    integer("dma.latency_ns", &D::dma_latency_ns, 0, 1e6,
+            "nanoseconds from the start of a transfer to its first byte"),
     integer("dma.max_1d", &D::dma_max_1d, 2048, 4294967295.0, "bytes that one linear descriptor moves"),
     integer("dma.max_2d", &D::dma_max_2d, 2048, 4294967295.0,
             "largest row, number of rows and stride of a two-dimensional descriptor"),
-    real("ddr_peak_gb_per_s", &D::ddr_peak_gb_per_s, 0.1, 10000, "what the memory modules could deliver"),
+    real("ddr_peak_gb_per_s", &D::ddr_peak_gb_per_s, 0.1, 10000,
+         "peak memory bandwidth in 10^9 bytes per second"),
     integer("session_bytes", &D::session_bytes, 1 << 20, 1024 * kGiga, "address space of one session"),
-    real("overhead.graph_us", &D::graph_us, 0, 1e6, "of starting a graph"),
-    real("overhead.layer_us", &D::layer_us, 0, 1e6, "of a layer beyond its transfers, for one row"),
+    real("overhead.graph_us", &D::graph_us, 0, 1e6, "microseconds to start a graph"),
+    real("overhead.layer_us", &D::layer_us, 0, 1e6,
+         "microseconds of a layer in addition to its transfers, for one row"),
     real("model_fit.gb_per_s", &D::model_gb_per_s, 0.1, 10000,
-         "10^9 bytes per second of a whole model's row, for estimates by sizes alone"),
+         "10^9 bytes per second of a decode step, for estimates from sizes"),
     integer("model_fit.kv_passes", &D::model_kv_passes, 1, 100,
-            "times that keys and values count among the bytes of a row there"),
-    real("model_fit.score_ns", &D::model_score_ns, 0, 1e6, "of one vector unit for a score of a row there"),
+            "times that the KV cache counts in the bytes of a decode step"),
+    real("model_fit.score_ns", &D::model_score_ns, 0, 1e6,
+         "nanoseconds of one vector unit per attention score of a decode step"),
     real("attention_elements_per_s", &D::attention_elements_per_s, 1e6, 1e15,
-         "scores per second through scaling, softmax and weighting"),
-    flag("features.lpbq", &D::lpbq, "weights of 4 bits with a scale for each block of inputs"),
+         "attention scores per second, including scaling, softmax and values"),
+    flag("features.lpbq", &D::lpbq, "4-bit weights with a scale per block of inputs"),
     flag("features.weight_sharing", &D::weight_sharing, "graphs of one file share their weights"),
-    flag("features.matmul16", &D::matmul16, "products of two tensors of 16 bits"),
+    flag("features.matmul16", &D::matmul16, "products of two 16-bit tensors"),
 };
 
 constexpr std::string_view kSourceKinds[] = {"published: ", "derived: ", "fitted: ", "assumed: "};
@@ -81,7 +84,7 @@ std::string number_text(double value) {
     return {text, end.ptr};
 }
 
-/// The member of the object, or of the object in it that the part before a dot names.
+/// A member of the object; "a.b" names member b of the object's member a.
 const JsonValue* member(const JsonValue& root, std::string_view field) {
     const size_t dot = field.find('.');
     if (dot == field.npos) return root.find(field);
@@ -107,7 +110,7 @@ tl::unexpected<Error> unknown(const std::string& name) {
     return unknown_field(name, names);
 }
 
-/// Every member is a field, or an object of fields.
+/// Checks that every member is a field, or an object of fields.
 Result<void> check_names(const JsonValue& root) {
     for (const auto& [name, value] : root.members) {
         if (name == "name" || name == "sources" || is_field(name)) continue;
@@ -205,7 +208,7 @@ uint64_t HtpDevice::hash() const {
 
 std::string HtpDevice::to_json() const {
     std::string text = "{\"name\": \"" + name + "\"";
-    std::string_view open;  // the object that is being written
+    std::string_view open;  // the currently open object
     for (const DeviceField& field : kDeviceFields) {
         const size_t dot = field.name.find('.');
         const std::string_view group = dot == field.name.npos ? "" : field.name.substr(0, dot);

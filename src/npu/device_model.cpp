@@ -1,5 +1,5 @@
-// Where the memories of sessions begin: follows from their sizes, so that files need not say it. Sizes may be
-// any here; model_check.cpp finds those that make no sense.
+// Offsets of the sessions' memories, which follow from their sizes and therefore are not stored in files.
+// Sizes are not validated here; model_check.cpp does that.
 #include "src/npu/device_model.h"
 
 #include "src/npu/constants.h"

@@ -1,5 +1,5 @@
-// The edges of the emulated device: floats to tiles of integers and back. What happens between is
-// emulator.cpp's.
+// Inputs and outputs of the emulated device: floats to integer tiles and back. emulator.cpp executes the
+// instructions.
 #include "src/npu/device_run.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ DeviceRun::Needs DeviceRun::needs(const DeviceModel& model, int n_threads, Copie
               .vtcm = static_cast<uint64_t>(model.vtcm_bytes),
               .scratch = VectorUnit::scratch_bytes(n_threads)};
     if (copies == Copies::Made) return out;
-    // How many copies can be left out only the streams themselves tell.
+    // Which copies can be left out is known only from the streams.
     for (const DeviceSegment& segment : model.segments)
         for (const DeviceGraph& graph : segment.graphs) {
             const DirectStream stream = direct_stream(graph.stream, model.constants);
@@ -77,7 +77,7 @@ void DeviceRun::run(size_t segment, const Pass& pass, std::span<const float* con
     const DeviceGraph* graph = graph_of(segment, pass);
     TSR_CHECK(graph && pass.n_valid > 0 && pass.n_past >= 0);
     TSR_CHECK(inputs.size() == graph->inputs.size() && outputs.size() == graph->outputs.size());
-    // The constants are only read.
+    // The constants are read-only.
     const std::span<std::byte> constants(const_cast<std::byte*>(model_->constants.data()),
                                          model_->constants.size());
     const auto session = static_cast<size_t>(model_->segments[segment].session);
@@ -109,7 +109,7 @@ void DeviceRun::write(const DeviceGraph& graph, const Port& port, const Memory& 
     }
     if (n_nan == 0 || warned_) return;
     warned_ = true;
-    log::warn("the NPU was given %lld numbers of '%s' that are none, as zeros; of more there is no warning",
+    log::warn("%lld NaN values of '%s' were passed to the NPU as zeros; further ones are not reported",
               static_cast<long long>(n_nan), printable(port.name).c_str());
 }
 

@@ -1,6 +1,7 @@
-// First it is noted who reads what whose bytes (collect), then which stores and loads can be left out is
-// decided, in this order, since a store that happens earlier is what a later load has to be checked against.
-// VTCM is followed byte by byte, by who wrote it last; DDR only between a transfer and its instruction.
+// Two steps: collect() records for each operand which instructions wrote its bytes; then stores and loads
+// that can be omitted are determined in stream order, because an omitted store moves a write that later loads
+// have to be checked against. Writers of VTCM are tracked byte by byte; DDR only between a transfer and its
+// instruction.
 #include "src/npu/direct_stream.h"
 
 #include <algorithm>
@@ -15,13 +16,13 @@ namespace tessera::npu {
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
-/// Up to which weights of 4 bits are widened while they are multiplied; more share what was widened before.
+/// Up to this many rows, 4-bit weights are unpacked during multiplication; more rows share unpacked tiles.
 constexpr uint32_t kFewRows = 8;
-/// Of tables whose entries are read as numbers.
+/// Alignment of tables whose entries are read as integers.
 constexpr uint64_t kDirectAlignment = 16;
 
-/// Bytes of VTCM as an instruction takes them: rows of row_bytes that are `stride` apart. With keeps_stride
-/// the instruction can be told of another stride.
+/// Bytes of VTCM that an instruction accesses: rows of row_bytes, `stride` apart. keeps_stride: the
+/// instruction accepts another stride.
 struct Piece {
     uint64_t vtcm, stride, rows, row_bytes;
     bool keeps_stride;
@@ -44,7 +45,7 @@ ByteRange ddr_of(const Transfer& t) {
 }
 bool goes_by_pass(const Transfer& t) { return t.limit != Transfer::Limit::None || t.past_stride != 0; }
 
-/// Where a piece is in DDR if this transfer is all of it.
+/// The place of a piece in DDR, if this transfer covers all of it.
 bool matches(const Piece& piece, const Transfer& t, Redirect& redirect) {
     if (goes_by_pass(t) || t.vtcm != piece.vtcm || t.ddr % kDirectAlignment != 0) return false;
     redirect = {static_cast<uint32_t>(piece.vtcm), t.region, t.ddr, piece.stride};
@@ -53,7 +54,7 @@ bool matches(const Piece& piece, const Transfer& t, Redirect& redirect) {
         if (piece.rows > 1) redirect.stride = t.ddr_stride;
         return piece.keeps_stride || redirect.stride == piece.stride;
     }
-    // The same bytes side by side, in rows of another length.
+    // The same contiguous bytes, in rows of another length.
     const bool is_dense = t.rows == 1 || (t.vtcm_stride == t.row_bytes && t.ddr_stride == t.row_bytes);
     return is_dense && piece.is_dense() && uint64_t{t.rows} * t.row_bytes == piece.extent();
 }
@@ -71,33 +72,33 @@ class Resolver {
     }
 
   private:
-    /// A piece and the transfer that brings it here or takes it away.
+    /// A piece and the transfer that loads or stores it.
     struct Use {
         Piece piece;
         uint32_t transfer;
         Redirect redirect;
     };
-    /// An operand that is read, with all its pieces or not at all.
+    /// An input operand, redirected with all its pieces or not at all.
     struct Operand {
         std::vector<Use> uses;
-        std::vector<uint32_t> writers;  // of all its bytes
+        std::vector<uint32_t> writers;  // writers of its bytes
         bool is_direct = false;
     };
     struct Step {
-        std::vector<Operand> operands;  // weights of a Multiply first
-        std::vector<Use> results;       // pieces that are stored
-        std::vector<Piece> pieces;      // of the result
-        uint32_t expand = kNobody;      // of a Multiply: what its weights come from
-        bool is_read = false;           // the result, and not by stores alone: it has to be in VTCM
-        bool is_left_out = false;       // a store whose piece is computed in its place
-        // Of a load: up to where it was looked for what writes there, and where that was found.
+        std::vector<Operand> operands;  // for a Multiply, the weights are first
+        std::vector<Use> results;       // pieces of the result that are stored
+        std::vector<Piece> pieces;      // pieces of the result
+        uint32_t expand = kNobody;      // for a Multiply: the Expand that produces its weights
+        bool is_read = false;           // the result has a reader other than stores: it must be in VTCM
+        bool is_left_out = false;       // a store whose piece is computed at its destination
+        // For a load: end of the search for a later write to its source, and the write found.
         uint32_t looked_up_to = 0, written_at = kNobody;
     };
 
     const Transfer& transfer(uint32_t i) const { return stream_[i].transfer; }
     bool is(uint32_t i, Opcode op) const { return stream_[i].op == op; }
 
-    /// Pieces of one access. Lookups that change a part of their result are left alone (reads_result).
+    /// The pieces of one access. Lookups that update a part of their result are not handled (reads_result).
     static std::vector<Piece> pieces_of(const Instruction& it, const Access& access) {
         const uint64_t n_bytes = access.end - access.begin;
         if (it.op == Opcode::Interleave && !access.is_write) {
@@ -128,7 +129,7 @@ class Resolver {
         return pieces;
     }
 
-    /// Whether what is in the place of its result counts.
+    /// Whether the instruction reads the previous content of its result.
     static bool reads_result(const Instruction& it) {
         const LookupValues& l = it.lookup;
         if (it.op == Opcode::Interleave) return !it.interleave.first;
@@ -165,7 +166,7 @@ class Resolver {
         }
     }
 
-    /// Whether another operand has some of the same bytes: a place could be taken for the other's.
+    /// Whether another operand overlaps the access, which would make a redirect ambiguous.
     static bool shares_bytes(const Access& access, const Accesses& touched) {
         return std::any_of(touched.begin(), touched.end(),
                            [&](const Access& other) { return &other != &access && other.overlaps(access); });
@@ -198,7 +199,7 @@ class Resolver {
                e.k_tiles == m.k_tiles;
     }
 
-    /// What is stored comes from one instruction, is one piece of its result, and goes to one place.
+    /// Accepts a store if its bytes are one piece of one instruction's result with one destination.
     void collect_store(uint32_t i, const Access& access) {
         const auto writers = writers_of(access.begin, access.end);
         if (writers.size() == 1) {
@@ -216,7 +217,7 @@ class Resolver {
         mark_read(writers);
     }
 
-    /// Who wrote any of these bytes.
+    /// The instructions that last wrote any of these bytes.
     std::vector<uint32_t> writers_of(uint64_t begin, uint64_t end) const {
         std::vector<uint32_t> out;
         auto at = written_.upper_bound(begin);
@@ -241,13 +242,14 @@ class Resolver {
         }
         written_[begin] = {end, by};
     }
-    /// Their results have to be in VTCM; what loads bring may still turn out not to be needed there.
+    /// Marks results that must be in VTCM; with but_loads, loads are excluded because they may still be
+    /// omitted.
     void mark_read(const std::vector<uint32_t>& writers, bool but_loads = false) {
         for (const uint32_t w : writers)
             if (!but_loads || !is(w, Opcode::Load)) steps_[w].is_read = true;
     }
 
-    /// A store may happen when its piece is computed, if nobody looks at that memory in between.
+    /// A store may happen when its piece is computed if no instruction accesses that memory in between.
     void decide_stores(uint32_t i) {
         Step& step = steps_[i];
         if (step.is_read) step.results.clear();
@@ -261,7 +263,7 @@ class Resolver {
             if (touches(k, range) || stores_to(k, range)) return true;
         return false;
     }
-    /// A transfer; of one that goes by the pass all of the region may be meant.
+    /// Whether a transfer touches the range; one with pass-dependent offsets may touch the whole region.
     bool touches(uint32_t k, const ByteRange& range) const {
         if (unit_of(stream_[k].op) != Unit::Dma) return false;
         const Transfer& t = transfer(k);
@@ -273,8 +275,8 @@ class Resolver {
                            [&](const Use& use) { return ddr_of(transfer(use.transfer)).overlaps(range); });
     }
 
-    /// An operand may be read from DDR if nothing is written there between its load and the instruction,
-    /// neither by a store that stays nor by the instructions themselves.
+    /// An operand may be read from DDR if no write to it occurs between its load and the instruction, neither
+    /// by a remaining store nor by an instruction that writes to DDR directly.
     void decide_loads(uint32_t i) {
         Step& step = steps_[i];
         for (Operand& operand : step.operands) {
@@ -294,7 +296,7 @@ class Resolver {
         step.expand = kNobody;
     }
 
-    /// Both planes of rows are told one stride.
+    /// Both planes must have the same stride, because the instruction takes only one.
     static bool has_equal_planes(const Operand& operand) {
         for (size_t u = 1; u < operand.uses.size(); u += 2)
             if (operand.uses[u].redirect.stride != operand.uses[u - 1].redirect.stride) return false;
@@ -313,7 +315,7 @@ class Resolver {
         return step.written_at <= reader;
     }
 
-    /// Whether it is still done, after all that reads its result has been decided on.
+    /// Whether the instruction remains after all readers of its result are decided.
     bool is_done(uint32_t i) const {
         const Step& step = steps_[i];
         if (is(i, Opcode::Load)) return step.is_read;
@@ -334,7 +336,7 @@ class Resolver {
         return out;
     }
 
-    /// Larger ones would not fit where codes are multiplied before they are scaled.
+    /// Larger multipliers could overflow where codes are multiplied before scaling.
     bool is_small(const Use& mult) const {
         for (uint64_t row = 0; row < mult.piece.rows; ++row) {
             const auto bytes =
@@ -374,7 +376,7 @@ class Resolver {
         uint64_t end;
         uint32_t by;
     };
-    std::map<uint64_t, Written> written_;  // VTCM by the first byte
+    std::map<uint64_t, Written> written_;  // VTCM, by first byte
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Scalar definitions of what runs on the vector units, one value at a time.
+// Scalar reference definitions of the element-wise vector operations.
 #include "src/npu/elementwise.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Result<Add> Add::create(const Encoding& a, const Encoding& b, const Encoding& y)
     Add op;
     Factors& f = op.factors_;
     f = {.a = a, .b = b, .y = y};
-    // The larger factor gets 24 bits, and the smaller one the same shift; 2^17 * 2^31 leaves room in 64 bits.
+    // The larger factor gets 24 bits and determines the shift of both; 2^17 * 2^31 fits in 64 bits.
     const double scale_y = static_cast<double>(y.scale);
     const double fa = static_cast<double>(a.scale) / scale_y, fb = static_cast<double>(b.scale) / scale_y;
     TSR_TRY(const Multiplier larger, make_multiplier(std::max(fa, fb), a.max() + b.max()));

@@ -1,5 +1,5 @@
-// The units of the device in software. Operands were checked before (stream.cpp), so nothing here can fail;
-// what a stream with a missing wait computes is garbage but no undefined behaviour, as tests rely on it.
+// The device's units in software. Operands are checked in advance (stream.cpp), so nothing here can fail. A
+// stream with a missing wait computes garbage but causes no undefined behaviour; tests rely on that.
 #include "src/npu/emulator.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::byte kPattern{0xa5};
 
-/// apply() of a record that may hold anything: wraps and masks where a proper one cannot overflow.
+/// apply() for a record with arbitrary content: wraps and masks where a valid record cannot overflow.
 int64_t requantize(const Requant& record, int64_t sum) {
     const int shift = record.shift & 63;
     const uint64_t product = (static_cast<uint64_t>(sum) + static_cast<uint64_t>(record.bias)) *
@@ -27,7 +27,7 @@ int64_t requantize(const Requant& record, int64_t sum) {
     return std::bit_cast<int64_t>(product + half) >> shift;
 }
 
-/// The same in the mode Hmx. has_low: of activations of 16 bits.
+/// The same in Hmx mode. has_low: 16-bit activations.
 int64_t requantize(const HmxRequant& record, int64_t sum, bool has_low) {
     const Requant factor{.bias = 0, .mult = record.mult, .shift = record.shift};
     const auto bytes =
@@ -77,7 +77,7 @@ Result<void> Emulator::run_reordered(const Stream& stream, const Memory& memory,
     Progress done = {};
     Rng rng(order.seed);
     for (size_t n = 0; n < stream.size(); ++n) {
-        std::vector<size_t> ready;  // units, in the order of preference
+        std::vector<size_t> ready;  // units in order of preference
         for (const Unit unit : order.units) {
             const auto u = static_cast<size_t>(unit);
             if (done[u] == queues[u].size()) continue;
@@ -130,7 +130,7 @@ void Emulator::transfer(const Instruction& instruction, const Memory& memory) {
         std::byte* inside = vtcm + static_cast<uint64_t>(row) * t.vtcm_stride;
         std::memcpy(is_load ? inside : outside, is_load ? outside : inside, row_bytes);
     };
-    // Small rows are copied before the other threads would have woken up.
+    // Small copies finish before other threads would have woken up.
     constexpr uint32_t kShared = 8 << 10;
     if (row_bytes >= kShared) return pool_->run(rows, copy_row);
     for (int64_t row = 0; row < rows; ++row) copy_row(row, 0);
@@ -149,7 +149,7 @@ void Emulator::multiply_tile(const Multiply& m, int64_t row_tile, int64_t n_tile
         return places_.find(m.act + static_cast<uint64_t>(offset), kActTileBytes);
     };
     const auto bytes = [](const Places::Place& place) { return reinterpret_cast<const uint8_t*>(place.at); };
-    // The accumulators are the unit's own unless they have to outlast the instruction.
+    // Accumulators are internal to the unit unless they have to survive the instruction.
     int64_t* sums = own;
     if (!m.first || !m.last)
         sums = reinterpret_cast<int64_t*>(vtcm_.data() + m.sums +
@@ -167,7 +167,7 @@ void Emulator::multiply_tile(const Multiply& m, int64_t row_tile, int64_t n_tile
     if (m.last) convert(m, row_tile, n_tile, rows, sums);
 }
 
-/// Weights that are packed are widened a few tiles at a time, which stay near the processor.
+/// Packed weights are unpacked a few tiles at a time, which stay in L1.
 void Emulator::multiply_weights(const Multiply& m, int64_t n_tile, MultiplyArgs args) {
     const Places::Place weights = places_.find(m.weights, int64_t{m.k_tiles} * kWeightTileBytes);
     const std::byte* at = weights.at + n_tile * weights.stride;
@@ -221,7 +221,7 @@ void Emulator::convert(const Multiply& m, int64_t row_tile, int64_t n_tile, int6
             const int64_t sum = sums[row * kTileChannels + n];
             const int64_t scaled =
                 m.hmx ? requantize(hmx_records[n], sum, m.planes_in == 2) : requantize(records[n], sum);
-            // Held before the zero point is added, which might overflow by garbage.
+            // Clamped before the zero point is added, which could overflow on garbage.
             const int64_t q = std::clamp(scaled, -int64_t{m.zero_out}, max - m.zero_out) + m.zero_out;
             const int64_t at = act_tile_offset(row, n);
             if (planes[1]) planes[1][at] = static_cast<std::byte>(q & 255);
@@ -236,7 +236,8 @@ void Emulator::free_operands(const Instruction& instruction) {
         const bool is_activation =
             instruction.op == Opcode::Multiply && access.begin == instruction.multiply.act;
         if (is_activation ? !instruction.frees_activations : !instruction.frees_operands) continue;
-        // Sums are the unit's until the last of them; between rows of a transfer may lie what is another's.
+        // Sums belong to the unit until the last one; gaps between rows of a transfer may belong to other
+        // operands.
         if (instruction.op == Opcode::Multiply && access.begin == instruction.multiply.sums) continue;
         const Transfer& t = instruction.transfer;
         const bool is_store = instruction.op == Opcode::Store;

@@ -1,4 +1,4 @@
-// Between floats and the integers of the device: the edges of whatever runs there.
+// Conversion between floats and the device's integers, at the inputs and outputs of segments.
 #include "src/npu/encoding.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ int64_t quantize(const Encoding& encoding, const float* x, int64_t n, uint16_t* 
     for (int64_t i = 0; i < n; ++i) {
         const bool is_nan = std::isnan(x[i]);
         n_nan += is_nan;
-        // Held within the range before it becomes an integer, which it might not fit.
+        // Clamped before the conversion to an integer, which could overflow.
         const float steps = is_nan ? 0.0f : std::min(std::max(std::rint(x[i] * inverse), low), high);
         q[i] = static_cast<uint16_t>(static_cast<int32_t>(steps) + encoding.zero);
     }

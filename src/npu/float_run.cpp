@@ -1,5 +1,5 @@
-// One plain loop for each kind of node, in double where it costs nothing; products and the embedding are the
-// backend's. Nothing here is fast: it runs while a model is prepared.
+// One plain loop for each kind of node, in double where that is free; the backend computes products and the
+// embedding. Speed does not matter: this runs while a model is prepared.
 #include "src/npu/float_run.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ void softmax(float* x, int64_t n) {
 
 float* FloatRun::slot(GraphValueId id) { return slots_[static_cast<size_t>((*graph_)[id].slot)].as<float>(); }
 
-/// The nodes of one run. A row is computed also where it is padding, unless it would touch the cache.
+/// Executes the nodes of one run. Padding rows are computed as well, except where they would access the
+/// cache.
 struct FloatRun::Step {
     FloatRun& run;
     const Observer& observe;
@@ -70,7 +71,7 @@ struct FloatRun::Step {
         for (int64_t r = 0; r < rows(y); ++r) fn(row(x, r), row(y, r), r);
         show(y);
     }
-    /// fn(head's numbers in a row of `id`, head of keys, position of the row) for each row and head.
+    /// Calls fn(values of a head in a row of `id`, KV head, position of the row) for each row and head.
     template <class Fn>
     void each_head(GraphValueId id, record::CacheId cache, int64_t n_head, const Fn& fn) const {
         const int64_t per_kv = n_head / program()[cache].where.n_head_kv;

@@ -1,5 +1,5 @@
-// Sums of the timeline by operation, and of what lies in VTCM by time. Both only read what a graph says; that
-// it is sound was found out before (model_check.h).
+// Sums up the timeline by operation, and VTCM use over time. The graph must have been checked
+// (model_check.h).
 #include "src/npu/graph_cost.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void add_instruction(const Instruction& instruction, const DeviceGraph& graph, c
     cost.k_tiles = m.k_tiles;
 }
 
-/// Since when a block holds something, and until when it is read.
+/// Live range of a block: first write to last read.
 struct Block {
     double since_us = -1, until_us = -1;
 };
@@ -93,7 +93,7 @@ std::vector<VtcmUse> vtcm_use(const DeviceGraph& graph, const Timeline& timeline
             if (access.space != 0) continue;
             for (uint64_t b = access.begin / kBlockBytes; b * kBlockBytes < access.end; ++b) {
                 Block& block = blocks[b];
-                // What lies beside in the same block may still be read.
+                // Other bytes of the same block may still be live.
                 if (access.is_write && time.begin_us > block.until_us) close(block);
                 if (block.since_us < 0) block.since_us = time.begin_us;
                 block.until_us = std::max(block.until_us, time.end_us);
@@ -116,10 +116,10 @@ std::vector<VtcmUse> vtcm_use(const DeviceGraph& graph, const Timeline& timeline
 }
 
 ArenaUse arena_use(const DeviceGraph& graph) {
-    // Values begin at multiples of this, so no two share a block.
+    // Values are aligned to this, so no two share a block.
     constexpr uint64_t kBlock = 128;
     constexpr int kArena = 1 + static_cast<int>(Region::Arena);
-    /// Operations from and up to which a block holds the same value.
+    /// First and last operation in which a block holds the same value.
     struct Held {
         int32_t first = -1, last = -1;
     };
@@ -134,7 +134,7 @@ ArenaUse arena_use(const DeviceGraph& graph) {
                 if (access.space != kArena) continue;
                 for (uint64_t b = access.begin / kBlock; b * kBlock < access.end; ++b) {
                     std::vector<Held>& block = held[b];
-                    // What is read before it is written came from outside, before all operations.
+                    // A block that is read before it is written holds an input, live from the start.
                     if (block.empty())
                         block.push_back({access.is_write ? n : 0, n});
                     else if (access.is_write && block.back().last < n)

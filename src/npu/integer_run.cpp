@@ -1,5 +1,5 @@
-// Runs what was prepared for each node (prepare.h), one after the other. The arithmetic is linear.h's,
-// norm.h's and so on; here is only which numbers it is given.
+// Runs the prepared nodes (prepare.h) in order. The arithmetic is in linear.h, norm.h etc.; this file only
+// selects the operands.
 #include "src/npu/integer_run.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Result<IntegerRun> IntegerRun::create(const Graph& graph, QuantizedMatrices& mat
     return run;
 }
 
-/// The nodes of one run, each with what was prepared for it.
+/// Executes the nodes of one run with their prepared data.
 struct IntegerRun::Step {
     IntegerRun& run;
     const Prepared& prepared;
@@ -41,7 +41,7 @@ struct IntegerRun::Step {
     }
     const KvLayer& kv(record::CacheId cache) const { return (*graph().program)[cache].where; }
     CacheRows& cache(record::CacheId id) const { return run.caches_[static_cast<size_t>(id.at)]; }
-    /// fn(row, head, its head of keys, position of the row).
+    /// Calls fn(row, head, KV head, position of the row).
     template <class Fn>
     void each_head(GraphValueId id, record::CacheId cache, int64_t n_head, const Fn& fn) const {
         for (int64_t r = 0; r < rows(id); ++r)

@@ -1,4 +1,4 @@
-// One wording for everything that can be wrong with a field, whichever file it is in.
+// One wording of field errors for all JSON files.
 #include "src/npu/json_fields.h"
 
 #include "common/strings.h"

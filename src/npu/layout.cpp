@@ -1,4 +1,4 @@
-// Activations between rows and tiles. Weights are laid out where they are prepared, in weight_blob.cpp.
+// Converts activations between rows and tiles. weight_blob.cpp does the same for weights.
 #include "src/npu/layout.h"
 
 #include <algorithm>

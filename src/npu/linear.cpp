@@ -1,5 +1,5 @@
-// The integer Linear: factors and the proof that nothing overflows at compile time, and the plain loop that
-// defines the result. The tiled form is emulator.cpp's.
+// The integer Linear: computes factors and proves at compile time that nothing overflows; the plain loop
+// defines the result. The tiled implementation is in emulator.cpp.
 #include "src/npu/linear.h"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ RowSums row_sums(const QuantizedWeights& weights, int64_t output) {
     return sums;
 }
 
-/// The unit of an output's sums. Where all weights are 0 the bias is all there is, and any unit will do that
-/// is finer than the output's.
+/// The unit of an output's sums. If all weights are 0, only the bias remains, and any unit finer than the
+/// output's is suitable.
 double unit_of(const QuantizedWeights& weights, int64_t output, const Encoding& in, const Encoding& out) {
     const float scale = weights.scale[static_cast<size_t>(output)];
     return scale > 0 ? static_cast<double>(in.scale) * static_cast<double>(scale)
@@ -43,14 +43,13 @@ double unit_of(const QuantizedWeights& weights, int64_t output, const Encoding& 
 
 Result<Requant> requant_of(const RowSums& sums, double unit, float bias, OutputMode mode, const Encoding& in,
                            const Encoding& out, int64_t& n_reduced) {
-    // The matrix unit keeps two sums of 32 bits: of the high bytes and of the low ones.
+    // The matrix unit keeps two 32-bit sums, for high and low bytes.
     if (255 * sums.magnitude > std::numeric_limits<int32_t>::max())
         return fail(ErrorCode::Unsupported, "a sum of up to %lld exceeds the 32 bits of the matrix unit",
                     static_cast<long long>(255 * sums.magnitude));
     const double bias_units = std::rint(static_cast<double>(bias) / unit);
     if (!(std::fabs(bias_units) < 0x1p52))
-        return fail(ErrorCode::Unsupported,
-                    "the bias %g is no finite number or too large next to its weights",
+        return fail(ErrorCode::Unsupported, "the bias %g is not finite, or too large relative to its weights",
                     static_cast<double>(bias));
     const int64_t whole = static_cast<int64_t>(bias_units) + (centre_of(mode, in.bits) - in.zero) * sums.sum;
     const int64_t bound = int64_t{in.max()} * sums.magnitude + std::abs(whole);

@@ -1,5 +1,6 @@
-// A Linear as a stream. Rows outermost, since sums and activations are theirs, then outputs, then inputs.
-// Buffers come in pairs: the transfer into one waits for whoever read its content before the last.
+// Generates a Linear's stream. Loop order: rows (outermost, because sums and activations belong to them),
+// outputs, inputs. With double buffering, the transfer into a buffer waits for the last reader of its
+// previous content.
 #include "src/npu/linear_stream.h"
 
 #include <algorithm>
@@ -11,11 +12,11 @@ namespace tessera::npu {
 
 namespace {
 
-/// One piece of the weights: ranges of tiles, and how many pieces of each kind came before it.
+/// One piece of the weights: tile ranges, and the number of pieces of each kind before it.
 struct Stage {
-    int64_t row, n_rows, n, n_n, k, n_k;  // first tile and number of tiles
-    int64_t act, chunk;                   // which piece of activations, which pair of rows and outputs
-    bool first, last;                     // along the inputs
+    int64_t row, n_rows, n, n_n, k, n_k;  // first tile and number of tiles of each dimension
+    int64_t act, chunk;                   // index of the activation piece, index of the (rows, outputs) pair
+    bool first, last;                     // first or last piece along the inputs
 };
 
 class LinearWriter {
@@ -34,7 +35,7 @@ class LinearWriter {
                 expand(s);
             }
             multiply(s);
-            // A stage later, so that the load of the next one need not wait behind it.
+            // Stored one stage late, so that the next load does not queue behind it.
             if (s > 0 && stages_[s - 1].last) store(stages_[s - 1]);
         }
         store(stages_.back());
@@ -52,7 +53,7 @@ class LinearWriter {
             for (int64_t n = 0; n < shape_.n_tiles(); n += size.n_tiles, ++chunk)
                 for (int64_t k = 0; k < shape_.k_tiles(); k += size.k_tiles) {
                     const int64_t n_k = std::min(size.k_tiles, shape_.k_tiles() - k);
-                    // Activations change with the rows and, where inputs are cut, with each piece.
+                    // Activations change with the rows and, if inputs are split, with each piece.
                     act += k > 0 || n_k < shape_.k_tiles() || n == 0;
                     stages_.push_back({row, std::min(size.row_tiles, shape_.row_tiles() - row), n,
                                        std::min(size.n_tiles, shape_.n_tiles() - n), k, n_k, act, chunk + 1,
@@ -64,7 +65,7 @@ class LinearWriter {
         Instruction instruction;
         instruction.op = op;
         instruction.transfer = transfer;
-        // What was stored is of no use any more.
+        // Stored results are no longer needed in VTCM.
         instruction.frees_operands = op == Opcode::Store;
         builder_.add(instruction);
     }
@@ -100,7 +101,7 @@ class LinearWriter {
                      plan_.mult[s % 2], stage.n_n, n_mult_bytes(stage.n_k, shape_.block));
     }
 
-    /// Which inputs of the cache a stage has: the first tile may begin, and the last one end, between them.
+    /// The cached inputs of a stage: they may start inside the first tile and end inside the last one.
     int64_t first_input(const Stage& stage) const {
         return std::max(stage.k * kTileChannels, shape_.k_first);
     }
@@ -129,7 +130,7 @@ class LinearWriter {
               .first_row = 0});
     }
 
-    /// A row tile's rows in DDR are as many as there are, in VTCM always 64.
+    /// A row tile has only its valid rows in DDR, but always 64 in VTCM.
     Transfer act_transfer(const ActPlace& place, int64_t own_channels, int planes, int64_t row, int plane,
                           int64_t first_tile, int64_t n_tiles) const {
         const ActLayout layout{shape_.rows, place.channels > 0 ? place.channels : own_channels, planes};

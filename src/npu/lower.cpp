@@ -1,6 +1,7 @@
-// Takes the program's verbs apart. A verb is one parallel phase of the processor; on the device each product,
-// norm and rotation in it has a result with an encoding. What can be taken apart partition.cpp knows. Slots
-// follow the names of the results: like the buffers of the forward pass, a layer's are free for the next one.
+// Splits the program's verbs into single operations. A verb is one parallel region of the CPU; on the device
+// each product, norm and rotation in it has a result with its own encoding. partition.cpp decides which verbs
+// can be split. Slots follow the names of results, so a layer reuses those of the previous one, like the
+// buffers of the forward pass.
 #include "src/npu/lower.h"
 
 #include <map>
@@ -14,7 +15,7 @@ using record::ValueId;
 using record::VectorId;
 using record::WeightId;
 
-/// Calls fn(id) for each value that a node reads or writes, in place.
+/// Calls fn(id) for a reference to each value id that a node reads or writes.
 template <class Fn>
 struct EachValue {
     const Fn& fn;
@@ -44,7 +45,7 @@ void each_value(Graph& graph, const Fn& fn) {
         for (GraphValueId& id : *ids) fn(id);
 }
 
-/// Leaves the values, and their slots, that the nodes read or write.
+/// Removes values and slots that no node uses.
 void drop_unused(Graph& graph) {
     std::vector<int32_t> at(graph.values.size(), -1), slot_at(static_cast<size_t>(graph.n_slots), -1);
     each_value(graph, [&](GraphValueId& id) { at[static_cast<size_t>(id.at)] = 0; });
@@ -70,7 +71,8 @@ class Lowering {
         graph_.n_ctx = n_ctx;
     }
 
-    /// Values come from all operations, so that their names are those of the whole; nodes from the range's.
+    /// Values are created for all operations, so that their names match the whole program; nodes only for the
+    /// range.
     Graph take(const DeviceRange& range) {
         for (int32_t i = 0; i <= range.last_op; ++i) {
             const record::Op& op = program_.ops[static_cast<size_t>(i)];
@@ -144,7 +146,7 @@ class Lowering {
         graph_.nodes.push_back(MulNode{opened, up, y});
         set(op.y.value, y);
     }
-    /// Never in a range; what they add to has a name.
+    /// Never part of a range, but the value they add to needs a name.
     void operator()(const record::MoeRouteOp&) {}
     void operator()(const record::MoeGateUpOp&) {}
     void operator()(const record::MoeDownOp& op) {
@@ -166,7 +168,7 @@ class Lowering {
         graph_.values.push_back({.name = full, .slot = slot_of(name), .rows = rows, .dim = dim});
         return {static_cast<int32_t>(graph_.values.size()) - 1};
     }
-    /// With the rows of `model`; in the slot of that name.
+    /// A value with the rows of `model`, in the slot of that name.
     GraphValueId like(GraphValueId model, const std::string& name, int64_t dim,
                       const std::string& slot = "") {
         const GraphValueId id = add(name, graph_[model].rows, dim);
@@ -191,7 +193,7 @@ class Lowering {
         graph_.nodes.push_back(NormNode{x, w, eps, y});
         return y;
     }
-    /// Queries or keys behind their product: the norm if there is one, then the rotation.
+    /// Queries or keys after their product: the optional norm, then RoPE.
     GraphValueId rotated(const record::QkvOp& op, GraphValueId x, VectorId w, const std::string& name) {
         const bool rotates = op.rope != RopeKind::None;
         if (w) x = norm(x, w, op.norm_eps, rotates ? name + "_normed" : name);
@@ -209,9 +211,9 @@ class Lowering {
     }
 
     const Program& program_;
-    std::vector<GraphValueId> of_;         // by the program's values
-    std::vector<record::RopeId> rope_of_;  // by the program's values that are angles
-    std::string prefix_;                   // of names in the layer at hand
+    std::vector<GraphValueId> of_;         // indexed by the program's values
+    std::vector<record::RopeId> rope_of_;  // for the program's values that are RoPE angles
+    std::string prefix_;                   // prefix of names in the current layer
     std::map<std::string, int> n_named_;
     std::map<std::string, int32_t> slots_;
     Graph graph_;

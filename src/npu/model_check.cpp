@@ -1,6 +1,5 @@
-// A compiled model against itself: sizes, order, places, streams. What only people see, and what is looked up
-// by name, is held to what the compiler writes where the model comes from a file. The container's own rules
-// are in context_file.cpp.
+// Checks a compiled model for consistency: sizes, order, offsets, streams. For models from a file, names and
+// texts are also compared with the compiler's output. The rules of the container are in context_file.cpp.
 #include "src/npu/model_check.h"
 
 #include <algorithm>
@@ -16,7 +15,7 @@ namespace tessera::npu {
 
 namespace {
 
-/// Far beyond any model, and products of four stay within 63 bits.
+/// Far larger than in any model, and small enough that products of four fit in 63 bits.
 constexpr int64_t kMostBytes = int64_t{1} << 44;
 constexpr int64_t kMostRows = 1 << 16, kMostPositions = 1 << 24, kMostDim = 1 << 24, kMostHeads = 1 << 12,
                   kMostHeadDim = 1 << 10;
@@ -36,7 +35,7 @@ Checked check_name(const std::string& name) {
                 printable(name).c_str());
 }
 
-/// n_bytes from `offset` on, in a memory of `size` bytes.
+/// Whether [offset, offset + n_bytes) lies in a memory of `size` bytes.
 Checked check_place(const std::string& what, uint64_t offset, int64_t n_bytes, int64_t size) {
     if (n_bytes <= size && offset <= static_cast<uint64_t>(size - n_bytes)) return {};
     return fail(ErrorCode::Malformed, "%s: %lld bytes at %llu are outside of the %lld that there are",
@@ -85,13 +84,13 @@ Checked check_graph(const DeviceGraph& graph, bool attends, const DeviceSession&
     for (const auto* ports : {&graph.inputs, &graph.outputs})
         for (const Port& port : *ports) TSR_TRY_VOID(check_port(port, graph));
     TSR_TRY_VOID(check_nodes(graph));
-    // Such a graph runs at any position.
+    // A graph without attention runs at any position.
     const auto goes_by_position = [](const Instruction& i) {
         return unit_of(i.op) == Unit::Dma && i.transfer.past_stride != 0;
     };
     if (!attends && std::any_of(graph.stream.begin(), graph.stream.end(), goes_by_position))
         return fail(ErrorCode::Malformed, "a transfer that goes by positions, in a graph that has none");
-    // By the sizes that the graph itself claims: so they are true, too.
+    // Checking against the sizes that the graph states proves these sizes as well.
     return check_stream(graph.stream,
                         {.vtcm_bytes = graph.vtcm_bytes,
                          .span_bytes = model.vtcm_span_bytes,
@@ -126,7 +125,7 @@ Checked check_segment(const DeviceSegment& segment, const DeviceModel& model) {
     return {};
 }
 
-/// Sizes, places, and that segments are of sessions that there are.
+/// Checks sizes and offsets, and that the sessions of segments exist.
 Checked check_sessions(const DeviceModel& model) {
     TSR_TRY_VOID(in_range("sessions", std::ssize(model.sessions), 0, kMostSessions));
     for (const DeviceSession& session : model.sessions) {
@@ -158,7 +157,7 @@ Checked check_sessions(const DeviceModel& model) {
 }
 
 Checked check_operations(const DeviceModel& model) {
-    int64_t behind = 0;  // the operation behind the last segment
+    int64_t behind = 0;  // one past the last segment's operations
     for (size_t i = 0; i < model.segments.size(); ++i) {
         const DeviceSegment& segment = model.segments[i];
         const auto last_of_all = static_cast<int64_t>(model.ops.size()) - 1;
@@ -191,7 +190,7 @@ Checked check_caches(const DeviceModel& model) {
     for (const DeviceCache& cache : model.caches) {
         TSR_TRY_VOID(in_range("the layer of a cache", cache.layer, layer + 1, kMostRows));
         layer = cache.layer;
-        if (cache.n_head == 0 && cache.head_dim == 0 && cache.k == 0 && cache.v == 0) continue;  // none
+        if (cache.n_head == 0 && cache.head_dim == 0 && cache.k == 0 && cache.v == 0) continue;  // not used
         TSR_TRY_VOID(in_range("heads of a cache", cache.n_head, 1, kMostHeads));
         TSR_TRY_VOID(in_range("the width of a cache's heads", cache.head_dim, 1, kMostHeadDim));
         TSR_TRY_VOID(in_range("the session of a cache", cache.session, 0, std::ssize(model.sessions) - 1));
@@ -213,7 +212,7 @@ Checked check_caches(const DeviceModel& model) {
     return {};
 }
 
-/// No arena is larger than what is in it.
+/// Checks that no arena is larger than its content.
 Checked check_arenas(const DeviceModel& model) {
     for (size_t i = 0; i < model.sessions.size(); ++i) {
         int64_t most = 0;
@@ -235,7 +234,7 @@ Checked check_names(const DeviceModel& model) {
     return {};
 }
 
-/// What a session has to hold is no more than the device can address.
+/// Checks that a session does not exceed the device's address space.
 Checked check_address_space(const DeviceModel& model, const HtpDevice& device) {
     for (size_t i = 0; i < model.sessions.size(); ++i)
         if (model.sessions[i].bytes() > device.session_bytes)

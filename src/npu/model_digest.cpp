@@ -1,4 +1,4 @@
-// What a compiled model and a file of ranges are checked against: neither is of use for other weights.
+// The digest ties compiled models and range files to the weights they were made from.
 #include "src/npu/model_digest.h"
 
 #include "ggml-like/gguf/identity.h"

@@ -1,5 +1,5 @@
-// The scalar definition of the norm. The only floating point that decides bits at run time is here: two
-// correctly rounded operations a row, never contracted.
+// The scalar reference definition of the norm. It contains the only floating-point arithmetic that affects
+// results at run time: two correctly rounded operations per row, never contracted.
 #include "src/npu/norm.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@ namespace tessera::npu {
 
 namespace {
 
-/// Of x / rms: 16 bits behind the point.
+/// x / rms has 16 fractional bits.
 constexpr double kUnit = 0x1p16;
 
-/// |x| / rms is at most sqrt(n) in steps of 1 / kUnit, and up to two more by rounding.
+/// |x| / rms is at most sqrt(n) in steps of 1 / kUnit, plus up to two steps of rounding.
 int64_t largest_normalized(int64_t n) {
     return static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(n)) * kUnit)) + 2;
 }
@@ -32,7 +32,7 @@ Result<RmsNorm> RmsNorm::create(const float* gamma, int64_t n, float eps, const 
     TSR_TRY(const Encoding codes, encoding_of_range(*low, *high, 16));
     op.gamma_.resize(static_cast<size_t>(n));
     if (quantize(codes, gamma, n, op.gamma_.data()) > 0)
-        return fail(ErrorCode::Malformed, "norm: a weight is no number");
+        return fail(ErrorCode::Malformed, "norm: a weight is not a finite number");
     const double factor = static_cast<double>(codes.scale) / (kUnit * static_cast<double>(y.scale));
     TSR_TRY(const Multiplier to_y, make_multiplier(factor, largest_normalized(n) * codes.max()));
     op.factors_ = {.x = x, .y = y, .eps = static_cast<double>(eps), .zero_gamma = codes.zero, .to_y = to_y};
@@ -47,7 +47,7 @@ void norm_row(const NormFactors& f, int64_t n, const uint16_t* gamma, const uint
     }
     const double scale = static_cast<double>(f.x.scale);
     const double mean = static_cast<double>(squares) * (scale * scale) / static_cast<double>(n) + f.eps;
-    // Below 2^26: x / rms is at most sqrt(n), also for x = 1. Without squares there is nothing to scale.
+    // Below 2^26, because x / rms <= sqrt(n), also for x = 1. If the sum of squares is 0, all results are 0.
     const double factor = squares == 0 ? 0.0 : scale / std::sqrt(mean) * kUnit;
     const auto to_unit = make_multiplier(factor, f.x.max());
     const Multiplier m = to_unit ? *to_unit : Multiplier{};

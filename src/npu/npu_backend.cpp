@@ -1,9 +1,8 @@
-// A segment runs as soon as its first verb comes: all that it reads is there by then, and a pass that is not
-// interested in logits may end in the middle of it. Only the head waits for its product, since a pass for
-// hidden states ends in front of that, and its norm is the processor's besides. What it writes goes where the
-// verb that would have written it says, as copies that have the int8 image which the next one reads. Rows
-// that are not wanted are computed by the segment that is at hand when they are dropped, and by none behind
-// it.
+// A segment runs at its first verb: its inputs are ready then, and a pass without logits may end in the
+// middle of it. Only the head runs at its product, because a pass for hidden states ends before it, and the
+// CPU computes its norm as well. Results are copied to the buffers of the verbs that would have written them,
+// with the int8 image that the next verb reads. Rows without requested logits are computed by the segment in
+// which they are dropped, and by no later one.
 #include "src/npu/npu_backend.h"
 
 #include <algorithm>
@@ -45,7 +44,7 @@ Result<std::unique_ptr<NpuBackend>> NpuBackend::create(CpuBackend& cpu, const Pr
     return out;
 }
 
-/// The operation that the verb at hand is.
+/// The operation that corresponds to the current verb.
 template <class Op>
 const Op& NpuBackend::next() const {
     TSR_CHECK(at_ < static_cast<int32_t>(program_.ops.size()));
@@ -55,11 +54,11 @@ const Op& NpuBackend::next() const {
 }
 
 void NpuBackend::bind(ValueId value, const ActBuffer& act) {
-    // The verbs hand out as read-only what others write.
+    // Verbs receive as read-only the buffers that other verbs write.
     if (value) acts_[static_cast<size_t>(program_[value].slot.at)] = const_cast<ActBuffer*>(&act);
 }
 
-/// What becomes of a verb whose activations are bound: verb() has the processor do it.
+/// Executes a verb whose activations are bound: on the device, or with verb() on the CPU.
 template <class Verb>
 void NpuBackend::step(const Verb& verb) {
     if (!runs_ && segment_ < ranges_.size() && starts_[segment_] == at_) {
@@ -104,7 +103,7 @@ void NpuBackend::run_segment(const DeviceRange& range) {
     }
 }
 
-/// What the operation at hand would have written and others read.
+/// The values that the current operation would have written and later ones read.
 void NpuBackend::deliver(const DeviceRange& range) {
     for (size_t i = 0; i < range.outputs.size(); ++i) {
         const record::Value& value = program_[range.outputs[i]];
@@ -135,7 +134,7 @@ void NpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segm
 }
 
 void NpuBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) {
-    // Of rows whose hidden states are wanted, those that get logits as well are normed once more.
+    // Rows with hidden states and logits are normalised a second time for the logits.
     const auto last = static_cast<int32_t>(program_.ops.size()) - 1;
     if (at_ == last &&
         std::holds_alternative<record::NormOp>(program_.ops[static_cast<size_t>(last - 1)].verb)) {
@@ -181,7 +180,8 @@ void NpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
 }
 
 void NpuBackend::gather_rows(std::span<const int32_t> rows, ActBuffer& a) {
-    // No operation of the program, which has all rows. What the segment at hand writes follows later.
+    // Not an operation of the program, which computes all rows. The results of the current segment follow
+    // later.
     cpu_.gather_rows(rows, a);
     if (runs_)
         kept_ = rows;
@@ -201,7 +201,7 @@ void NpuBackend::ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpA
     const auto& op = next<record::FfnGateUpOp>();
     bind(op.x.value, x);
     bind(op.y.value, y);
-    y.needs_f32 = true;  // a segment reads floats
+    y.needs_f32 = true;  // segments read floats
     step([&] { cpu_.ffn_gate_up(x, n_tok, args, y); });
 }
 

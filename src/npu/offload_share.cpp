@@ -1,4 +1,4 @@
-// Sums over the fields of operations: whatever weight an operation has, it multiplies by.
+// Sums over the fields of operations: every weight of an operation counts as a product.
 #include "src/npu/offload_share.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 struct AddWeights {
     const record::Program& program;
     Work& work;
-    int64_t n_used = 1;  // of a matrix's experts
+    int64_t n_used = 1;  // experts of the matrix that a token uses
 
     void operator()(const char*, record::WeightId id) {
         if (!id) return;
@@ -20,7 +20,7 @@ struct AddWeights {
         work.weight_bytes += n * w.n_out * static_cast<int64_t>(w.row_bytes);
     }
     void operator()(const char*, const record::Read& role) {
-        if (!role.value) return;  // a layer without rotation reads no angles
+        if (!role.value) return;  // a layer without RoPE reads no angles
         const record::Slot& slot = program[program[role.value].slot];
         if (slot.is_routes()) n_used = slot.dim;
     }

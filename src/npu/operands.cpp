@@ -1,5 +1,5 @@
-// Operands of each instruction. Sizes are computed from fields that wrong_fields() has passed, so that no
-// product here overflows.
+// Operands of each instruction. Sizes are computed from fields that wrong_fields() has accepted, so no
+// product overflows.
 #include "src/npu/operands.h"
 
 #include <algorithm>
@@ -16,16 +16,16 @@ constexpr const char* kNames[] = {"load",   "store",   "expand", "interleave", "
                                   "rotate", "softmax", "lookup", "add",        "mul",       "multiply"};
 static_assert(std::size(kNames) == kOpcodes);
 
-/// Large enough for any tensor, small enough for products of three in 64 bits.
+/// Large enough for any tensor, and products of three fit in 64 bits.
 constexpr uint32_t kMost = 1 << 20;
-/// Of values that one thread takes at once.
+/// Number of values that one thread processes at a time.
 constexpr uint32_t kMostInRow = 1 << 16;
 
 uint64_t extent(uint64_t rows, uint64_t stride, uint64_t row_bytes) {
     return (rows - 1) * stride + row_bytes;
 }
 
-/// Behind the last byte of DDR that a transfer touches in a pass.
+/// End of the DDR bytes that a transfer touches in a pass.
 uint64_t end_in_pass(const Transfer& t, uint64_t n_valid, uint64_t n_past) {
     uint64_t rows = t.rows, row_bytes = t.row_bytes;
     const uint64_t valid = n_valid > t.first_row ? n_valid - t.first_row : 0;
@@ -35,7 +35,8 @@ uint64_t end_in_pass(const Transfer& t, uint64_t n_valid, uint64_t n_past) {
     return t.ddr + n_past * t.past_stride + extent(rows, t.ddr_stride, row_bytes);
 }
 
-/// The same of any pass: with the most positions before it the end is linear between these.
+/// The maximum over all passes: the end is linear in the number of preceding positions, so the extremes
+/// suffice.
 uint64_t end_in_any_pass(const Transfer& t, const PassBounds& bounds) {
     const auto n_tok = static_cast<uint64_t>(std::min(bounds.n_tok, bounds.n_ctx));
     const auto n_ctx = static_cast<uint64_t>(bounds.n_ctx);
@@ -56,7 +57,7 @@ bool is_sound(const Encoding& e) {
 }
 bool is_sound(const Multiplier& m) { return m.mult >= 0 && m.shift >= 1 && m.shift <= 62; }
 
-/// The operands of each operation, and what is wrong with it.
+/// The operands of each operation, and checks of its fields.
 struct Operands {
     Accesses out;
 
@@ -224,7 +225,7 @@ Accesses accesses(const Instruction& instruction, const PassBounds& bounds) {
 
 const char* wrong_fields(const Instruction& instruction) {
     if (instruction.op == Opcode::Store && instruction.transfer.region == Region::Constants)
-        return "a store there";  // which may be mapped from a file
+        return "a store there";  // constants may be a read-only file mapping
     return Instruction::visit(instruction, Wrong{});
 }
 

@@ -1,6 +1,6 @@
-// First every operation by itself: what the device cannot do, what the user does not want. Then what follows
-// for its neighbours: keys and values belong to one side, and a run of operations without a product is not
-// worth two ways through memory.
+// First each operation is checked by itself: device support and user selection. Then consequences for
+// neighbours: keys and values belong to one side, and consecutive operations without a matrix product do not
+// repay two copies through memory.
 #include "src/npu/partition.h"
 
 #include <algorithm>
@@ -24,59 +24,56 @@ constexpr const char* kNotSelected = "it was not selected";
 
 Placement left(LeftOut why, std::string reason) { return {why, std::move(reason), -1}; }
 
-/// Why an operation is not the device's; `device` and `recipe` may be null where they are not asked for.
+/// The reason why an operation is not supported; `device` and `recipe` may be null to skip their checks.
 struct Objection {
     const Program& program;
     const HtpDevice* device;
     const Recipe* recipe;
 
-    Placement operator()(const record::EmbedOp&) const {
-        return left(LeftOut::Lookup, "rows of a table are looked up");
-    }
+    Placement operator()(const record::EmbedOp&) const { return left(LeftOut::Lookup, "embedding lookup"); }
     Placement operator()(const record::RopeAnglesOp&) const {
-        return left(LeftOut::Angles, "angles of all positions are part of what is compiled");
+        return left(LeftOut::Angles, "RoPE angles are compiled in as a table");
     }
     Placement operator()(const record::NormOp& op) const { return norm(op.w); }
     Placement operator()(const record::AddNormOp& op) const { return norm(op.w); }
     Placement operator()(const record::CopyOp&) const { return {}; }
     Placement operator()(const record::GatherRowsOp&) const { return {}; }
     Placement operator()(const record::LinearOp& op) const {
-        if (op.softcap > 0) return left(LeftOut::SoftCap, "a soft-cap of results");
-        if (!(op.scale > 0)) return left(LeftOut::Factor, "a factor of results that is not above 0");
+        if (op.softcap > 0) return left(LeftOut::SoftCap, "soft-capped output");
+        if (!(op.scale > 0)) return left(LeftOut::Factor, "an output scale that is not positive");
         return product(op.w);
     }
     Placement operator()(const record::QkvOp& op) const {
         if (op.attn_temp.strength != 0)
-            return left(LeftOut::AttnTempScaling, "queries that grow with their position");
+            return left(LeftOut::AttnTempScaling, "attention temperature scaling");
         return products({op.wq, op.wk, op.wv});
     }
     Placement operator()(const record::AttendOp& op) const {
-        if (op.softcap > 0) return left(LeftOut::SoftCap, "a soft-cap of scores");
-        return op.sinks ? left(LeftOut::Sinks, "sinks of the softmax") : Placement();
+        if (op.softcap > 0) return left(LeftOut::SoftCap, "soft-capped attention scores");
+        return op.sinks ? left(LeftOut::Sinks, "attention sinks") : Placement();
     }
     Placement operator()(const record::FfnGateUpOp& op) const {
         if (op.activation == Activation::ClampedSilu)
-            return left(LeftOut::Function, "a function of two values");
-        if (op.shared_expert_gate) return left(LeftOut::TokenGate, "a gate of each token");
+            return left(LeftOut::Function, "an activation of two values");
+        if (op.shared_expert_gate) return left(LeftOut::TokenGate, "a shared expert's gate");
         return products({op.gate, op.up});
     }
     Placement operator()(const record::MoeRouteOp&) const { return experts(); }
     Placement operator()(const record::MoeGateUpOp&) const { return experts(); }
     Placement operator()(const record::MoeDownOp&) const { return experts(); }
 
-    static Placement experts() { return left(LeftOut::Experts, "experts are chosen while it runs"); }
+    static Placement experts() { return left(LeftOut::Experts, "experts are chosen at run time"); }
     Placement norm(VectorId w) const {
-        return program[w].view.n > 65536 ? left(LeftOut::WideNorm, "a norm of more than 65536 values")
+        return program[w].view.n > 65536 ? left(LeftOut::WideNorm, "a norm over more than 65536 values")
                                          : Placement();
     }
     Placement product(WeightId id) const {
         const Weight& w = program[id].view;
         if (w.n_in % 32 != 0 || w.n_out % 32 != 0)
             return left(LeftOut::Shape, "a matrix [" + std::to_string(w.n_out) + ", " +
-                                            std::to_string(w.n_in) +
-                                            "] that is not made of tiles of 32 by 32");
+                                            std::to_string(w.n_in) + "] whose sides are not multiples of 32");
         if (device && !device->lpbq && recipe->weight_of(program[id].tensor.name).has_blocks())
-            return left(LeftOut::Feature, device->name + " has no weights of 4 bits");
+            return left(LeftOut::Feature, device->name + " does not support 4-bit block weights");
         return {};
     }
     Placement products(std::initializer_list<WeightId> ids) const {
@@ -93,7 +90,7 @@ std::vector<Placement> objections(const Program& program, const HtpDevice* devic
     return out;
 }
 
-/// Whether an operation adds to the stream of activations.
+/// Whether an operation adds to the residual stream.
 bool adds_to_stream(const record::Op& op) {
     const auto* linear = std::get_if<record::LinearOp>(&op.verb);
     return std::holds_alternative<record::AddNormOp>(op.verb) ||
@@ -101,8 +98,8 @@ bool adds_to_stream(const record::Op& op) {
            (linear && std::holds_alternative<Update>(linear->y));
 }
 
-/// Which part of the model each operation belongs to. Of a layer all up to the first one that adds to the
-/// stream is attention.
+/// The part of the model that each operation belongs to. In a layer, all operations up to the first residual
+/// add are attention.
 std::vector<Selection::Part> parts_of(const Program& program) {
     std::vector<Selection::Part> parts;
     int32_t layer = -1;
@@ -118,7 +115,7 @@ std::vector<Selection::Part> parts_of(const Program& program) {
     return parts;
 }
 
-/// A layer's keys and values are written and read on one side.
+/// Keys and values of a layer are written and read on the same side.
 void keep_caches_whole(const Program& program, std::vector<Placement>& ops) {
     for (size_t i = 0; i + 1 < ops.size(); ++i) {
         if (!std::holds_alternative<record::QkvOp>(program.ops[i].verb)) continue;
@@ -126,7 +123,7 @@ void keep_caches_whole(const Program& program, std::vector<Placement>& ops) {
         if ((qkv.why == LeftOut::No) == (attend.why == LeftOut::No)) continue;
         Placement& follows = qkv.why == LeftOut::No ? qkv : attend;
         const Placement& other = qkv.why == LeftOut::No ? attend : qkv;
-        follows = left(LeftOut::Cache, "keys and values are the processor's: " + other.reason);
+        follows = left(LeftOut::Cache, "the KV cache is on the CPU: " + other.reason);
     }
 }
 
@@ -136,12 +133,11 @@ bool has_product(const record::Op& op) {
            std::holds_alternative<record::FfnGateUpOp>(op.verb);
 }
 
-/// Norms and copies whose result only the processor reads, at the end of a range, or a range without a
-/// product. False when nothing is left of it.
+/// Removes norms and copies at the end of a range whose result only the CPU reads, and ranges without a
+/// product. False if nothing remains.
 bool trim(const Program& program, DeviceRange& range, std::vector<Placement>& ops) {
     const auto give_back = [&](int32_t i) {
-        ops[static_cast<size_t>(i)] =
-            left(LeftOut::NoProduct, "the device has nothing to multiply beside it");
+        ops[static_cast<size_t>(i)] = left(LeftOut::NoProduct, "no matrix product next to it");
     };
     const auto op_at = [&](int32_t i) -> const record::Op& { return program.ops[static_cast<size_t>(i)]; };
     bool any = false;
@@ -156,7 +152,7 @@ bool trim(const Program& program, DeviceRange& range, std::vector<Placement>& op
     return range.last_op >= range.first_op;
 }
 
-/// Collects what a range reads and writes.
+/// Collects the inputs and outputs of a range.
 struct Borders {
     const Program& program;
     DeviceRange& range;
@@ -356,8 +352,8 @@ Result<DeviceRange> whole_range(const Program& program) {
         if (is_before_layers(op))
             first = static_cast<int32_t>(i) + 1;
         else if (ops[i].why != LeftOut::No)
-            return fail(ErrorCode::Unsupported, "operation %zu, %s of layer %d, stays on the processor: %s",
-                        i, op.name(), op.layer, ops[i].reason.c_str());
+            return fail(ErrorCode::Unsupported, "operation %zu, %s of layer %d, stays on the CPU: %s", i,
+                        op.name(), op.layer, ops[i].reason.c_str());
     }
     return range_of(program, first, static_cast<int32_t>(ops.size()) - 1);
 }

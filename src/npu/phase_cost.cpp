@@ -1,5 +1,5 @@
-// Segments one after the other, since each waits for what the processor does before it. The same on both
-// sides is left out: attention, the look-up of embeddings, what goes across the border.
+// Segments run sequentially, because each waits for CPU work before it. Work that both sides share is not
+// counted: attention, embedding lookup and copies between CPU and device.
 #include "src/npu/phase_cost.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Factors and tables are those of linear.h, norm.h and so on; here is only which encodings and weights they
-// are made for.
+// Selects the encodings and weights for the factors and tables of linear.h, norm.h etc.
 #include "src/npu/prepare.h"
 
 #include <algorithm>
@@ -10,7 +9,7 @@ namespace tessera::npu {
 
 namespace {
 
-/// The value that a node writes; absent of one that fills the cache.
+/// The value that a node writes; none for nodes that fill the cache.
 struct WrittenBy {
     GraphValueId operator()(const AppendNode&) const { return {}; }
     template <class Other>
@@ -19,7 +18,7 @@ struct WrittenBy {
     }
 };
 
-/// Row by row, so that no more than one row for each thread is there in floats. `sum` may be null.
+/// Quantizes row by row, so that only one float row per thread is in memory. `sum` may be null.
 Result<QuantizedWeights> quantize_matrix(const Weight& w, const WeightRecipe& recipe, ThreadPool* pool,
                                          SignalToNoise* sum) {
     QuantizedWeights out = empty_weights(recipe, w.n_out, w.n_in);
@@ -91,7 +90,7 @@ void QuantizedMatrices::done_with(const record::Param<Weight>& matrix) {
     if (!options_.keep) matrices_.erase({matrix.tensor.name, matrix.tensor.row0});
 }
 
-/// Makes of each node what it computes with.
+/// Prepares the data of each kind of node.
 struct Preparation::Make {
     Preparation& all;
 
@@ -111,7 +110,7 @@ struct Preparation::Make {
 
     Made operator()(const LinearNode& node) {
         TSR_TRY(const QuantizedWeights* weights, all.matrices_.get(program()[node.w]));
-        // scale * (W x + bias) in steps of y is W x + bias in steps of y / scale.
+        // scale * (W x + bias) with the output scale s equals W x + bias with the output scale s / scale.
         Encoding y = encoding(node.y);
         y.scale /= node.scale;
         const float* bias = node.bias ? program()[node.bias].view.data : nullptr;

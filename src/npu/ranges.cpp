@@ -1,5 +1,5 @@
-// Ranges as they are collected and as they are filed. A file is read as strictly as a description of a
-// device: what it says ends up in every number that a compiled model computes.
+// Collects ranges and stores them in files. Files are parsed as strictly as device descriptions, because
+// their content affects every result of a compiled model.
 #include "src/npu/ranges.h"
 
 #include <charconv>
@@ -137,7 +137,7 @@ Result<Ranges> RangeCollector::take(uint64_t model, int64_t n_tok) const {
     for (size_t i = 0; i < seen_.size(); ++i) {
         const GraphValue& value = graph_.values[i];
         if (!seen_[i].is_finite)
-            return fail(ErrorCode::Malformed, "the activation '%s' is no finite number", value.name.c_str());
+            return fail(ErrorCode::Malformed, "the activation '%s' is not finite", value.name.c_str());
         if (seen_[i].any) ranges.of[value.name] = seen_[i].range;
     }
     return ranges;

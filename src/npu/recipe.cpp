@@ -1,5 +1,5 @@
-// Recipes from JSON, read as strictly as the descriptions of devices. What a kind of weights is good for is
-// weights.cpp's; which activations there are, graph.h's.
+// Parses recipes from JSON, as strictly as device descriptions. Weight formats are defined in weights.h, the
+// names of activations in graph.h.
 #include "src/npu/recipe.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr std::pair<std::string_view, OutputMode> kOutputNames[] = {{"exact", Ou
                                                                     {"hmx", OutputMode::Hmx}};
 constexpr size_t kMaxExceptions = 256;
 
-/// The value that a text names in a table of them.
+/// Looks up a string in a table of names and values.
 template <class T, size_t n>
 Result<T> one_of(const std::pair<std::string_view, T> (&table)[n], const std::string& field,
                  const JsonValue& value) {
@@ -35,7 +35,7 @@ Result<T> one_of(const std::pair<std::string_view, T> (&table)[n], const std::st
     return wrong_field(field, "one of " + names, value);
 }
 
-/// Only members that `known` lists.
+/// Checks that the object has only the members in `known`.
 Result<void> check_members(const JsonValue& object, const std::string& place,
                            std::initializer_list<std::string_view> known) {
     if (!object.is(JsonValue::Kind::Object)) return wrong_field(place, "an object", object);
@@ -44,7 +44,7 @@ Result<void> check_members(const JsonValue& object, const std::string& place,
     return {};
 }
 
-/// The choice of an object's "w" and "block", if there is one.
+/// The weight recipe from an object's "w" and "block", if given.
 Result<std::optional<WeightRecipe>> read_weight(const JsonValue& object, const std::string& place) {
     const JsonValue *w = object.find("w"), *block = object.find("block");
     const std::string block_name = place + ".block";

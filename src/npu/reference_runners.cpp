@@ -1,5 +1,5 @@
-// A graph and a run of it for each segment. Keys and values of a layer are in the run of the segment that
-// attends to them, as no other does.
+// A graph and its run for each segment. Keys and values of a layer belong to the run of the only segment that
+// attends to them.
 #include "src/npu/reference_runners.h"
 
 #include "src/npu/lower.h"

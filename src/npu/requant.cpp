@@ -1,4 +1,4 @@
-// The one place where a real factor becomes an integer one. It proves that what it makes cannot overflow.
+// The only conversion of real factors to integer ones, with the proof that products cannot overflow.
 #include "src/npu/requant.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Result<Multiplier> make_multiplier(double real, int64_t bound, int n_bits) {
     if (real == 0) return Multiplier{};
     int exponent = 0;
     const double fraction = std::frexp(real, &exponent);
-    // Of small factors only the bits are kept that a shift of 62 leaves; large ones are whole numbers.
+    // Small factors keep only the bits that a shift of 62 leaves; large factors are integers.
     for (int lost = std::max(0, n_bits - exponent - 62); lost <= n_bits; ++lost) {
         int64_t mult = std::llrint(std::ldexp(fraction, n_bits - lost));
         int shift = n_bits - lost - exponent;
@@ -40,7 +40,7 @@ Result<Multiplier> make_multiplier(double real, int64_t bound, int n_bits) {
 
 Result<Multiplier> make_output_multiplier(OutputMode mode, double real, int64_t bound, int bits_in) {
     if (mode == OutputMode::Exact) return make_multiplier(real, bound);
-    // Both sums lose less than a unit.
+    // Each of the two truncations loses less than one unit.
     TSR_TRY(const Multiplier m, bits_in == 16 ? make_multiplier(256 * real, bound / 256 + 2, 12)
                                               : make_multiplier(real, bound, 12));
     if (m.mult > std::numeric_limits<uint16_t>::max())

@@ -1,5 +1,6 @@
-// The scalar definition of the rotation. Angles become codes when it is made, by a sine of our own: the C
-// library's may differ in the last bit from one machine to the next, and a table is part of a compiled file.
+// The scalar reference definition of the rotation. Angles are converted to codes at creation with our own
+// sine, because the C library's may differ in the last bit between machines, and the table is part of a
+// compiled file.
 #include "src/npu/rope.h"
 
 #include <cmath>
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int kOne = 32767;
 
-/// cos and sin by their series, of an angle brought within +-pi / 4. Far more exact than the codes need.
+/// cos and sin by their series after range reduction to +-pi / 4. Far more exact than the codes need.
 struct CosSin {
     double cos, sin;
 };

@@ -1,5 +1,5 @@
-// The cuts: behind a layer, behind what adds to the stream, behind a product. Never between keys and who
-// attends to them, nor in front of the product that reads what attention wrote, whose heads may be padded.
+// Allowed boundaries: behind a layer, a residual add or a product. Never between keys and the attention that
+// reads them, nor before the product that reads attention's output, whose heads may be padded.
 #include "src/npu/session_cut.h"
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace {
 
 using record::Program;
 
-/// Adds up what an operation needs, as a visitor of its fields.
+/// A visitor that sums up the bytes an operation needs.
 struct LeastBytes {
     const Program& program;
     const Recipe& recipe;
@@ -36,8 +36,7 @@ struct LeastBytes {
     }
 };
 
-/// What a session would end with that ends behind operation i, which has another one of its segment behind
-/// it.
+/// The kind of boundary behind operation i, which is not the last one of its segment.
 std::optional<SessionPiece::End> end_behind(const Program& program, int32_t i) {
     const record::Op &op = program.ops[static_cast<size_t>(i)],
                      &next = program.ops[static_cast<size_t>(i + 1)];

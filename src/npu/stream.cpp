@@ -1,5 +1,5 @@
-// Waits, bounds and hazards. A unit's instructions run one after the other, so what is done is one number a
-// unit, and "before" is a comparison of such numbers (vector clocks). What is touched: operands.cpp.
+// Waits, bounds and hazards. Each unit executes in order, so progress is one number per unit, and "happens
+// before" compares such numbers (vector clocks). operands.cpp defines the accessed bytes.
 #include "src/npu/stream.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void join(Progress& into, const Progress& other) {
     for (size_t u = 0; u < kUnits; ++u) into[u] = std::max(into[u], other[u]);
 }
 
-/// What is done once the instruction with these waits is, `done` being what is known of earlier ones.
+/// Progress guaranteed when an instruction with these waits is done; `done` is that of earlier instructions.
 Progress finish(const std::array<std::vector<Progress>, kUnits>& done, size_t unit, const Progress& waits) {
     Progress all = done[unit].empty() ? Progress{} : done[unit].back();
     for (size_t u = 0; u < kUnits; ++u)
@@ -27,7 +27,7 @@ Progress finish(const std::array<std::vector<Progress>, kUnits>& done, size_t un
     return all;
 }
 
-/// Whether a packet's activations or weights cross a multiple of the span.
+/// Whether activations or weights of a packet cross a multiple of the span.
 bool crosses_span(const Multiply& m, uint64_t span) {
     const uint64_t runs[2][3] = {
         {m.act, (uint64_t{m.rows} + kTileRows - 1) / kTileRows * m.planes_in, kActTileBytes},
@@ -121,7 +121,7 @@ void StreamBuilder::add(Instruction instruction) {
     Progress wanted = {};
     for (const Access& access : accesses(instruction, {}))
         if (access.space == 0) touch(access, unit, count, wanted);
-    wanted[unit] = 0;  // comes by itself
+    wanted[unit] = 0;  // in order anyway
     for (size_t u = 0; u < kUnits; ++u) {
         Progress others = wanted;
         others[u] = 0;
@@ -142,7 +142,7 @@ Result<void> check_stream(const Stream& stream, const Bounds& bounds) {
         const Instruction& instruction = stream[i];
         if (instruction.op > Opcode::Multiply)
             return fail(ErrorCode::Malformed, "instruction %zu: there is no such operation", i);
-        // Waits look back only, hence the order of the stream is one in which everything can run.
+        // Waits refer only to earlier instructions, so stream order is a valid execution order.
         for (size_t u = 0; u < kUnits; ++u)
             if (instruction.waits[u] > before[u])
                 return fail(ErrorCode::Malformed,

@@ -1,5 +1,5 @@
-// The search for tile sizes: every way to cut rows and inputs that makes a difference, with as many outputs
-// as then fit and half and a quarter of them. The time of each is that of its own instructions (cost.cpp).
+// Searches tile sizes: every distinct split of rows and inputs, with the largest number of outputs that fits
+// and a half and a quarter of it. Each candidate's time is that of its own instructions (cost.cpp).
 #include "src/npu/tile_plan.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace tessera::npu {
 
 namespace {
 
-/// Bytes of the buffers of one piece.
+/// Buffer bytes of one piece.
 struct PieceBytes {
     int64_t act, packed, mult, weights, records, out, sums;
 };
@@ -36,13 +36,13 @@ PieceBytes piece_bytes(const LinearShape& shape, const TileSizes& size) {
             .sums = keeps_sums ? size.row_tiles * size.n_tiles * kSumTileBytes : 0};
 }
 
-/// Activations are loaded once if there is one piece of them.
+/// A single piece of activations is loaded only once.
 int act_buffers(const LinearShape& shape, const TileSizes& size) {
     return size.row_tiles < shape.row_tiles() || size.k_tiles < shape.k_tiles() ? 2 : 1;
 }
 
-/// The modelled time and descriptors of the whole, from streams of its first outputs alone where there are
-/// many: every further piece takes as long as the last ones did.
+/// Predicted time and descriptors. With many outputs they are extrapolated from streams of the first ones:
+/// each further piece takes as long as the last ones.
 void estimate(const LinearShape& shape, const HtpDevice& device, TilePlan& plan) {
     constexpr int64_t kFew = 2, kMany = 2 * kFew;
     const int64_t n_pieces = tiles(shape.n_tiles(), plan.size.n_tiles);
@@ -61,7 +61,7 @@ void estimate(const LinearShape& shape, const HtpDevice& device, TilePlan& plan)
     plan.n_descriptors += std::llround(times * static_cast<double>(many.n_descriptors - few.n_descriptors));
 }
 
-/// Sizes of pieces that cut `n` tiles into 1, 2, 3 ... equal parts, each a multiple of `unit`.
+/// Piece sizes that split `n` tiles into 1, 2, 3 ... equal parts, each a multiple of `unit`.
 std::set<int64_t> equal_parts(int64_t n, int64_t unit) {
     std::set<int64_t> sizes;
     for (int64_t parts = 1; parts <= n; parts += std::max<int64_t>(1, parts / 4))
@@ -69,7 +69,7 @@ std::set<int64_t> equal_parts(int64_t n, int64_t unit) {
     return sizes;
 }
 
-/// The most tiles of outputs that fit beside the activations, by the bytes alone.
+/// Upper bound of the output tiles that fit next to the activations, ignoring alignment.
 int64_t most_n_tiles(const LinearShape& shape, TileSizes size, int64_t vtcm_bytes) {
     size.n_tiles = 1;
     const PieceBytes one = piece_bytes(shape, size);
@@ -121,19 +121,19 @@ Result<TilePlan> place_tiles(const LinearShape& shape, const TileSizes& size, co
 }
 
 Result<TilePlan> plan_linear(const LinearShape& shape, const HtpDevice& device) {
-    // A block of 64 inputs is two tiles, and its multipliers must not be cut.
+    // A block of 64 inputs is two tiles, and its multipliers must not be split.
     const int64_t k_unit = shape.block > kTileChannels ? shape.block / kTileChannels : 1;
     Result<TilePlan> best = place_tiles(shape, {1, 1, std::min(k_unit, shape.k_tiles())}, device);
     if (!best) return best;
     const std::set<int64_t> k_sizes = equal_parts(shape.k_tiles(), k_unit);
     bool found = false;
     for (auto k = k_sizes.rbegin(); k != k_sizes.rend(); ++k) {
-        // Sums that have to be kept are to be avoided at any price.
+        // Partial sums in VTCM are the last resort.
         if (found && *k_sizes.rbegin() == best->size.k_tiles) break;
         for (const int64_t rows : equal_parts(shape.row_tiles(), 1)) {
             const int64_t most = most_n_tiles(shape, {rows, 1, *k}, device.vtcm_bytes);
             for (int64_t n = most; n >= 1 && n >= most / 4; n /= 2) {
-                // Alignment may take what the bytes alone would have left.
+                // Alignment may exceed the bound by bytes.
                 auto plan = place_tiles(shape, {rows, n, *k}, device);
                 if (!plan) continue;
                 const bool better =

@@ -1,5 +1,5 @@
-// Rows of a row tile are side by side in each of its tiles, so a range of them is one transfer of two
-// dimensions; values of a plane are side by side altogether.
+// Rows of a row tile are contiguous in each of its tiles, so a range of rows is one two-dimensional transfer;
+// all values of a plane are contiguous.
 #include "src/npu/vector_stream.h"
 
 #include <algorithm>
@@ -76,8 +76,8 @@ void VectorStream::move_values(Opcode op, const ActTensor& tensor, int64_t row_t
               .first_row = 0});
 }
 
-/// fn(piece, table in VTCM, the piece's own table, x, y) adds what computes one piece. table_bytes are for
-/// all of them, bytes_of_row are a row's besides those of x and y.
+/// fn(piece, table in VTCM, table of the piece, x, y) appends the instructions of one piece. table_bytes is
+/// shared by all pieces; bytes_of_row counts per row in addition to x and y.
 template <class Fn>
 Result<int64_t> VectorStream::by_rows(const ActTensor& x, const ActTensor& y, int64_t table_bytes,
                                       int64_t bytes_of_row, const Fn& fn) {
@@ -172,8 +172,7 @@ Result<int64_t> VectorStream::softmax(const ActTensor& x, const ActTensor& y, co
 
 Result<int64_t> VectorStream::lookup(const ActTensor& x, const ActTensor& y, uint64_t table,
                                      int64_t n_entries) {
-    // Up to half of VTCM for the table, else two pieces of it that are loaded again for every piece of
-    // values.
+    // The table takes up to half of VTCM; a larger one is loaded in two parts for every piece of values.
     const bool is_whole = n_entries * 2 <= device_.vtcm_bytes / 2;
     const int64_t n_at_once =
         is_whole ? n_entries : device_.vtcm_bytes / 8 / kVectorAlignment * kVectorAlignment / 2;
@@ -266,8 +265,8 @@ Result<int64_t> VectorStream::mul(const ActTensor& a, const ActTensor& b, const 
     return by_values(Opcode::Mul, a, b, y, node, &Instruction::mul);
 }
 
-/// fn(x in VTCM, more memory there, first head, number of heads, row tile, its rows) for heads that are whole
-/// tiles together. bytes_per_value: of that memory, for each channel by 64 rows.
+/// Calls fn(x in VTCM, scratch in VTCM, first head, number of heads, row tile, rows) for groups of heads that
+/// form whole tiles. bytes_per_value: scratch bytes per channel and row of 64-row tiles.
 template <class Fn>
 Result<int64_t> VectorStream::append_part(const ActTensor& x, const CachePlace& cache,
                                           int64_t bytes_per_value, const Fn& fn) {

@@ -1,5 +1,5 @@
-// Rows and values are fetched from their planes as 16-bit codes, computed, and put back. Operands were
-// checked before (operands.cpp); whatever VTCM holds, nothing here is undefined.
+// Reads rows and values from their planes as 16-bit codes, computes, and writes them back. Operands are
+// checked in advance (operands.cpp); no content of VTCM causes undefined behaviour.
 #include "src/npu/vector_unit.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace tessera::npu {
 namespace {
 
 constexpr int64_t kMostRowValues = 1 << 16;
-/// Values that a thread takes at once where they need not be a row.
+/// Values that a thread processes at a time, where rows do not matter.
 constexpr int64_t kChunk = 1024;
 
-/// A row of [planes, channel tiles, rows, 32].
+/// One row of [planes, channel tiles, rows, 32].
 struct RowPlace {
     int64_t planes, rows, dim;
 
@@ -28,7 +28,7 @@ struct RowPlace {
     }
 };
 
-/// n values of bytes, or of high bytes and low bytes in two planes, as codes, and back.
+/// Converts n values between codes and bytes, or high and low bytes in two planes.
 void fetch(const uint8_t* high, const uint8_t* low, int64_t n, uint16_t* codes) {
     if (!low) {
         for (int64_t i = 0; i < n; ++i) codes[i] = high[i];
@@ -47,7 +47,7 @@ void put(const uint16_t* codes, int64_t n, uint8_t* high, uint8_t* low) {
     }
 }
 
-/// The second plane, if there is one.
+/// The second plane, or null.
 template <class Byte>
 Byte* low_plane(Byte* high, int bits, int64_t plane_bytes) {
     return bits == 16 ? high + plane_bytes : nullptr;
@@ -67,7 +67,7 @@ HmxRequant hmx_record(const Interleave& i, const HmxRequant& before, int32_t sum
             .shift = static_cast<uint16_t>(i.factor.shift)};
 }
 
-/// make(i, the record so far, sum of further weights).
+/// Calls make(i, previous record, sum of further weights).
 template <class Record>
 void add_to_record(const Interleave& i, int32_t sum, std::byte* at,
                    Record (*make)(const Interleave&, const Record&, int32_t)) {
@@ -141,7 +141,7 @@ void VectorUnit::run(const Interleave& i) {
         const int64_t n_n = std::min<int64_t>(kTileChannels, i.n_n - first);
         int32_t sums[kTileChannels] = {};
         if (n_n == kTileChannels && k_first % 4 == 0 && n_k % 4 == 0) {
-            // Rows of four inputs of a tile are side by side, and so are tiles.
+            // Rows of four inputs of a tile are contiguous, and so are tiles.
             int8_t* begin = to + k_first * kTileChannels;
             std::fill(to, begin, int8_t{0});
             kernels_->interleave(bytes + first, from.stride, n_k / 4, begin, sums);

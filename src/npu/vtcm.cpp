@@ -1,5 +1,4 @@
-// A bump allocator that refuses: a plan that does not fit is an error at compile time and never a smaller
-// buffer.
+// A bump allocator: a plan that does not fit is a compile-time error, never a smaller buffer.
 #include "src/npu/vtcm.h"
 
 #include "common/strings.h"

@@ -1,4 +1,4 @@
-// From rows of weights to tiles. Where a byte of a tile lies is layout.h's.
+// Converts rows of weights to tiles. layout.h defines the offsets within a tile.
 #include "src/npu/weight_blob.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 int64_t aligned(int64_t n) { return (n + 127) / 128 * 128; }
 
-/// Four inputs of an output, which lie side by side: codes q of inputs from k on, as many as there are.
+/// Writes four adjacent inputs of an output: codes q of the inputs from k on, up to the last one.
 void put_weights(const WeightBlob& blob, const int8_t* q, int64_t n, int64_t k, int64_t column,
                  std::byte* tile) {
     const int64_t row = k % kTileChannels;
@@ -27,7 +27,7 @@ void put_weights(const WeightBlob& blob, const int8_t* q, int64_t n, int64_t k, 
             static_cast<std::byte>((static_cast<uint8_t>(q[i]) & 15) << (place.high ? 4 : 0));
 }
 
-/// How the sum of output n becomes a code; zeros behind the last one.
+/// The record that converts the sum of output n to a code; zeros past the last output.
 void put_record(const Linear& op, int64_t n, WeightBlob& blob) {
     std::byte* at = blob.bytes.data() + blob.record_offset + n * static_cast<int64_t>(sizeof(Requant));
     const bool is_output = n < op.weights->n_out;
@@ -47,7 +47,7 @@ int64_t mult_bytes_of(const WeightBlob& blob) {
     return blob.block ? n_mult_bytes(blob.k_tiles, blob.block) : 0;
 }
 
-/// All that belongs to 32 outputs.
+/// Tiles, multipliers and records of 32 outputs.
 void put_tiles(const Linear& op, int64_t n_tile, WeightBlob& blob) {
     const QuantizedWeights& w = *op.weights;
     const int64_t n_blocks = w.recipe.n_blocks(w.n_in), first = n_tile * kTileChannels;
@@ -65,7 +65,7 @@ void put_tiles(const Linear& op, int64_t n_tile, WeightBlob& blob) {
     for (int64_t n = first; n < first + kTileChannels; ++n) put_record(op, n, blob);
 }
 
-/// Where everything is, without the bytes.
+/// Offsets of the parts, without the bytes.
 WeightBlob layout_of(const WeightRecipe& recipe, int64_t n_out, int64_t n_in) {
     WeightBlob blob;
     blob.n_tiles = tiles(n_out, kTileChannels);

@@ -1,5 +1,5 @@
-// Rows of floats to signed bytes. The codes of a block are chosen for the scale that the device will use,
-// m * scale, not for the block's own: that costs nothing and is up to half a decibel better.
+// Quantizes rows of floats to signed bytes. The codes of a block are chosen for the scale that the device
+// uses, m * scale, instead of the block's ideal scale: up to 0.5 dB better at no cost.
 #include "src/npu/weights.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ float largest_magnitude(const float* w, int64_t n) {
     return largest;
 }
 
-/// What one step of a code stands for in a block of its own. Signed: the weight of the largest magnitude
-/// becomes -8, so the step has the opposite sign.
+/// The ideal step of a block. Signed: the weight of the largest magnitude maps to -8, so the step has the
+/// opposite sign.
 float block_step(const float* w, int64_t n, Kind kind) {
     const float largest = largest_magnitude(w, n);
     if (kind == Kind::Lpbq) return largest / 7;
@@ -42,13 +42,14 @@ float block_step(const float* w, int64_t n, Kind kind) {
     return largest / 8;
 }
 
-/// q[i] = w[i] / step as an integer, ties to even. The step may be so small that the quotient is infinite.
+/// q[i] = w[i] / step rounded, ties to even. The step may be so small that the quotient is infinite.
 void to_codes(const float* w, int64_t n, float step, const Limits& limit, int8_t* q) {
     if (step == 0) {
         std::fill_n(q, n, int8_t{0});
         return;
     }
-    // Beside this number floats are whole, so adding it rounds; limits are whole, so clamping may come first.
+    // Floats of this magnitude are integers, so adding it rounds; the limits are integers, so clamping can
+    // precede rounding.
     constexpr float kWhole = 0x1.8p23f;
     for (int64_t i = 0; i < n; ++i) {
         const float code = std::min(std::max(w[i] / step, limit.low), limit.high);
@@ -57,7 +58,7 @@ void to_codes(const float* w, int64_t n, float step, const Limits& limit, int8_t
 }
 
 double square_error(const float* w, int64_t n, float step, const int8_t* q) {
-    // Several sums, none of which waits for another.
+    // Several independent sums for instruction-level parallelism.
     constexpr int64_t kSums = 4;
     double sums[kSums] = {};
     for (int64_t i = 0; i < n; i += kSums)
@@ -68,8 +69,8 @@ double square_error(const float* w, int64_t n, float step, const int8_t* q) {
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-/// The multiplier of one block and its codes. A multiplier up to an eighth smaller clips the largest weight
-/// and may leave less error for the others; with sources of 4 bits it may hit their steps.
+/// Chooses the multiplier and codes of one block. A multiplier up to an eighth smaller clips the largest
+/// weight but may reduce the error of the others; for 4-bit sources it may match their steps.
 int8_t block_codes(const float* w, int64_t n, float step, float scale, const Limits& limit, int8_t* q) {
     const float ratio = scale > 0 ? std::rint(std::fabs(step) / scale) : 1.0f;
     const int most = static_cast<int>(std::min(std::max(ratio, 1.0f), limit.mult));
@@ -87,7 +88,7 @@ int8_t block_codes(const float* w, int64_t n, float step, float scale, const Lim
     return signed_mult(best);
 }
 
-/// One row of blocks; returns the row's scale.
+/// Quantizes one row of blocks; returns the row's scale.
 float row_of_blocks(const WeightRecipe& recipe, const float* w, int64_t n_in, int8_t* q, int8_t* mult) {
     const Limits limit = limits(recipe.kind);
     const auto length = [&](int64_t b) { return std::min(recipe.block, n_in - b * recipe.block); };

@@ -11,13 +11,13 @@ using namespace tessera::test;
 
 /// What a model's graph fails for, by its name.
 inline const std::pair<std::string, std::string> kLeftOut[] = {
-    {"mixtral", "moe_route of layer 0, stays on the processor: experts are chosen"},
-    {"qwen3moe", "moe_route of layer 0, stays on the processor: experts are chosen"},
-    {"qwen2moe", "moe_route of layer 0, stays on the processor: experts are chosen"},
-    {"granitemoe", "moe_route of layer 0, stays on the processor: experts are chosen"},
-    {"gptoss", "attend of layer 0, stays on the processor: sinks of the softmax"},
-    {"gemma2", "attend of layer 0, stays on the processor: a soft-cap of scores"},
-    {"mistral3", "qkv of layer 0, stays on the processor: queries that grow with their position"}};
+    {"mixtral", "moe_route of layer 0, stays on the CPU: experts are chosen"},
+    {"qwen3moe", "moe_route of layer 0, stays on the CPU: experts are chosen"},
+    {"qwen2moe", "moe_route of layer 0, stays on the CPU: experts are chosen"},
+    {"granitemoe", "moe_route of layer 0, stays on the CPU: experts are chosen"},
+    {"gptoss", "attend of layer 0, stays on the CPU: attention sinks"},
+    {"gemma2", "attend of layer 0, stays on the CPU: soft-capped attention scores"},
+    {"mistral3", "qkv of layer 0, stays on the CPU: attention temperature scaling"}};
 
 inline std::string reason_of(const std::string& model) {
     for (const auto& [name, reason] : kLeftOut)

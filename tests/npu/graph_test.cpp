@@ -144,7 +144,7 @@ TEST(Ranges, NumbersThatAreNoneAreNamed) {
     collector.add({0}, std::vector<float>{1, -2});
     EXPECT_EQ(collector.take(0, 1)->of, (std::map<std::string, Range>{{"x", {-2, 1}}}));
     collector.add({1}, std::vector<float>{0, std::nanf("")});
-    EXPECT_EQ(collector.take(0, 1).error().message, "the activation 'blk.0.ff' is no finite number");
+    EXPECT_EQ(collector.take(0, 1).error().message, "the activation 'blk.0.ff' is not finite");
 }
 
 TEST(Ranges, WrongFieldsAreNamed) {

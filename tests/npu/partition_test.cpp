@@ -19,8 +19,7 @@ struct Expected {
     std::string model;
     std::vector<std::string> segments, left;
 };
-const std::string kExperts = ": experts are chosen while it runs",
-                  kAlone = ": the device has nothing to multiply beside it",
+const std::string kExperts = ": experts are chosen at run time", kAlone = ": no matrix product next to it",
                   kHead = "output_norm to output, reads x, writes logits",
                   kTiedHead = "output_norm to token_embd, reads x, writes logits";
 const Expected kExpected[] = {
@@ -34,22 +33,23 @@ const Expected kExpected[] = {
       "blk.0.moe_down" + kExperts}},
     {"gptoss",
      {"blk.0.attn_output to blk.0.attn_output, reads x attn, writes x", kHead},
-     {"blk.0.attn_norm" + kAlone, "blk.0.qkv: keys and values are the processor's: sinks of the softmax",
-      "blk.0.attend: sinks of the softmax", "blk.0.post_attention_norm" + kAlone,
-      "blk.0.moe_route" + kExperts, "blk.0.moe_gate_up" + kExperts, "blk.0.moe_down" + kExperts}},
+     {"blk.0.attn_norm" + kAlone, "blk.0.qkv: the KV cache is on the CPU: attention sinks",
+      "blk.0.attend: attention sinks", "blk.0.post_attention_norm" + kAlone, "blk.0.moe_route" + kExperts,
+      "blk.0.moe_gate_up" + kExperts, "blk.0.moe_down" + kExperts}},
     {"gemma2",
      {"blk.0.attn_output to blk.0.post_ffw_norm, reads attn x, writes x"},
-     {"blk.0.attn_norm" + kAlone, "blk.0.qkv: keys and values are the processor's: a soft-cap of scores",
-      "blk.0.attend: a soft-cap of scores", "output_norm" + kAlone, "token_embd: a soft-cap of results"}},
+     {"blk.0.attn_norm" + kAlone, "blk.0.qkv: the KV cache is on the CPU: soft-capped attention scores",
+      "blk.0.attend: soft-capped attention scores", "output_norm" + kAlone,
+      "token_embd: soft-capped output"}},
     {"mistral3",
      {"blk.0.attn_output to blk.0.ffn_down, reads x attn, writes x", kTiedHead},
-     {"blk.0.attn_norm" + kAlone, "blk.0.qkv: queries that grow with their position",
-      "blk.0.attend: keys and values are the processor's: queries that grow with their position"}},
+     {"blk.0.attn_norm" + kAlone, "blk.0.qkv: attention temperature scaling",
+      "blk.0.attend: the KV cache is on the CPU: attention temperature scaling"}},
     {"qwen2moe",
      {"blk.0.attn_norm to blk.0.attn_output, reads x, writes x, attends",
       "blk.0.ffn_down_shexp to blk.1.attn_output, reads x shared_ff, writes x, attends", kTiedHead},
      {"blk.0.ffn_norm" + kAlone, "blk.0.moe_route" + kExperts, "blk.0.moe_gate_up" + kExperts,
-      "blk.0.moe_down" + kExperts, "blk.0.ffn_gate_up: a gate of each token"}},
+      "blk.0.moe_down" + kExperts, "blk.0.ffn_gate_up: a shared expert's gate"}},
     {"granitemoe",
      {"blk.0.attn_norm to blk.0.attn_output, reads x, writes x, attends",
       "blk.0.ffn_gate_up to blk.1.attn_output, reads h x, writes x, attends", kTiedHead},
@@ -245,7 +245,7 @@ TEST(Partition, FollowsTheDevicesFeatures) {
     const Partition four = *partition(program, {}, device, *open_recipe("w4a16"));
     // The recipe has the head in 8 bits.
     EXPECT_EQ(texts_of(program, four), std::vector<std::string>{kHead});
-    EXPECT_NE(left_out_text(program, four).find("blk.0.qkv: x-elite has no weights of 4 bits"),
+    EXPECT_NE(left_out_text(program, four).find("blk.0.qkv: x-elite does not support 4-bit block weights"),
               std::string::npos);
     const Partition eight = *partition(program, {}, device, *open_recipe("w8a16"));
     EXPECT_EQ(eight.segments.size(), 2u);

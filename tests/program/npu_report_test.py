@@ -78,7 +78,7 @@ class Report(ProgramCase):
     def test_text_has_the_six_rows(self):
         text = self.fine("npu", "report", TINY, *self.device, "-p", 4, "-n", 1).decode()
         for part in ("compiled before", "compiled at start", "1 program", "2 loading", "3 compiling", "4 allocation",
-                     "5 keys and values", "6 fragmentation", "on the NPU: ", "rows of a table are looked up",
+                     "5 keys and values", "6 fragmentation", "on the NPU: ", "embedding lookup",
                      "predicted for x-elite by its model", "device times are a model"):
             self.assertIn(part, text)
 

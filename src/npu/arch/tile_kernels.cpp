@@ -1,5 +1,5 @@
-// Finds the tile kernels that go with an instruction set. Assumes that quants/dispatch has made the choice,
-// so that the set may be used. Every AArch64 processor has NEON. The tables: src/npu/arch.
+// Maps an instruction set to its tile kernels (src/npu/arch). Assumes that quants/dispatch has chosen the
+// instruction set, so that it is usable. Every AArch64 processor has NEON.
 #include "src/npu/tile_kernels.h"
 
 #include <string_view>

@@ -1,7 +1,7 @@
-// The tile loops on AVX2. Bytes are widened to halfwords for vpmaddwd: vpmaddubsw would saturate, which the
-// matrix unit does not, but for codes of 4 bits, whose sums fit. Activations of both planes go as one
-// halfword less 32768, in one pass instead of two. Compiled for that instruction set: no std headers, nothing
-// but the table outside anonymous namespaces.
+// The tile loops on AVX2. Bytes are widened to 16 bits for vpmaddwd, because vpmaddubsw saturates and the
+// matrix unit does not; 4-bit codes, whose sums fit, use vpmaddubsw. Both planes of activations are combined
+// to a 16-bit value minus 32768, which takes one pass instead of two. An ISA unit: no std headers, and only
+// the table is outside anonymous namespaces.
 #include <immintrin.h>
 
 #include "quants/kernels/inline.h"
@@ -12,11 +12,11 @@ namespace tessera::npu {
 namespace {
 
 constexpr int64_t kChannels = 32, kTileBytes = kChannels * kChannels;
-/// A lane sums half of 32 inputs a tile: 8 * 16 * 2^15 * 2^7 = 2^29, and two lanes are added before they are
-/// widened.
+/// A lane sums half of the 32 inputs of a tile: 8 * 16 * 2^15 * 2^7 = 2^29; two lanes are added before
+/// widening.
 constexpr int64_t kTilesPerFlush = 8;
 
-/// Rows that share each load of weights; 4 sums each.
+/// Rows that share each load of weights, with 4 sums each.
 template <int R>
 struct Rows {
     alignas(32) int16_t x[R][kChannels];
@@ -43,7 +43,7 @@ TSR_INLINE void widen(const MultiplyArgs& a, int64_t tile, int64_t row, Rows<R>&
     }
 }
 
-/// Sums of pairs to 64 bits: lane pairs of a and b are outputs 0 1 4 5 and 2 3 6 7.
+/// Widens pair sums to 64 bits: lane pairs of a and b are outputs 0 1 4 5 and 2 3 6 7.
 TSR_INLINE void flush(__m256i a, __m256i b, int64_t* sums) {
     const __m256i pairs = _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8);
     const __m256i halves[2] = {_mm256_cvtepi32_epi64(_mm256_castsi256_si128(pairs)),
@@ -55,7 +55,7 @@ TSR_INLINE void flush(__m256i a, __m256i b, int64_t* sums) {
     }
 }
 
-/// 16 outputs, from `first` on, of R rows.
+/// Computes 16 outputs, from `first` on, of R rows.
 template <int R>
 TSR_INLINE void multiply_half(const MultiplyArgs& a, int64_t row, int first) {
     for (int64_t begin = 0; begin < a.k_tiles; begin += kTilesPerFlush) {
@@ -109,9 +109,9 @@ void multiply(const MultiplyArgs& a) {
     }
 }
 
-/// 32 codes of 8 outputs, in the low bits of each byte, times their multipliers. Only the low byte of a
-/// product is wanted, which depends on the low bytes of its factors alone: bytes at even places are
-/// multiplied as halfwords and cut, those at odd places where they are, in the upper half.
+/// Multiplies 32 codes of 8 outputs, in the low bits of each byte, by their multipliers. Only the low byte of
+/// a product is needed, and it depends only on the low bytes of the factors: even bytes are multiplied as
+/// 16-bit values and masked, odd bytes in place in the upper half.
 TSR_INLINE __m256i times(__m256i nibbles, __m256i mult) {
     const __m256i sign = _mm256_set1_epi8(8), even = _mm256_set1_epi16(255);
     const __m256i codes = _mm256_sub_epi8(_mm256_xor_si256(nibbles, sign), sign);
@@ -121,7 +121,7 @@ TSR_INLINE __m256i times(__m256i nibbles, __m256i mult) {
 
 void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t block, int8_t* w) {
     const __m256i nibble = _mm256_set1_epi8(15);
-    // The multiplier of each output to two halfwords.
+    // The multiplier of each output in two 16-bit values.
     const __m256i spread = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
                                             4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
     for (int64_t quad = 0; quad < 8 * k_tiles; quad++, packed += 64, w += 128) {
@@ -143,14 +143,14 @@ void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t 
     }
 }
 
-/// Four inputs to every lane of 32 bits.
+/// Broadcasts four inputs to every 32-bit lane.
 TSR_INLINE __m256i broadcast4(const uint8_t* bytes) {
     int32_t four;
     __builtin_memcpy(&four, bytes, sizeof four);
     return _mm256_set1_epi32(four);
 }
 
-/// -8 times the sums of the inputs of each lane of 16 bits, of which every second pair belongs to one.
+/// -8 times the sums of the inputs of each 16-bit lane.
 TSR_INLINE __m256i times_minus_8(const uint8_t* signed_bytes, int n_quads) {
     int32_t even = 0, odd = 0;
     for (int k = 0; k < 4 * n_quads; k += 4) {
@@ -161,9 +161,9 @@ TSR_INLINE __m256i times_minus_8(const uint8_t* signed_bytes, int n_quads) {
                              static_cast<int32_t>(static_cast<uint32_t>(-8 * odd) << 16));
 }
 
-/// Sums of a group of at most 32 inputs times a multiplier each, as 32 bits: low bytes by codes of -8 to 7,
-/// high bytes less 128 by codes raised by 8, which is taken back beforehand. In a lane 16 products: no more
-/// than 16 * 8 * 255 = 32640 in size.
+/// Sums of groups of at most 32 inputs, multiplied by their multipliers, in 32 bits: low bytes by codes in
+/// [-8, 7]; high bytes minus 128 by codes plus 8, which is compensated in advance. A lane holds 16 products:
+/// at most 16 * 8 * 255 = 32640 in magnitude.
 template <bool HasHigh>
 TSR_INLINE void multiply_group(const uint8_t* high, const uint8_t* low, const uint8_t* packed,
                                const int8_t* mult, int n_quads, __m256i* high_sums, __m256i* low_sums) {

@@ -1,5 +1,5 @@
-// The tile loops with AVX-512 VNNI. Compiled for that instruction set: no std headers, nothing but the table
-// outside anonymous namespaces.
+// The tile loops with AVX-512 VNNI. An ISA unit: no std headers, and only the table is outside anonymous
+// namespaces.
 #include <immintrin.h>
 
 #include "quants/kernels/inline.h"
@@ -18,7 +18,7 @@ TSR_INLINE void store(int32_t* words, Wide v) { _mm512_storeu_si512(words, v); }
 TSR_INLINE Wide widen_bytes(const int8_t* bytes) {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
 }
-/// sum + unsigned bytes of x times signed bytes of w, a word each.
+/// sum + unsigned bytes of x times signed bytes of w, in 32-bit lanes.
 TSR_INLINE Wide dot(Wide sum, Wide x, Wide w) { return _mm512_dpbusd_epi32(sum, x, w); }
 TSR_INLINE Wide add(Wide a, Wide b) { return _mm512_add_epi32(a, b); }
 TSR_INLINE Wide sub(Wide a, Wide b) { return _mm512_sub_epi32(a, b); }

@@ -1,6 +1,6 @@
-// The tile loops on NEON, with nothing that a baseline AArch64 processor lacks. Bytes are widened to
-// halfwords, and activations of both planes go as one halfword less 32768, in one pass instead of two.
-// Compiled as an ISA unit: no std headers, nothing but the table outside anonymous namespaces.
+// The tile loops on baseline NEON. Bytes are widened to 16 bits, and both planes of activations are combined
+// to a 16-bit value minus 32768, which takes one pass instead of two. An ISA unit: no std headers, and only
+// the table is outside anonymous namespaces.
 #include <arm_neon.h>
 
 #include "quants/kernels/inline.h"
@@ -16,7 +16,7 @@ constexpr int64_t kTilesPerFlush = 32;
 /// Outputs at a time: with two rows 16 registers of sums.
 constexpr int kOutputs = 8;
 
-/// 32 activations of a row, as they are multiplied.
+/// Loads 32 activations of a row for multiplication.
 TSR_INLINE void widen(const MultiplyArgs& a, int64_t tile, int64_t row, int16_t* x) {
     const int64_t at = tile * a.act_stride + row * kChannels;
     TSR_UNROLL
@@ -30,7 +30,7 @@ TSR_INLINE void widen(const MultiplyArgs& a, int64_t tile, int64_t row, int16_t*
     }
 }
 
-/// Adds the lanes of four outputs' sums, as 64 bits.
+/// Adds the lanes of four outputs' sums to 64-bit sums.
 TSR_INLINE void flush(const int32x4_t* lanes, int64_t* sums) {
     TSR_UNROLL
     for (int i = 0; i < 4; i += 2) {
@@ -39,7 +39,7 @@ TSR_INLINE void flush(const int32x4_t* lanes, int64_t* sums) {
     }
 }
 
-/// kOutputs outputs, from `first` on, of R rows. A lane of a sum is one of each four inputs.
+/// Computes kOutputs outputs, from `first` on, of R rows. Each lane of a sum takes one of every four inputs.
 template <int R>
 TSR_INLINE void multiply_part(const MultiplyArgs& a, int64_t row, int64_t first) {
     for (int64_t begin = 0; begin < a.k_tiles; begin += kTilesPerFlush) {
@@ -90,7 +90,7 @@ void multiply(const MultiplyArgs& a) {
         for (int64_t n = 0; n < kChannels; n += kOutputs) multiply_part<1>(a, row, n);
 }
 
-/// 16 codes of 4 outputs in the low bits of each byte, times their multipliers.
+/// Multiplies 16 codes of 4 outputs, in the low bits of each byte, by their multipliers.
 TSR_INLINE int8x16_t times(uint8x16_t nibbles, int8x16_t mult) {
     const int8x16_t sign = vdupq_n_s8(8);
     return vmulq_s8(vsubq_s8(veorq_s8(vreinterpretq_s8_u8(nibbles), sign), sign), mult);
@@ -98,7 +98,7 @@ TSR_INLINE int8x16_t times(uint8x16_t nibbles, int8x16_t mult) {
 
 void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t block, int8_t* w) {
     const uint8x16_t nibble = vdupq_n_u8(15);
-    // Each of four multipliers to the four inputs of its output.
+    // Broadcasts each of four multipliers to the four inputs of its output.
     const uint8_t spread[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
     for (int64_t quad = 0; quad < 8 * k_tiles; quad++, packed += 64, w += 128) {
         const int8x16_t m[2] = {vld1q_s8(mult + 4 * quad / block * kChannels),

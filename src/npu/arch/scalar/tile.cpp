@@ -1,4 +1,4 @@
-// The tile loops in plain C: what the other tables equal bit for bit. The layout: src/npu/layout.h.
+// The tile loops in plain C, which all other tables match bit for bit. See src/npu/layout.h for the layout.
 #include "src/npu/tile_kernels.h"
 
 namespace tessera::npu {
@@ -16,7 +16,7 @@ void multiply(const MultiplyArgs& a) {
             for (int64_t k = 0; k < kChannels; ++k)
                 x[k] = a.low ? (a.high[at + k] << 8 | a.low[at + k]) - 32768 : a.high[at + k];
             int64_t* sums = a.sums + row * kChannels;
-            // 32 products of 16 by 8 bits stay far below 2^31.
+            // 32 products of 16 by 8 bits are far below 2^31.
             for (int64_t n = 0; n < kChannels; ++n) {
                 int32_t sum = 0;
                 for (int64_t k = 0; k < kChannels; ++k) sum += x[k] * w[128 * (k >> 2) + 4 * n + (k & 3)];

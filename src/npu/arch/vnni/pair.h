@@ -1,6 +1,6 @@
 #pragma once
-// Wide as two registers of 256 bits, for AVX-VNNI and for tests of it without: dot8() of such a register is
-// defined before.
+// The Wide vector type as two 256-bit registers, for AVX-VNNI and its emulated tests: the including file
+// defines dot8() of one register.
 
 namespace tessera::npu {
 

@@ -1,13 +1,13 @@
-// The tile loops over products of four bytes that are summed up as 32 bits, which nothing saturates. What is
-// included before it defines Wide, which is 16 words of 32 bits, its verbs, and kRowsAtOnce, which is how
-// many rows' sums the registers hold.
+// The tile loops over 4-byte dot products with 32-bit sums, which do not saturate. The including file defines
+// Wide, a vector of 16 32-bit lanes, its operations, and kRowsAtOnce, the number of rows whose sums fit the
+// registers.
 
 namespace tessera::npu {
 
 namespace {
 
 constexpr int64_t kChannels = 32, kTileBytes = kChannels * kChannels;
-/// 255 * 128 * 32 times so many tiles stay within 31 bits.
+/// Tiles between flushes: 255 * 128 * 32 * 1024 fits in 31 bits.
 constexpr int64_t kTilesPerFlush = 1024;
 
 TSR_INLINE Wide splat4(const uint8_t* bytes) {
@@ -21,7 +21,7 @@ TSR_INLINE void store_words(const Wide* two, int32_t* words) {
     store(words + 16, two[1]);
 }
 
-/// R rows: bytes as they are, and of two planes 32768 times the sums of weights less.
+/// Computes R rows: unsigned bytes; with two planes 32768 times the weight sums are subtracted.
 template <int R, bool HasLow>
 TSR_INLINE void multiply_rows(const MultiplyArgs& a, int64_t row) {
     const Wide ones = splat(0x01010101);
@@ -81,8 +81,8 @@ void multiply(const MultiplyArgs& a) {
         multiply_planes<false>(a);
 }
 
-/// Bytes less 128 are signed, so codes are raised by 8 for their products, and 8 times the sum of the bytes
-/// is taken back.
+/// Bytes minus 128 are signed, so codes are raised by 8 for the product, and 8 times the sum of the bytes is
+/// subtracted.
 template <bool HasLow>
 TSR_INLINE void multiply_row(const MultiplyPackedArgs& a) {
     const Wide eight = splat(0x08080808), ones = splat(0x01010101),
@@ -132,7 +132,7 @@ void multiply_packed(const MultiplyPackedArgs& a) {
         multiply_row<false>(a);
 }
 
-// Both only move and widen bytes.
+// These two only move and widen bytes.
 void expand(const uint8_t* packed, const int8_t* mult, int64_t k_tiles, int64_t block, int8_t* w) {
     kTilesAvx2.expand(packed, mult, k_tiles, block, w);
 }
