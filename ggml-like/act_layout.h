@@ -1,12 +1,12 @@
 #pragma once
-// How an activation lies in memory: its floats, then its int8 image, each piece on its own cache lines. One
-// rule for whoever owns the memory.
+// Memory layout of an activation buffer: its floats, then its int8 image, each array on cache lines of its
+// own. Every owner of activation memory uses these functions.
 #include "ggml-like/backend.h"
 
 namespace tessera {
 
-/// Pieces for `rows` rows of an activation that is described already. `memory` has Arena's take(): it hands
-/// them out, or counts them.
+/// Sets the pointers of a described buffer to arrays for `rows` rows. `memory` has the interface of
+/// Arena::take(): it hands out memory, or only counts bytes.
 template <class Memory>
 void allocate_act(ActBuffer& act, int64_t rows, Memory& memory) {
     const auto n = static_cast<size_t>(rows * act.dim);
@@ -19,7 +19,7 @@ void allocate_act(ActBuffer& act, int64_t rows, Memory& memory) {
     act.sum8 = memory.template take<int16_t>(n / 8).data();
 }
 
-/// The same for the routes of n_tok tokens.
+/// Sets the pointers of routes to arrays for n_tok tokens.
 template <class Memory>
 void allocate_routes(MoeRoutes& routes, int64_t n_tok, Memory& memory) {
     const auto n = static_cast<size_t>(n_tok * routes.n_used);

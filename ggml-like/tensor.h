@@ -7,27 +7,27 @@
 
 namespace tessera {
 
-/// A matrix that activations are multiplied with: y[t, o] = sum_i w[o, i] x[t, i]. With n_expert > 0 it is a
-/// stack of such matrices. Valid while the Model lives.
+/// A weight matrix: y[t, o] = sum_i w[o, i] x[t, i]. With n_expert > 0 it is a stack of such matrices. Valid
+/// as long as the Model lives.
 struct Weight {
     Type type = Type::F32;
     Layout layout = Layout::Rows;
     int64_t n_out = 0, n_in = 0;
     int64_t n_expert = 0;             // 0 = a single matrix
     const std::byte* data = nullptr;  // [n_expert?, n_out, n_in]
-    size_t row_bytes = 0;             // of one row on disk; a packed group has 8 * row_bytes
+    size_t row_bytes = 0;             // of one row in the file; a packed group of 8 rows has 8 * row_bytes
     size_t expert_bytes = 0;          // distance between experts
 
     explicit operator bool() const { return data != nullptr; }
 
-    /// One expert as a plain matrix.
+    /// The matrix of one expert.
     Weight expert(int64_t e) const {
         Weight w = *this;
         w.data += static_cast<size_t>(e) * expert_bytes;
         w.n_expert = 0;
         return w;
     }
-    /// Whether it is multiplied with quantized activations: packed, and no plain floats.
+    /// Whether products use int8 activations: for packed weights of quantized types.
     bool takes_int8() const { return layout == Layout::Packed && type_info(type).block > 1; }
     /// First byte of row r; in packed layout r is a multiple of 8.
     const std::byte* row(int64_t r) const { return data + static_cast<size_t>(r) * row_bytes; }
@@ -40,15 +40,16 @@ struct Vector {
     explicit operator bool() const { return data != nullptr; }
 };
 
-/// One activation buffer [max_tok, dim], owned by Activations. Verbs that produce it fill f32 and/or the int8
-/// image, as its consumers need (set once when the buffers are laid out). Its address is its identity for
-/// recorders.
+/// One activation buffer [max_tok, dim], owned by Activations. The operation that produces it fills the
+/// floats, the int8 image or both, as its consumers need (set once, when the buffers are laid out). Recorders
+/// identify a buffer by its address.
 struct ActBuffer {
     const char* name = "";
     int64_t dim = 0;
-    bool needs_f32 = true;     // some consumer reads floats; who else does sets it before they are made
-    bool needs_int8 = false;   // some consumer is an integer kernel
-    bool is_gathered = false;  // rows of another one: without a consumer of floats it has none
+    bool needs_f32 =
+        true;  // some consumer reads floats; backends that read them as well set it before the producer runs
+    bool needs_int8 = false;   // some consumer is an int8 kernel
+    bool is_gathered = false;  // rows copied from another buffer; has no floats unless needs_f32
     float* f32 = nullptr;      // [max_tok, dim], or null
     int8_t* q = nullptr;       // [max_tok, dim]
     float* d = nullptr;        // [max_tok, dim / 32]

@@ -1,5 +1,6 @@
-// What follows from a program's operations. Each question is a visitor over the fields that program.h lists;
-// text.cpp prints, recorder.cpp records, replay.cpp runs.
+// Derives layers, lifetimes, sizes and the arena layout from a program's operations, each with a visitor over
+// the fields listed in program.h. Printing is in text.cpp, recording in recorder.cpp, execution in
+// replay.cpp.
 #include "ggml-like/record/program.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace tessera::record {
 
 namespace {
 
-/// A visitor of values alone.
+/// A visitor that handles values and ignores other fields.
 template <class Fn>
 struct ValueVisitor {
     Fn fn;  // fn(id, is_written)
@@ -71,7 +72,8 @@ void find_lifetimes(Program& program) {
     }
 }
 
-/// From the last operation back, so that a reader's layer is known before that of what it reads.
+/// Walks backwards from the last operation, so that the layer of a value's reader is set before that of its
+/// writer.
 void find_layers(Program& program) {
     constexpr int32_t kUnread = -2;
     std::vector<int32_t> of_readers(program.values.size(), kUnread);

@@ -1,8 +1,8 @@
 #pragma once
-// A forward pass as data: the verbs of backend.h as a flat list of operations on numbered values, for a fixed
-// number of tokens of one sequence. RecordBackend makes it of the one forward(), Replay runs it, and what
-// compiles ahead of time reads it. Token ids, their number and the positions before them are all that a run
-// brings. Holds no activations; its views of parameters are valid while the Model lives.
+// A forward pass as data: the operations of backend.h as a flat list on numbered values, for a fixed number
+// of tokens of one sequence. RecordBackend derives it from forward(), Replay executes it, and ahead-of-time
+// compilers read it. The only inputs of a run are token ids, their number and the position of the first.
+// Holds no activations; its views of parameters are valid as long as the Model lives.
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace tessera::record {
 
-/// A row of one of Program's tables; negative: absent.
+/// Index into one of Program's tables; negative: absent.
 template <class Row>
 struct Id {
     int32_t at = -1;
@@ -20,44 +20,44 @@ struct Id {
     bool operator==(const Id&) const = default;
 };
 
-/// Memory of a value, and of those that continue it in place.
+/// Memory shared by a value and the values that update it in place.
 struct Slot {
-    std::string name;  // of the buffer in the forward pass
+    std::string name;  // of the buffer in Activations
     int64_t rows = 0, dim = 0;
     bool needs_f32 = false, needs_int8 = false, is_gathered = false;  // as in ActBuffer
-    int64_t n_expert = 0;         // > 0: these are routes, and dim is the experts that a token takes
-    int32_t first = 0, last = 0;  // operations from and up to which it is needed
+    int64_t n_expert = 0;         // > 0: the slot holds routes, and dim is n_used
+    int32_t first = 0, last = 0;  // operations of its lifetime, inclusive
     size_t n_bytes = 0;
-    size_t offset = 0;  // in the arena; slots that are needed at once do not overlap
+    size_t offset = 0;  // in the arena; slots whose lifetimes intersect do not overlap
 
     bool is_routes() const { return n_expert > 0; }
-    /// The activation of this form, without memory; its name is a view of this one's.
+    /// A buffer of this shape without memory; its name refers to this slot's.
     ActBuffer act() const;
     MoeRoutes routes() const;
 };
 
-/// What an operation computed, [rows, dim of the slot]. Every value is written once.
+/// Result of an operation, [rows, dim of the slot]. Every value is written once.
 struct Value {
     Id<Slot> slot;
     int64_t rows = 0;
-    int32_t first = 0, last = 0;  // the operation that writes it, and the last one that reads it
+    int32_t first = 0, last = 0;  // the operation that writes it, the last one that reads it
 };
 
-/// A parameter that an operation refers to. Of a matrix `view` has type and shape, too.
+/// A parameter of an operation. For a matrix, `view` has its type and shape.
 template <class View>
 struct Param {
     TensorRows tensor;
     View view;
 };
 
-/// Rotary angles as numbers (RopeSpec).
+/// RoPE frequencies (RopeSpec).
 struct Rope {
     RopeKind kind = RopeKind::None;
     std::vector<double> freq;  // [n_rot / 2] radians per position
     float magnitude = 1;
 };
 
-/// Keys and values of one layer: where they lie in a page, and of which layer group's pages.
+/// The KV cache of one layer: offsets in a page, and the layer group that the page belongs to.
 struct Cache {
     KvLayer where;
     int32_t layer_group = 0;
@@ -69,28 +69,28 @@ using VectorId = Id<Param<Vector>>;
 using RopeId = Id<Rope>;
 using CacheId = Id<Cache>;
 
-/// What an operation does with a value.
+/// Access of an operation to a value.
 struct Read {
     ValueId value;
 };
 struct Write {
     ValueId value;
 };
-/// `after` is `before` changed in place: both have one slot.
+/// In-place update: `before` and `after` share a slot.
 struct Update {
     ValueId before, after;
 };
-/// Written, and of no meaning afterwards.
+/// Overwritten with intermediate results that nothing reads later.
 struct Scratch {
     ValueId value;
 };
 
-/// Which tokens of a run: all, or the last one that is no padding.
+/// Tokens of a run: all, or only the last one that is not padding.
 enum class Rows : uint8_t { All, Last };
 
-// The operations, a struct for each verb. fields() hands each field with its name to a visitor that takes
-// Read, Write, Update, Scratch, ids, Rows, the enumerations of backend.h, and numbers with the value that
-// changes nothing. Whatever goes through all fields (lifetimes, layers, printing) is such a visitor.
+// The operations, one struct each. fields() calls a visitor with the name and value of each field: Read,
+// Write, Update, Scratch, ids, Rows, the enumerations of backend.h, and numbers with their neutral value.
+// Code that walks over all fields (lifetimes, layers, printing) is such a visitor.
 
 struct EmbedOp {
     static constexpr const char* kName = "embed";
@@ -136,7 +136,7 @@ struct NormOp {
 
 struct AddNormOp {
     static constexpr const char* kName = "add_norm";
-    Read delta;  // used up
+    Read delta;  // overwritten
     VectorId w;
     float eps = 0;
     Update x;
@@ -162,14 +162,14 @@ struct CopyOp {
     }
 };
 
-/// One product of the verb, which may have several.
+/// One product; Backend::linear() may compute several that share x.
 struct LinearOp {
     static constexpr const char* kName = "linear";
     Read x;
     WeightId w;
     VectorId bias;
     float scale = 1, softcap = 0;
-    std::variant<Write, Update> y;  // Update: added to
+    std::variant<Write, Update> y;  // Update: accumulated into
 
     template <class Visitor>
     void fields(Visitor&& v) const {
@@ -182,7 +182,7 @@ struct LinearOp {
     }
 };
 
-/// Appends keys and values of the tokens to a cache.
+/// Computes queries, and appends keys and values of the tokens to the KV cache.
 struct QkvOp {
     static constexpr const char* kName = "qkv";
     Read x, angles;
@@ -220,7 +220,7 @@ struct QkvOp {
     }
 };
 
-/// Leaves the row of Rows::Last alone.
+/// Compacts to the row of Rows::Last.
 struct GatherRowsOp {
     static constexpr const char* kName = "gather_rows";
     Update a;
@@ -340,8 +340,7 @@ struct MoeDownOp {
 };
 
 struct Op {
-    /// That of its parameters, or where it has none that of the operations which read its result; -1 = of no
-    /// one layer.
+    /// Layer of its parameters, or of the readers of its result if it has none; -1: no single layer.
     int32_t layer = -1;
     std::variant<EmbedOp, RopeAnglesOp, NormOp, AddNormOp, CopyOp, LinearOp, QkvOp, GatherRowsOp, AttendOp,
                  FfnGateUpOp, MoeRouteOp, MoeGateUpOp, MoeDownOp>
@@ -357,18 +356,18 @@ struct Op {
 };
 
 struct Program {
-    int64_t n_tok = 0;           // of a run; shorter ones are padded
-    int32_t n_layer_groups = 1;  // of the cache
-    std::vector<Op> ops;         // in the order in which they run
+    int64_t n_tok = 0;           // of a run; fewer tokens are padded
+    int32_t n_layer_groups = 1;  // of the KV cache
+    std::vector<Op> ops;         // in order of execution
     std::vector<Value> values;
     std::vector<Slot> slots;
     std::vector<Param<Weight>> weights;
     std::vector<Param<Vector>> vectors;
     std::vector<Rope> ropes;
-    std::vector<Cache> caches;  // one for each qkv, in their order
-    ValueId output;             // what a run is for; absent where it only fills the cache
-    size_t arena_bytes = 0;     // that hold all slots
-    size_t least_bytes = 0;     // needed at once by some operation
+    std::vector<Cache> caches;  // one per qkv, in order
+    ValueId output;             // result of a run; absent if it only fills the KV cache
+    size_t arena_bytes = 0;     // memory of all slots
+    size_t least_bytes = 0;     // lower bound: the most that is alive during one operation
 
     const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id.at)]; }
     const Slot& operator[](Id<Slot> id) const { return slots[static_cast<size_t>(id.at)]; }
@@ -378,17 +377,16 @@ struct Program {
     const Cache& operator[](CacheId id) const { return caches[static_cast<size_t>(id.at)]; }
 };
 
-/// Fills in what follows from the operations: layers, lifetimes, sizes, and the places of the slots.
+/// Derives layers, lifetimes, sizes and slot offsets from the operations.
 void complete(Program& program);
 
-/// The names of the enumerations, as they are printed.
+/// Names of the enumerators for printing.
 const char* name_of(Rows rows);
 const char* name_of(RopeKind kind);
 const char* name_of(Activation activation);
 const char* name_of(RouterKind kind);
 
-/// For people: what the program amounts to, an operation a line, and the values with their lifetimes and
-/// places.
+/// A listing for people: totals, one line per operation, and the values with their lifetimes and offsets.
 std::string to_text(const Program& program);
 
 }  // namespace tessera::record

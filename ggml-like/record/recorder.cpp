@@ -1,5 +1,5 @@
-// Recording, verb by verb. Assumes one sequence whose segments are those that segments() hands out, so that
-// "all tokens" and "the last one" are the only selections of rows.
+// Recording, one function per operation. Assumes one sequence and the segments from segments(), so that "all
+// tokens" and "the last token" are the only selections of rows.
 #include "ggml-like/record/recorder.h"
 
 #include "common/expected.h"

@@ -1,7 +1,7 @@
 #pragma once
-// RecordBackend: a backend that computes nothing and writes down what it is asked for. An activation buffer's
-// address is its identity; what a verb writes there is a new value each time, so the program says which
-// result feeds which. Neither activations nor pages need memory.
+// RecordBackend: a backend that computes nothing and records the operations of a forward pass. It identifies
+// an activation buffer by its address; each write to a buffer creates a new value, so the program has the
+// data flow in static single-assignment form. Neither activations nor pages need memory.
 #include <map>
 
 #include "ggml-like/record/program.h"
@@ -10,17 +10,17 @@ namespace tessera::record {
 
 class RecordBackend final : public Backend {
   public:
-    /// For one pass of n_tok tokens of one sequence, with a cache of n_layer_groups. `names` has every
-    /// parameter.
+    /// Records one pass of n_tok tokens of one sequence, with a KV cache of n_layer_groups. `names` must have
+    /// the tensor of every parameter.
     RecordBackend(int64_t n_tok, int32_t n_layer_groups, const TensorNames& names);
     RecordBackend(const RecordBackend&) = delete;
     RecordBackend& operator=(const RecordBackend&) = delete;
 
-    /// What the pass has to be given: its tokens, and its segments, one for each layer group.
+    /// Input for the recorded pass: [n_tok] tokens, and [n_layer_groups] segments (Batch::group_segments).
     std::span<const int32_t> tokens() const { return tokens_; }
     std::span<const Segment> segments() const { return segments_; }
 
-    /// The program behind the pass; `output` is what it is for, or null. Once.
+    /// The recorded program. `output` is the buffer with its result, or null. May be called once.
     Program finish(const ActBuffer* output);
 
     void embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) override;
@@ -46,7 +46,8 @@ class RecordBackend final : public Backend {
     void append(Verb verb) {
         program_.ops.push_back({.layer = -1, .verb = std::move(verb)});
     }
-    /// The value that a buffer holds, or the next one, in a slot of its own or in the same one.
+    /// read(): the current value of a buffer. write(): a new value in a new slot. update(): a new value in
+    /// the slot of the current one.
     Read read(const void* buffer) const;
     ValueId write(const void* buffer, Slot slot);
     ValueId write(const ActBuffer& act, int64_t rows);
@@ -59,12 +60,12 @@ class RecordBackend final : public Backend {
     const TensorNames& names_;
     Program program_;
     std::vector<int32_t> tokens_;
-    std::vector<std::byte*> no_pages_;  // [n_layer_groups] whose addresses tell the layer groups apart
+    std::vector<std::byte*> no_pages_;  // [n_layer_groups] null; their addresses identify the layer groups
     std::vector<Segment> segments_;
-    std::map<const void*, ValueId> held_;  // by each buffer
+    std::map<const void*, ValueId> held_;  // current value of each buffer
     std::map<const std::byte*, WeightId> weights_;
     std::map<const float*, VectorId> vectors_;
-    CacheId cache_;  // that the latest keys went to
+    CacheId cache_;  // of the latest qkv
 };
 
 }  // namespace tessera::record

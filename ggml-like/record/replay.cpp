@@ -1,5 +1,5 @@
-// One verb of the backend for each operation, on the slots' memory. Padding goes through the row-wise verbs,
-// since shapes are fixed, but never into a segment.
+// Calls the backend once per operation, on the memory of the slots. Shapes are fixed, so row-wise operations
+// compute padding rows as well; segments never include them.
 #include "ggml-like/record/replay.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace tessera::record {
 
 namespace {
 
-/// Hands out one slot's bytes, piece by piece, as an Arena does.
+/// Hands out the bytes of one slot with the interface of Arena.
 struct SlotMemory {
     std::byte* at;
 
@@ -22,7 +22,7 @@ struct SlotMemory {
     }
 };
 
-/// The value that an operation writes anew or in place.
+/// The value that an operation writes, whether new or in place.
 ValueId result(const Write& role) { return role.value; }
 ValueId result(const Update& role) { return role.after; }
 
@@ -47,7 +47,7 @@ Result<Replay> Replay::create(const Program& program) {
     return replay;
 }
 
-/// One run: its operations, each handed to the backend.
+/// One run: a visitor that executes each operation on the backend.
 struct Replay::Runner {
     Replay& replay;
     Backend& be;

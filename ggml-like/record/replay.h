@@ -1,6 +1,6 @@
 #pragma once
-// Runs a program on a backend, from an arena of its own that is laid out by the program's plan. The results
-// are those of forward(), bit by bit.
+// Executes a program on a backend, in an arena of its own with the program's layout. The results have the
+// same bits as those of forward().
 #include "common/arena.h"
 #include "common/expected.h"
 #include "ggml-like/record/program.h"
@@ -9,23 +9,23 @@ namespace tessera::record {
 
 class Replay {
   public:
-    /// `program` outlives this. Takes all memory that runs need. Errors: no memory.
+    /// `program` must outlive this. Allocates all memory that runs need. Errors: out of memory.
     static Result<Replay> create(const Program& program);
 
-    /// 1 .. n_tok tokens of a sequence, with ids the model has, at positions n_past ... `pages` has for each
-    /// layer group of the cache the pages by position / kKvPage, with room for the tokens. Where they are
-    /// fewer than n_tok the rest is padding: computed all the same, and neither stored in the cache nor seen
-    /// by others. The backend is sized for n_tok tokens of this model. Takes no memory.
+    /// Computes 1 .. n_tok tokens of one sequence, with ids in [0, n_vocab), at positions from n_past.
+    /// `pages` [n_layer_groups] has the pages indexed by position / kKvPage, with room for the tokens. Fewer
+    /// tokens than n_tok are padded: padding rows are computed, but not stored in the KV cache and not
+    /// visible to other rows. The backend must be sized for n_tok tokens of this model. Allocates nothing.
     void run(Backend& backend, std::span<const int32_t> tokens, int64_t n_past,
              std::span<std::byte* const* const> pages);
 
-    /// Operations from first up to last alone: n_valid tokens at n_past, of which what the operations read
-    /// was put where act() says, or left there by others.
+    /// Executes operations first .. last only, for n_valid tokens at n_past. Values that they read and do not
+    /// write must be in the buffers of act(), from the caller or from earlier operations.
     void run_range(Backend& backend, int32_t first, int32_t last, int64_t n_valid, int64_t n_past,
                    std::span<std::byte* const* const> pages);
 
-    /// Where a value lies; after a run that of the program's output is still there, the others may be
-    /// overwritten. Not for routes.
+    /// The buffer of a value, which must not be routes. After a run only the program's output is certain to
+    /// be intact.
     ActBuffer& act(ValueId value) { return acts_[static_cast<size_t>((*program_)[value].slot.at)]; }
 
   private:

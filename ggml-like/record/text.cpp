@@ -1,5 +1,5 @@
-// Printing a program: a line for each operation, made by a visitor of its fields, and one for each value.
-// What changes nothing (a scale of 1, an absent bias) is left out.
+// Prints a program: one line per operation, made by a visitor of its fields, and one per value. Fields with
+// neutral values (a scale of 1, an absent bias) are left out.
 #include <type_traits>
 
 #include "common/expected.h"
@@ -16,7 +16,7 @@ std::string shape_text(int64_t n_expert, int64_t rows, int64_t cols) {
     return n_expert > 0 ? strf("[%lld, ", static_cast<long long>(n_expert)) + matrix : "[" + matrix;
 }
 
-/// "blk.0.attn_qkv.weight", of a part of a fused tensor with the rows it begins at.
+/// "blk.0.attn_qkv.weight"; "+ROW" follows for a part of a fused tensor that begins at a later row.
 std::string tensor_text(const TensorRows& tensor) {
     const std::string name = printable(tensor.name, 400);
     return tensor.row0 > 0 ? name + strf("+%lld", static_cast<long long>(tensor.row0)) : name;

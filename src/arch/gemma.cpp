@@ -1,9 +1,9 @@
-// gemma, gemma2, gemma3. Embeddings times sqrt(n_embd), GELU gates, tied embeddings; the files hold 1 + w of
-// the norms. Gemma 2 and 3 also norm what a part gives before adding it. Gemma 2 caps attention scores and
-// logits, and every other layer sees a window; Gemma 3 norms q and k heads instead, has five layers with a
-// window and an unstretched base of 10000 to one that sees all. The 27B models of both scale scores by the
-// embedding's share of a head, which files do not say: their numbers of layers do. Source: arXiv 2403.08295,
-// 2408.00118, 2503.19786.
+// gemma, gemma2, gemma3. Embeddings scaled by sqrt(n_embd), GELU, tied embeddings; norm weights in files are
+// 1 + w. Gemma 2 and 3 have post-norms. Gemma 2 has soft-caps on attention scores and logits, and a sliding
+// window in every other layer. Gemma 3 has QK-norm per head instead, and full attention in every sixth layer;
+// the windowed layers have an unscaled RoPE base of 10000. The 27B models of both scale scores by 1 /
+// sqrt(n_embd / n_head), which no key says; they are recognized by their number of layers. Source: arXiv
+// 2403.08295, 2408.00118, 2503.19786.
 #include <cmath>
 
 #include "src/arch/rows.h"

@@ -1,6 +1,6 @@
-// gpt-oss: 20B and 120B. Biases everywhere, a sink logit for each head, every other layer with a window,
-// YaRN, experts with a clamped gate that are chosen by logits and weighed by softmax over the chosen. The
-// norm before the experts goes by the name post_attention_norm in files. Source: arXiv 2508.10925.
+// gpt-oss: 20B and 120B. Biases everywhere, attention sinks, a sliding window in every other layer, YaRN, and
+// experts with a clamped gate whose weights are a softmax over the selected logits. In files the pre-norm of
+// the experts is called post_attention_norm. Source: arXiv 2508.10925.
 #include "src/arch/rows.h"
 #include "src/arch/specs.h"
 

@@ -1,6 +1,6 @@
-// granite, granitemoe: Granite 3 and 4 without recurrent layers. Like llama with factors on embeddings, on
-// what each part adds, on attention scores and on logits; experts, where there are any, by softmax over the
-// chosen, and maybe one that every token takes. Source: the cards of Granite 3.0 and 4.0; arXiv 2408.13359
+// granite, granitemoe: Granite 3 and 4 without recurrent layers. Like llama, with factors of embeddings,
+// sublayer outputs, attention scores and logits. granitemoe has experts whose weights are a softmax over the
+// selected logits, and optionally a shared expert. Source: the cards of Granite 3.0 and 4.0; arXiv 2408.13359
 // (the factors).
 #include "src/arch/rows.h"
 #include "src/arch/specs.h"

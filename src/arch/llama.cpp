@@ -1,8 +1,8 @@
 // llama: Llama 1-3, Mistral and Mistral-Nemo, Mixtral, SmolLM2, TinyLlama, Yi and their many children.
-// Pre-norm RMS, SwiGLU, grouped queries, adjacent-pair rotary (converters permute q and k rows for it),
-// optional biases, optional experts (Mixtral), embeddings tied or not. mistral3 is the same with YaRN and
-// queries that grow with their position, smollm3 with every fourth layer not rotating; both are told by their
-// keys or a field. Source: arXiv 2302.13971, 2310.06825, 2401.04088; the cards of Ministral 3 and SmolLM3.
+// RMS pre-norm, SwiGLU, GQA, RoPE on adjacent pairs (converters permute the rows of q and k for it), optional
+// biases, optional experts (Mixtral), optionally tied embeddings. mistral3 adds YaRN and attention
+// temperature scaling, from keys of the file; smollm3 has no RoPE in every fourth layer. Source: arXiv
+// 2302.13971, 2310.06825, 2401.04088; the cards of Ministral 3 and SmolLM3.
 #include "src/arch/rows.h"
 #include "src/arch/specs.h"
 

@@ -1,6 +1,5 @@
-// olmo2: OLMo 2 and 3. No norm before a part but one behind it, and q and k are normed over all heads
-// together. In OLMo 3 three of four layers see a window and rotate without YaRN. Source: arXiv 2501.00656;
-// the card of OLMo 3.
+// olmo2: OLMo 2 and 3. Post-norms instead of pre-norms, and QK-norm over whole rows. In OLMo 3 three of four
+// layers have a sliding window and RoPE without YaRN. Source: arXiv 2501.00656; the card of OLMo 3.
 #include "src/arch/rows.h"
 #include "src/arch/specs.h"
 

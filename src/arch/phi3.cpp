@@ -1,7 +1,7 @@
-// phi3: Phi-3, Phi-3.5, Phi-4, Phi-4-mini. Like llama with split-half rotary, over a part of each head in
-// Phi-4-mini; q, k and v are one tensor, and so are gate and up. Long contexts by LongRoPE: two sets of
-// divisors. The files' sliding_window is of a mask that these models do without. Source: arXiv 2404.14219,
-// 2412.08905, 2503.01743.
+// phi3: Phi-3, Phi-3.5, Phi-4, Phi-4-mini. Like llama with RoPE on the halves of a head, partial in
+// Phi-4-mini; fused tensors for q, k and v and for gate and up. LongRoPE has two sets of divisors. The key
+// sliding_window is ignored: these models use full attention. Source: arXiv 2404.14219, 2412.08905,
+// 2503.01743.
 #include "src/arch/rows.h"
 #include "src/arch/specs.h"
 

@@ -1,7 +1,7 @@
-// qwen2, qwen2moe, qwen3, qwen3moe. Like llama, but pairs of a head's halves rotate; Qwen2 and 2.5 have q, k
-// and v biases, Qwen3 a norm of each q and k head before rotation. Experts are chosen by softmax over all;
-// Qwen3 renormalises the chosen ones' weights, Qwen2 does not, and has an expert that every token takes by a
-// gate of its own. Source: arXiv 2407.10671 (Qwen2), 2505.09388 (Qwen3); the card of Qwen1.5-MoE.
+// qwen2, qwen2moe, qwen3, qwen3moe. Like llama with RoPE on the halves of a head. Qwen2 and 2.5 have biases
+// of q, k and v; Qwen3 has QK-norm per head. Expert weights are a softmax over all experts; Qwen3
+// renormalizes those of the selected experts. Qwen2 does not, and has a shared expert with a gate. Source:
+// arXiv 2407.10671 (Qwen2), 2505.09388 (Qwen3); the card of Qwen1.5-MoE.
 #include "src/arch/rows.h"
 #include "src/arch/specs.h"
 

@@ -1,4 +1,5 @@
-// The list of architectures. An explicit table: self-registration is dropped by linkers.
+// The list of architectures: an explicit table, since linkers drop self-registering objects of static
+// libraries.
 #include <algorithm>
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors that many architectures share, in groups; an architecture's file lists the groups it has.
+// Groups of tensors shared by many architectures. The file of an architecture lists its groups.
 #include "src/model/arch_spec.h"
 
 namespace tessera::arch {
@@ -13,13 +13,13 @@ inline constexpr ModelTensor kModelRows[] = {
     {"rope_factors_long.weight", &Weights::rope_long, {Dim::RotHalf}, Need::Optional},
 };
 
-/// The norms before attention and before the feed-forward part.
+/// Pre-norms.
 inline constexpr LayerTensor kPreNormRows[] = {
     {"attn_norm.weight", &LayerWeights::attn_norm, {Dim::Embd}, Need::Always},
     {"ffn_norm.weight", &LayerWeights::ffn_norm, {Dim::Embd}, Need::Always},
 };
 
-/// The norms of what each part gives, before it is added to the stream.
+/// Post-norms: on the outputs of sublayers, before they are added to the residual stream.
 inline constexpr LayerTensor kPostNormRows[] = {
     {"post_attention_norm.weight", &LayerWeights::attn_post_norm, {Dim::Embd}, Need::Always},
     {"post_ffw_norm.weight", &LayerWeights::ffn_post_norm, {Dim::Embd}, Need::Always},
@@ -33,7 +33,7 @@ inline constexpr LayerTensor kAttentionRows[] = {
     {"attn_output.weight", &LayerWeights::wo, {Dim::Embd, Dim::Q}, Need::Always},
 };
 
-/// Its biases, where a file may have them, and where it has to.
+/// Biases of attention, optional and required.
 inline constexpr LayerTensor kMaybeBiasRows[] = {
     {"attn_q.bias", &LayerWeights::bq, {Dim::Q}, Need::Optional},
     {"attn_k.bias", &LayerWeights::bk, {Dim::Kv}, Need::Optional},
@@ -46,13 +46,13 @@ inline constexpr LayerTensor kQkvBiasRows[] = {
     {"attn_v.bias", &LayerWeights::bv, {Dim::Kv}, Need::Always},
 };
 
-/// Norms of each query and key head, before rotation.
+/// QK-norm of each head, before RoPE.
 inline constexpr LayerTensor kHeadNormRows[] = {
     {"attn_q_norm.weight", &LayerWeights::q_norm, {Dim::Head}, Need::Always},
     {"attn_k_norm.weight", &LayerWeights::k_norm, {Dim::Head}, Need::Always},
 };
 
-/// A gated feed-forward part.
+/// Dense feed-forward sublayer with a gate.
 inline constexpr LayerTensor kDenseRows[] = {
     {"ffn_gate.weight", &LayerWeights::gate, {Dim::Ff, Dim::Embd}, Need::Dense},
     {"ffn_up.weight", &LayerWeights::up, {Dim::Ff, Dim::Embd}, Need::Dense},
@@ -62,7 +62,7 @@ inline constexpr LayerTensor kDenseRows[] = {
     {"ffn_down.bias", &LayerWeights::down_bias, {Dim::Embd}, Need::Optional},
 };
 
-/// One of experts.
+/// Mixture-of-experts feed-forward sublayer.
 inline constexpr LayerTensor kExpertRows[] = {
     {"ffn_gate_inp.weight", &LayerWeights::router, {Dim::Expert, Dim::Embd}, Need::Expert},
     {"ffn_gate_exps.weight", &LayerWeights::gate_exps, {Dim::Expert, Dim::FfExpert, Dim::Embd}, Need::Expert},
@@ -70,14 +70,14 @@ inline constexpr LayerTensor kExpertRows[] = {
     {"ffn_down_exps.weight", &LayerWeights::down_exps, {Dim::Expert, Dim::Embd, Dim::FfExpert}, Need::Expert},
 };
 
-/// The expert that every token takes.
+/// Shared expert.
 inline constexpr LayerTensor kSharedExpertRows[] = {
     {"ffn_gate_shexp.weight", &LayerWeights::gate_shared, {Dim::FfShared, Dim::Embd}, Need::Shared},
     {"ffn_up_shexp.weight", &LayerWeights::up_shared, {Dim::FfShared, Dim::Embd}, Need::Shared},
     {"ffn_down_shexp.weight", &LayerWeights::down_shared, {Dim::Embd, Dim::FfShared}, Need::Shared},
 };
 
-/// Dense or of experts, as the file says.
+/// Dense or mixture of experts, depending on the file.
 inline constexpr std::span<const LayerTensor> kPlainLayer[] = {kPreNormRows, kAttentionRows, kMaybeBiasRows,
                                                                kDenseRows, kExpertRows};
 inline constexpr std::span<const LayerTensor> kHeadNormLayer[] = {
@@ -96,7 +96,7 @@ inline constexpr FusedTensor kFusedExperts = {
     .stack = Dim::Expert,
     .n_in = Dim::Embd};
 
-/// Converters may fuse these in files of any architecture.
+/// Fused tensors that converters may write for any architecture.
 inline constexpr FusedTensor kFusedTensors[] = {kFusedQkv, kFusedQkvBias, kFusedExperts};
 
 }  // namespace tessera::arch

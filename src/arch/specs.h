@@ -1,5 +1,5 @@
 #pragma once
-// Every architecture's spec, a file of this folder for each family; registry.cpp lists them.
+// The specs of all architectures, one file of this folder per family; registry.cpp lists them.
 #include "src/model/arch_spec.h"
 
 namespace tessera::arch {

@@ -1,5 +1,5 @@
-// Joins what src/text/chat knows of templates to the vocabulary of a model. What a template makes of a
-// dialogue is decided there, how answers are read in src/text/chat/parsers.
+// Combines the templates of src/text/chat with the vocabulary of a model. src/text/chat renders dialogues;
+// src/text/chat/parsers parses answers.
 #include "src/engine/chat.h"
 
 #include "common/log.h"
@@ -34,7 +34,7 @@ Result<chat::ChatTemplate> given_template(const ChatOptions& options, chat::Spec
     return loaded;
 }
 
-/// The variant for tools, if the file has one that works.
+/// The model's separate template for tools, if it has one that works.
 Result<std::optional<chat::ChatTemplate>> tools_template(const gguf::File& file, const text::Vocab& vocab) {
     TSR_TRY(const std::string_view plain, chat::template_source(file));
     TSR_TRY(const std::string_view variant, chat::template_source(file, true));
@@ -77,8 +77,8 @@ Result<const chat::Format*> find_answer_format(std::string_view name) {
     if (const chat::Format* format = chat::find_format(name)) return format;
     std::vector<std::string_view> names;
     for (const chat::Format& format : chat::formats()) names.push_back(format.name);
-    return fail(ErrorCode::NotFound, "format of answers: expected one of %s, found '%s'",
-                listed(names).c_str(), printable(name).c_str());
+    return fail(ErrorCode::NotFound, "answer format: expected one of %s, found '%s'", listed(names).c_str(),
+                printable(name).c_str());
 }
 
 Result<std::shared_ptr<const Chat>> Chat::create(const gguf::File& file,
@@ -95,7 +95,7 @@ Result<std::shared_ptr<const Chat>> Chat::create(const gguf::File& file,
     if (!options.format.empty()) {
         TSR_TRY(out->format_, find_answer_format(options.format));
     }
-    // A message of harmony is not the whole turn.
+    // In the harmony format a turn may have several messages.
     const std::string& turn_end = out->plain_.turn_end();
     const int32_t id = vocab.find(turn_end);
     const bool is_end = vocab.contains(id) && vocab.is_end(id);

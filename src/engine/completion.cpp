@@ -1,5 +1,4 @@
-// A completion's own part of a pass: drawing its token and telling its listener. What runs when is the
-// scheduler's business (scheduler.cpp).
+// Sampling, text and listener calls of one completion. The scheduler (scheduler.cpp) decides when it runs.
 #include "src/engine/completion.h"
 
 #include <algorithm>
@@ -11,7 +10,8 @@ namespace tessera::engine {
 
 namespace {
 
-/// The request's parameters, with the ends of generation ruled out where it wants none.
+/// The sampling parameters of the request; with ignore_eos, a bias of minus infinity on end-of-generation
+/// tokens.
 Result<sample::Params> sampling_of(const Request& request, const text::Vocab& vocab) {
     sample::Params params = request.sampling;
     if (!request.ignore_eos) return params;
@@ -94,7 +94,7 @@ void Completion::admitted(int64_t n_cached) {
     report_prefill_progress();
 }
 
-/// Log probabilities by the model alone: of the drawn token and of the likeliest.
+/// Log probabilities before samplers: of the sampled token and of the n_top most probable tokens.
 void Completion::rank(std::span<const float> logits) {
     top_.clear();
     const auto norm = row_norm(logits);
@@ -107,7 +107,7 @@ void Completion::rank(std::span<const float> logits) {
     const auto before = [](const TokenProb& a, const TokenProb& b) {
         return a.log_p > b.log_p || (a.log_p == b.log_p && a.id < b.id);
     };
-    // A heap whose front is the worst of the best so far.
+    // A heap of the best tokens so far, the worst of them at the front.
     for (size_t id = 0; id < logits.size(); ++id) {
         const TokenProb found{static_cast<int32_t>(id), logits[id]};
         if (top_.size() == n_top) {
@@ -156,7 +156,7 @@ void Completion::show(int32_t id) {
     emit(id, indent_.push(stops_.push(detokenizer_.push(id))));
 }
 
-/// Shows what can no longer become a banned string, and takes back what became one.
+/// Shows tokens that can no longer become part of a banned string, and removes tokens that became one.
 bool Completion::append_held(int32_t id) {
     held_.push_back({log_p_, top_});
     if (auto pushed = ban_->push(id); !pushed) {
@@ -173,7 +173,7 @@ bool Completion::append_held(int32_t id) {
     return true;
 }
 
-/// The last n tokens out of the text, as if they had not been drawn.
+/// Removes the last n tokens, as if they had not been sampled.
 void Completion::go_back(size_t n) {
     ++usage_.n_rewinds;
     held_.resize(held_.size() - n);
@@ -185,7 +185,7 @@ void Completion::go_back(size_t n) {
     sequence_.truncate(static_cast<int64_t>(tokens_.size()) - 1);
 }
 
-/// One token more of the text. False when that ended it.
+/// Appends one token to the text. False if that ends the completion.
 bool Completion::append(int32_t id) {
     const Request& request = job_->request;
     if (matcher_) {
@@ -211,15 +211,15 @@ bool Completion::append(int32_t id) {
     return true;
 }
 
-/// What the grammar leaves no choice about need not be computed token by token. The last token of such text
-/// is left to the model: it may be the beginning of a longer one.
+/// Text that the grammar forces is appended as a whole and prefilled instead of being sampled token by token.
+/// Its last token is left to the model, which may choose a longer token that begins with it.
 bool Completion::append_forced() {
     constexpr size_t kLeast = 8, kMost = 1024;  // bytes
     const std::string forced = matcher_->forced_bytes(kMost);
     if (forced.size() < kLeast) return true;
     const auto ids = tokenizer_->encode(forced, {.add_special = false});
     if (!ids || ids->size() < 2) return true;
-    // A scheme that puts a space in front of each text would say something else.
+    // Tokenizers that add a space prefix would spell another text.
     std::string spelled;
     for (const int32_t id : *ids) spelled += tokenizer_->token_bytes(id);
     if (spelled != forced) return true;
@@ -231,7 +231,7 @@ bool Completion::append_forced() {
     return true;
 }
 
-/// The model has thought enough: what it drew gives way to the end of its reasoning.
+/// The reasoning budget is exhausted: the end-of-reasoning text replaces the sampled token.
 bool Completion::close_reasoning() {
     reasoning_->set_closed();
     const auto ids =
@@ -256,7 +256,7 @@ bool Completion::commit_token() {
     }
     if (request.max_tokens == 0) return ends(Finish::Length);
     if (reasoning_ && reasoning_->is_spent()) return close_reasoning();
-    if (drawn_ < 0) return ends(Finish::EndOfGeneration);  // the grammar has nothing more to say
+    if (drawn_ < 0) return ends(Finish::EndOfGeneration);  // the grammar allows no further token
     if (chain_.last().all_masked) {
         error_ = {ErrorCode::InvalidArgument,
                   "sampling: expected a token that grammar and parameters allow, found none"};

@@ -1,5 +1,5 @@
 #pragma once
-// One completion on its way: its tokens, its place in the cache, its sampling state and its text.
+// One completion in progress: its tokens, its pages in the KV cache, its sampler state and its text.
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -20,24 +20,24 @@
 
 namespace tessera::engine {
 
-/// A request and what its completions share.
+/// A request and the state shared by its completions.
 struct Job {
     Request request;
     Listener listener;
-    std::shared_ptr<grammar::MaskCache> masks;  // of the request's grammar
+    std::shared_ptr<grammar::MaskCache> masks;  // token masks of the request's grammar
     std::atomic<bool> cancelled{false};
-    double submitted_at = 0;         // seconds of the steady clock
-    uint64_t number = 0;             // in order of submission
-    bool prompt_cached = false;      // to the prefix tree; the scheduler's
-    std::atomic<int32_t> n_open{0};  // completions that have not ended
+    double submitted_at = 0;         // now_seconds() at submission
+    uint64_t number = 0;             // ascending in order of submission
+    bool prompt_cached = false;      // the prompt is in the prefix cache; used by the scheduler only
+    std::atomic<int32_t> n_open{0};  // completions that have not finished
 
     bool past_deadline(double now) const {
         return request.deadline_s > 0 && now >= submitted_at + request.deadline_s;
     }
 };
 
-/// Tokens the model has not seen yet are pending: the whole prompt at first, later one at a time. The sampled
-/// token comes back in through commit_token() and nowhere else.
+/// Tokens that the model has not computed yet are pending: the whole prompt at first, then one at a time. A
+/// sampled token becomes pending in commit_token().
 class Completion {
   public:
     /// Errors: sampling parameters that do not fit the vocabulary.
@@ -52,41 +52,43 @@ class Completion {
     std::span<const int32_t> pending() const {
         return std::span(tokens_).subspan(static_cast<size_t>(sequence_.n_tok()));
     }
-    /// Tokens at the front that were given, not written.
+    /// Tokens at the front that belong to the prompt.
     int64_t n_prompt() const { return n_prompt_; }
-    /// Of the token that is computed next.
+    /// Phase of the next pending token.
     Phase phase() const { return sequence_.n_tok() < n_prompt_ ? Phase::Prefill : Phase::Decode; }
     bool decoding() const { return usage_.n_generated > 0 && pending().size() == 1; }
-    /// Where no text is written, what takes the states of its tokens; else null.
+    /// Accumulator of the hidden states if the request is for an embedding; else null.
     EmbeddingSum* embedding() { return embedding_ ? &*embedding_ : nullptr; }
-    /// Tokens at the front that need not be computed where their keys and values are known.
+    /// Tokens at the front that need no computation if their keys and values are cached.
     std::span<const int32_t> skippable() const {
         return std::span(tokens_).first(embedding_ ? static_cast<size_t>(embedding_->n_done())
                                                    : tokens_.size() - 1);
     }
 
-    /// Tells the listener how far the prompt is.
+    /// Reports prefill progress to the listener.
     void report_prefill_progress() const;
-    /// Draws from the logits [n_vocab] of its last token. Any thread.
+    /// Samples a token from the logits [n_vocab] of the last token. Any thread.
     void sample(std::span<const float> logits);
-    /// Makes the drawn token part of the text and tells the listener. False when that ended the completion:
-    /// finish() with ended_by() is next.
+    /// Appends the sampled token to the text and calls the listener. False if that ends the completion: call
+    /// finish() with ended_by() next.
     bool commit_token();
 
-    /// Forgets the older half of what is behind n_keep; its keys and values are to be computed anew.
+    /// Context shift: drops the older half of the tokens behind n_keep; the rest has to be recomputed.
     void shift();
-    /// What it is about to wait for or begin.
+    /// Notes the admission with n_cached tokens of the prefix cache, a preemption, or that the prompt is
+    /// cached.
     void admitted(int64_t n_cached);
     void preempted() { ++usage_.n_preempted; }
     void mark_prompt_cached() { job_->prompt_cached = true; }
 
-    /// Tells the listener of the end; EndOfGeneration of an embedding is that all its states have come. Once.
+    /// Reports the end to the listener. May be called once. For an embedding, EndOfGeneration means that all
+    /// its states were added.
     void finish(Finish why);
     Finish ended_by() const { return ended_by_; }
-    /// Tokens written, be they drawn or forced by the grammar.
+    /// Generated tokens, whether sampled or forced by the grammar.
     int64_t n_generated() const { return usage_.n_generated; }
-    /// Whether what others made known of its prompt is of use to it. Its own is, when it gave way or has
-    /// siblings.
+    /// Whether it may use the prefix cache. Even with no_prefix_cache it may for the pages of its own
+    /// request: those of completion 0, and its own after a preemption.
     bool uses_prefix_cache() const {
         return !job_->request.no_prefix_cache || index_ > 0 || usage_.n_preempted > 0;
     }
@@ -107,23 +109,23 @@ class Completion {
     std::shared_ptr<Job> job_;
     const text::Tokenizer* tokenizer_;
     int32_t index_;
-    std::vector<int32_t> tokens_;  // prompt and what came after
+    std::vector<int32_t> tokens_;  // prompt and generated tokens
     kv::Sequence sequence_;
     sample::Chain chain_;
     text::Detokenizer detokenizer_;
     StopStrings stops_;
     IndentStop indent_;
     std::optional<grammar::Matcher> matcher_;
-    std::vector<uint64_t> allowed_;  // a bit for each token
+    std::vector<uint64_t> allowed_;  // one bit per token
     std::optional<sample::StringBan> ban_;
     std::optional<ReasoningWatch> reasoning_;
     std::optional<EmbeddingSum> embedding_;
-    std::vector<TokenProb> top_;  // the likeliest where the token stands that is shown next
+    std::vector<TokenProb> top_;  // the most probable tokens at the position of the next token to be shown
     struct Held {
         float log_p;
         std::vector<TokenProb> top;
     };
-    std::deque<Held> held_;  // of the tokens that the ban holds back
+    std::deque<Held> held_;  // of tokens held back because they may begin a banned string
     float log_p_ = 0;
     int32_t drawn_ = -1;
     int64_t n_ctx_ = 0, n_prompt_ = 0;

@@ -1,4 +1,4 @@
-// The mutex is held while a trie or cache is made, so that it is made once.
+// The mutex is held while a trie or cache is built, so that it is built once.
 #include "src/engine/constraints.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
-// The grammars that requests are held to, with what has been worked out about them for this vocabulary: kept
-// for the next request with the same grammar.
+// Cache of token masks: the precomputed state of grammars for this vocabulary, kept for later requests with
+// the same grammar.
 #include <list>
 #include <memory>
 #include <mutex>
@@ -16,8 +16,8 @@ class Constraints {
     explicit Constraints(std::shared_ptr<const text::Tokenizer> tokenizer)
         : tokenizer_(std::move(tokenizer)) {}
 
-    /// Grammars are told apart by their address: who keeps one and asks again is served from what is known.
-    /// Errors: a token that the grammar refers to does not exist; a vocabulary beyond the limits.
+    /// Identifies grammars by address: callers that keep a grammar get the cached masks again. Errors: the
+    /// grammar refers to a token that does not exist; a vocabulary beyond the limits.
     Result<std::shared_ptr<grammar::MaskCache>> masks(std::shared_ptr<const grammar::Grammar> grammar);
 
   private:
@@ -25,12 +25,12 @@ class Constraints {
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     std::mutex mutex_;
-    std::shared_ptr<const grammar::TokenTrie> trie_;  // made for the first grammar
+    std::shared_ptr<const grammar::TokenTrie> trie_;  // created for the first grammar
     struct Entry {
         std::shared_ptr<const grammar::Grammar> grammar;
         std::shared_ptr<grammar::MaskCache> masks;
     };
-    std::list<Entry> entries_;  // the last used first
+    std::list<Entry> entries_;  // most recently used first
 };
 
 }  // namespace tessera::engine

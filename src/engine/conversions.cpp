@@ -1,4 +1,4 @@
-// Opens what a conversion reads and checks what it is to write. The work is src/convert's and src/model's.
+// Opens the inputs of a conversion and checks its output path. src/convert and src/model do the work.
 #include "src/engine/conversions.h"
 
 #include <unistd.h>
@@ -35,7 +35,7 @@ Result<std::vector<convert::TypeOverride>> overrides_of(const std::vector<std::s
     return out;
 }
 
-/// Writes the stock file under a name of its own, which is gone once it is open, and packs that.
+/// Writes the GGUF file to a temporary name, which is removed once the file is open, and packs that.
 Result<void> write_packed(const convert::HfModel& model, const std::string& out,
                           const convert::Mixture& mixture, std::span<const convert::PlannedTensor> plan,
                           const convert::QuantizeContext& context, const ByteProgress& packing) {
@@ -49,7 +49,7 @@ Result<void> write_packed(const convert::HfModel& model, const std::string& out,
                      {.pool = context.pool, .kernels = context.kernels, .progress = packing});
 }
 
-/// A plan, with all that it refers to.
+/// A plan, with the objects that it refers to.
 struct Plan {
     gguf::File in;
     std::optional<convert::Importance> importance = {};
@@ -122,7 +122,7 @@ Result<void> convert_folder(const std::string& folder, const std::string& out, c
                             ThreadPool& pool, const ByteProgress& progress, const ByteProgress& packing) {
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
     TSR_TRY(const auto model, convert::HfModel::open(folder, pool, *isa->table, {.pre = job.pre}));
-    // Whatever is wrong with the vocabulary shows now, not when the file is used.
+    // Errors in the vocabulary are reported now, not when the file is used.
     TSR_TRY_VOID(text::Tokenizer::load(model->file()));
     convert::QuantizePlanOptions options;
     TSR_TRY(options.mixture,

@@ -1,6 +1,6 @@
 #pragma once
-// From one model file to another, by their paths: what src/convert and src/model/packed_file.h do, with all
-// that they need opened and checked.
+// Conversions between model files by path: opens and checks the files for src/convert and
+// src/model/packed_file.h.
 #include <span>
 #include <string>
 #include <vector>
@@ -15,38 +15,38 @@ namespace tessera::engine {
 
 struct QuantizeJob {
     std::string type;                         ///< of convert::all_mixtures()
-    std::string importance;                   ///< a file; empty: none
-    std::string output_type, embedding_type;  ///< empty: as `type` says
+    std::string importance;                   ///< path of an importance matrix; empty: none
+    std::string output_type, embedding_type;  ///< empty: by `type`
     std::vector<std::string> overrides;       ///< "PATTERN=TYPE"
     bool pure = false, allow_requantize = false;
 };
 
-/// Writes `in` with its weights in other types to `out`, which appears when it is complete. The pool's abort
-/// flag ends it with Cancelled. Errors: a name that is none, `out` is `in`, what src/convert says.
+/// Quantizes `in` to `out`, which appears when it is complete. The pool's abort flag ends it with Cancelled.
+/// Errors: an unknown type, `out` is `in`, those of src/convert.
 Result<void> quantize(const std::string& in, const std::string& out, const QuantizeJob& job, ThreadPool& pool,
                       const ByteProgress& progress);
-/// Size of the file that it would write, to the byte.
+/// Exact size of the file that quantize() would write.
 Result<uint64_t> quantized_size(const std::string& in, const QuantizeJob& job);
 
 struct ConvertJob {
-    std::string type;  ///< of convert::all_mixtures(); empty: BF16 or F16, as the folder has
-    std::string pre;   ///< pre-tokenizer; empty: the recognised one
+    std::string type;                    ///< of convert::all_mixtures(); empty: BF16 or F16, as in the folder
+    std::string pre;                     ///< pre-tokenizer; empty: recognized by its pattern
     std::vector<std::string> overrides;  ///< "PATTERN=TYPE"
     bool pure = false;
-    bool allow_requantize = false;  ///< gives MXFP4 matrices the type as well
+    bool allow_requantize = false;  ///< also converts MXFP4 matrices
     bool packed = false;            ///< writes a packed container
 };
 
-/// Writes a Hugging Face folder as one GGUF file, which appears when it is complete. `packing` is told of
-/// the second step of a packed one. Errors: `out` is a file of the folder, what src/convert says.
+/// Converts a Hugging Face folder to a GGUF file, which appears when it is complete. `packing` reports the
+/// second step for a packed container. Errors: `out` is a file of the folder, those of src/convert.
 Result<void> convert_folder(const std::string& folder, const std::string& out, const ConvertJob& job,
                             ThreadPool& pool, const ByteProgress& progress, const ByteProgress& packing);
-/// Its last step, for who has planned already.
+/// The last step of convert(), for callers that have a plan already.
 Result<void> write_converted(const convert::HfModel& model, const std::string& out, bool packed,
                              const convert::Mixture& mixture, std::span<const convert::PlannedTensor> plan,
                              ThreadPool& pool, const ByteProgress& progress, const ByteProgress& packing);
 
-/// Stock file to packed container, or back.
+/// Converts a GGUF file to a packed container, or back.
 Result<void> repack(const std::string& in, const std::string& out, bool packs, ThreadPool& pool,
                     const ByteProgress& progress);
 

@@ -1,4 +1,4 @@
-// Which hidden states make an embedding, and their sum. Sessions and the scheduler compute the states.
+// Selects and sums the hidden states of an embedding. Sessions and the scheduler compute them.
 #include "src/engine/embedding.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// The vector that stands for a text, out of the hidden states of its tokens.
+// Embeddings: pooling of the hidden states of a text's tokens.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,30 +8,30 @@
 
 namespace tessera::engine {
 
-/// What becomes of the hidden states of a text's tokens.
+/// The hidden state of the last token, or the mean over all tokens.
 enum class Pooling : uint8_t { Last, Mean };
-/// The one that the model's file names (`ARCHITECTURE.pooling_type`); the last token's where it names none.
+/// The pooling of the model file (`ARCHITECTURE.pooling_type`); Last if it has no such key.
 Pooling model_pooling(const Model& model);
 
-/// Divides a vector by its Euclidean length; one of zeros stays as it is.
+/// Divides a vector by its Euclidean norm; a zero vector is not changed.
 void normalize(std::span<float> row);
 
-/// Takes the states as passes compute them. Sums run in double over tokens in their order, so that neither
-/// how a text is cut into passes nor what else those compute changes a bit.
+/// Accumulates hidden states as passes compute them. Sums are in double and in the order of the tokens, so
+/// that chunking and batching do not change a bit.
 class EmbeddingSum {
   public:
-    /// Of a text of n_tok tokens, with states of n_embd floats.
+    /// For a text of n_tok tokens and states of n_embd floats.
     EmbeddingSum(Pooling pooling, int64_t n_tok, int64_t n_embd);
 
-    /// Tokens at the front whose states are not wanted any more.
+    /// Tokens at the front whose states are no longer needed.
     int64_t n_done() const { return next_; }
-    /// Appends the rows of a pass whose states are wanted, when the text's tokens from `first` on are its
-    /// rows row0 .. row0 + n.
+    /// Appends to `rows` the rows of a pass whose states are needed, if rows row0 .. row0 + n are the text's
+    /// tokens from `first`.
     void want(int64_t first, int64_t n, int64_t row0, std::vector<int32_t>& rows) const;
-    /// The next state that was wanted, [n_embd].
+    /// Adds the next needed state, [n_embd].
     void add(std::span<const float> state);
     size_t n_embd() const { return sum_.size(); }
-    /// All tokens' have come: the embedding, n_embd floats.
+    /// Writes the embedding [n_embd], after the states of all tokens were added.
     void write(std::span<float> out) const;
 
   private:

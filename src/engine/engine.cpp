@@ -1,5 +1,5 @@
-// Two threads: one computes, the other wakes only while requests have deadlines and interrupts a long pass
-// when one is over. Everything they share with callers is behind one mutex, which is never held in a pass.
+// Two threads: one computes; the other wakes only while requests have deadlines, and aborts a long pass when
+// a deadline expires. One mutex guards all state shared with callers; it is never held during a pass.
 #include "src/engine/engine.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace tessera::engine {
 
 namespace {
 
-/// How late a deadline may be seen; a pass is then interrupted at its next verb.
+/// Polling interval for deadlines; a pass is aborted at its next operation.
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -85,7 +85,7 @@ void Engine::run() {
         stats_ = scheduler_->stats();
         n_waiting_jobs_ = scheduler_->n_waiting_jobs();
     }
-    // What came in meanwhile ends like the rest, in the scheduler's destructor.
+    // Requests that arrived in the meantime are cancelled by the scheduler's destructor, like the others.
     for (auto& job : incoming_) scheduler_->add(std::move(job));
     scheduler_.reset();
 }

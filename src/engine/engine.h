@@ -1,5 +1,5 @@
 #pragma once
-// Many requests at once over one model: a queue, and a thread of its own that schedules and computes.
+// Serves many requests with one model: a queue, and a thread that schedules and computes.
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -10,19 +10,19 @@
 
 namespace tessera::engine {
 
-/// A request that was taken. Outlives the engine if need be. Any thread.
+/// Handle of a submitted request. May outlive the engine. Any thread.
 class Ticket {
   public:
     Ticket(std::shared_ptr<Job> job, std::shared_ptr<PassControl> control)
         : job_(std::move(job)), control_(std::move(control)) {}
 
-    /// Its completions end soon, with Finish::Cancelled, even while a long prompt is read.
+    /// Ends its completions with Finish::Cancelled soon, even during a long prefill.
     void cancel() {
         job_->cancelled.store(true);
         control_->interrupt();
     }
     bool done() const { return job_->n_open.load() == 0; }
-    /// Returns when all completions have ended.
+    /// Blocks until all completions have finished.
     void wait() const {
         for (int32_t n = job_->n_open.load(); n != 0; n = job_->n_open.load()) job_->n_open.wait(n);
     }
@@ -34,22 +34,22 @@ class Ticket {
 
 class Engine {
   public:
-    /// `pool` outlives this and is used by no one else meanwhile. Errors: those of Scheduler::create.
+    /// `pool` must outlive this and must have no other users. Errors: those of Scheduler::create.
     static Result<std::unique_ptr<Engine>> create(std::shared_ptr<const Model> model,
                                                   std::shared_ptr<const text::Tokenizer> tokenizer,
                                                   ThreadPool& pool, const EngineOptions& options);
-    /// Cancels all that is open and waits for the end of the pass.
+    /// Cancels all requests and waits for the end of the pass.
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    /// Any thread. Errors: a field out of range; Busy when max_queue requests wait.
+    /// Queues a request. Any thread. Errors: a field out of range; Busy if max_queue requests are waiting.
     Result<Ticket> submit(Request request, Listener listener);
 
-    /// As of the end of the last pass. Any thread.
+    /// Statistics as of the end of the last pass. Any thread.
     EngineStats stats() const;
     int64_t n_ctx() const { return scheduler_->n_ctx(); }
-    /// Bytes of the cache.
+    /// Bytes of the KV cache.
     uint64_t kv_bytes() const { return scheduler_->kv_bytes(); }
     const Model& model() const { return scheduler_->model(); }
 
@@ -58,7 +58,7 @@ class Engine {
     void run();
     void watch_deadlines();
 
-    std::unique_ptr<Scheduler> scheduler_;  // of the thread, but for what is const
+    std::unique_ptr<Scheduler> scheduler_;  // used by the engine's thread only, except for const members
     std::shared_ptr<PassControl> control_;
     std::unique_ptr<Constraints> constraints_;
     int64_t max_queue_ = 0;

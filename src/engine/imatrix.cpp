@@ -1,6 +1,6 @@
-// The observer is a backend in front of the one that computes: each verb is handed on, and those that
-// multiply first have their input's squares summed. Inputs have their floats beside the int8 image, or are
-// asked to; but for the rows that experts get, which are those of the input that was copied.
+// The observer is a backend that forwards every operation to the computing backend, and before products sums
+// the squares of their inputs. It sets needs_f32 on inputs that would have only an int8 image. Inputs of
+// experts are read from the buffer that their rows were copied from.
 #include "src/engine/imatrix.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ class ImatrixCollector::Observer final : public Backend {
   public:
     Observer(CpuBackend& inner, const Model& model) : inner_(inner), names_(tensor_names(model)) {}
 
-    /// What was summed since the last call. The error names the first matrix on the way that got what is no
-    /// number.
+    /// Returns the sums since the last call and resets them. Errors name the first matrix, in order of
+    /// execution, with an input that is not finite.
     Result<convert::Imatrix> take() {
         convert::Imatrix out;
         std::swap(out.entries, sums_.entries);
@@ -75,7 +75,7 @@ class ImatrixCollector::Observer final : public Backend {
     }
 
   private:
-    /// Of a fused tensor the first part stands for all, which share one input.
+    /// The parts of a fused tensor share one input, so the first part stands for all.
     convert::Imatrix::Entry* entry_of(const Weight& w, int64_t n_in) {
         if (!w || inner_.pool().aborted()) return nullptr;
         const TensorRows& tensor = names_.at(w.data);
@@ -89,7 +89,7 @@ class ImatrixCollector::Observer final : public Backend {
         return &entry;
     }
 
-    /// sums[i] += row(r)[i]^2 for rows first .. last; columns of one unit of work.
+    /// sums[i] += row(r)[i]^2 for rows first .. last; each work item has a range of columns.
     template <class Row>
     static void add_squares(const Row& row, int64_t first, int64_t last, int64_t col0, int64_t n_cols,
                             double* sums) {
@@ -128,7 +128,7 @@ class ImatrixCollector::Observer final : public Backend {
     CpuBackend& inner_;
     const TensorNames names_;
     convert::Imatrix sums_;
-    std::vector<std::string> order_;  // of its entries, as they were first seen
+    std::vector<std::string> order_;  // names of the entries, in order of first use
 };
 
 ImatrixCollector::ImatrixCollector(Session& session)

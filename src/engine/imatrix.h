@@ -1,6 +1,6 @@
 #pragma once
-// Collecting an importance matrix: the one forward pass, run through a backend that looks at what each matrix
-// is about to be multiplied with.
+// Collects an importance matrix: runs the forward pass through a backend that observes the input of each
+// weight matrix.
 #include <memory>
 #include <span>
 
@@ -11,20 +11,19 @@ namespace tessera::engine {
 
 class ImatrixCollector {
   public:
-    /// The session's passes are observed while this lives; it outlives this.
+    /// Observes the session's passes as long as it lives. The session must outlive it.
     explicit ImatrixCollector(Session& session);
     ~ImatrixCollector();
     ImatrixCollector(const ImatrixCollector&) = delete;
     ImatrixCollector& operator=(const ImatrixCollector&) = delete;
 
-    /// Computes one piece of text from an empty cache, every row through to the head, and adds the squares of
-    /// all inputs to imatrix(). Sums run over the tokens in order, so they do not depend on the number of
-    /// threads. Errors, with nothing added: those of Session::eval, an input that is no finite number (the
-    /// tensor is named).
+    /// Computes one chunk of text from an empty cache, with logits for every row, and adds the squares of all
+    /// inputs to imatrix(). Sums are in token order, so they do not depend on the number of threads. Errors,
+    /// after which nothing was added: those of Session::eval; an input that is not finite (names the tensor).
     Result<void> add_chunk(std::span<const int32_t> tokens);
 
-    /// By the names of the file's tensors; a fused one has one entry, the head's is output.weight, or that of
-    /// the embedding table where both are one.
+    /// Entries have the names of the file's tensors. A fused tensor has one entry; the head's is
+    /// output.weight, or the embedding table's if embeddings are tied.
     convert::Imatrix& imatrix() { return imatrix_; }
 
   private:

@@ -1,4 +1,4 @@
-// A line's indentation is held back until it is long enough, or the line turns out to have nothing else.
+// Holds back a line's indentation until it is long enough or the line turns out to be blank.
 #include "src/engine/indent_stop.h"
 
 namespace tessera::engine {

@@ -1,6 +1,6 @@
 #pragma once
-// Ends a text before the first line that is indented too little: how code is completed no further than the
-// block that it stands in.
+// Ends a text before the first line with too little indentation, so that a code completion stops at the end
+// of its block.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,22 +10,22 @@ namespace tessera::engine {
 /// One stream of text. Copyable. Not thread-safe.
 class IndentStop {
   public:
-    /// Spaces and tabs count one each. The first line, which goes on with what stands before it, and lines of
-    /// nothing else do not count. 0: all lines do.
+    /// Least number of spaces and tabs in front of a line; 0: no limit. The first line, which continues the
+    /// prompt, and blank lines are not checked.
     explicit IndentStop(int64_t least = 0) : least_(least) {}
 
-    /// More text; returns what is certain to stay, valid until the next call and while `text` is. After a hit
-    /// nothing comes any more.
+    /// Appends text and returns the part that is final, valid until the next call and as long as `text`.
+    /// Returns nothing after a hit.
     std::string_view push(std::string_view text);
-    /// The end of the text: what was held back.
+    /// Ends the text; returns the part that was held back.
     std::string_view flush();
 
-    /// A line begins that does not belong to the text any more.
+    /// Whether a line with too little indentation has begun.
     bool hit() const { return hit_; }
 
   private:
     int64_t least_;
-    bool in_indent_ = false;  // nothing but `held_` stands in this line
+    bool in_indent_ = false;  // the current line consists of `held_` only
     std::string held_, out_;
     bool hit_ = false;
 };

@@ -1,5 +1,5 @@
-// The order of parts in which models were trained to fill gaps: the marks are control tokens of the
-// vocabulary (Vocab::special), and what stands between them is tokenized for itself.
+// Orders the parts as infill models were trained: special tokens of the vocabulary (Vocab::special) with
+// separately tokenized texts between them.
 #include "src/engine/infill.h"
 
 #include <string>
@@ -58,8 +58,8 @@ Result<std::vector<int32_t>> infill_tokens(const text::Tokenizer& tokenizer, con
     for (const auto& [name, id] : needed)
         if (id == text::kNoToken)
             return fail(ErrorCode::Unsupported,
-                        "infill: expected a vocabulary with a token for the %s, found none: this model was "
-                        "not trained to fill gaps",
+                        "infill: expected a vocabulary with a token for the %s, found none (the model was "
+                        "not trained for infill)",
                         name);
     Builder out(tokenizer);
     if (tokenizer.vocab().add_bos()) out.mark(special.bos);

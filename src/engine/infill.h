@@ -1,5 +1,5 @@
 #pragma once
-// Prompts for models that fill a gap in a text.
+// Prompts for infill (fill-in-the-middle) models.
 #include <span>
 #include <string_view>
 #include <vector>
@@ -12,17 +12,19 @@ struct InfillFile {
     std::string_view name, text;
 };
 
-/// A text with a gap, and what stands around it. All of it is plain text: no control token is read out of it.
+/// The text around a gap. All of it is plain text: special tokens in it are not parsed.
 struct Infill {
     std::string_view prefix = {}, suffix = {};
-    std::string_view middle = {};            ///< how the gap is filled so far
-    std::span<const InfillFile> files = {};  ///< others of the same repository
-    std::string_view name = {}, repo = {};   ///< of the file with the gap, of the repository; may be empty
-    bool suffix_first = false;               ///< the order in which some models were trained
+    std::string_view middle = {};            ///< beginning of the text in the gap
+    std::span<const InfillFile> files = {};  ///< other files of the repository
+    std::string_view name = {},
+                     repo = {};  ///< names of the file with the gap and of the repository; may be empty
+    bool suffix_first = false;   ///< suffix before prefix, as some models were trained
 };
 
-/// [bos] [repo, files] prefix-mark prefix suffix-mark suffix middle-mark middle. Errors: Unsupported where
-/// the vocabulary lacks one of the three marks. Without marks for files these stand in front as plain text.
+/// [bos] [repo, files] prefix-token prefix suffix-token suffix middle-token middle. If the vocabulary has no
+/// tokens for files, these come first as plain text. Errors: Unsupported if it lacks one of the three infill
+/// tokens.
 Result<std::vector<int32_t>> infill_tokens(const text::Tokenizer& tokenizer, const Infill& infill);
 
 }  // namespace tessera::engine

@@ -1,5 +1,5 @@
-// The file of a base: a header, tokens, rows of rounded log probabilities. Everything but the rows is checked
-// when it is opened; a row's two floats when it is asked for.
+// The file of a base: a header, tokens, rows of quantized log probabilities. open() checks everything but the
+// rows; the two floats of a row are checked when it is read.
 #include "src/engine/kl_base.h"
 
 #include <cmath>
@@ -38,7 +38,7 @@ Result<KlBase> KlBase::open(const std::string& path) {
                  static_cast<long long>(windows.n_ctx), static_cast<long long>(base.n_vocab_),
                  static_cast<long long>(windows.n_windows)));
     base.row_bytes_ = row_size(base.n_vocab_);
-    // Factors below 2^31, 2^31 and 2^33: a double tells what no integer here could hold.
+    // Factors below 2^31, 2^31 and 2^33: the product is checked in double, since it may overflow 64 bits.
     const double expected =
         static_cast<double>(kHeaderBytes) +
         static_cast<double>(windows.n_windows) *
@@ -66,7 +66,8 @@ Result<BaseRow> KlBase::row(int64_t w, int64_t j) const {
     if (!std::isfinite(row.scale) || !std::isfinite(row.least))
         return fail(ErrorCode::Malformed, "'%s': row %zu: expected finite numbers", file_.path().c_str(),
                     index);
-    // The header is 20 bytes and everything before a row a multiple of 4: aligned for the mapped file.
+    // The header has 20 bytes and everything before a row is a multiple of 4 bytes, so rows are aligned in
+    // the mapping.
     row.steps = {reinterpret_cast<const uint16_t*>(at + 8), static_cast<size_t>(n_vocab_)};
     return row;
 }

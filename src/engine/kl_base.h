@@ -1,8 +1,8 @@
 #pragma once
-// A model's predictions over a text, in a file, for another model to be measured against. The format is that
-// of llama.cpp's perplexity tool: "_logits_", then int32 n_ctx, n_vocab, n_windows, then the tokens
-// [n_windows, n_ctx], then for each judged token float scale, float least, uint16 steps[n_vocab rounded up to
-// even] (BaseRow). Little endian.
+// A file with a model's predictions over a text, the base for the KL divergence of other models. The format
+// is that of llama.cpp's perplexity tool: "_logits_", then int32 n_ctx, n_vocab, n_windows, then the tokens
+// [n_windows, n_ctx], then for each evaluated token float scale, float least, uint16 steps[n_vocab rounded up
+// to even] (BaseRow). Little endian.
 #include <memory>
 #include <string>
 
@@ -12,18 +12,18 @@
 
 namespace tessera::engine {
 
-/// Reads. Rows are views into the mapped file.
+/// Reads a base. Rows are views into the mapped file.
 class KlBase {
   public:
-    /// Errors name the file: no such format, numbers out of range, a size that is not what they say, tokens
-    /// outside the vocabulary.
+    /// Errors name the file: another format, numbers out of range, a file size that does not match them,
+    /// tokens outside the vocabulary.
     static Result<KlBase> open(const std::string& path);
 
-    /// The text as it was cut; `bos` is not kept there.
+    /// The windows of the text; `bos` is not stored in the file.
     const Windows& windows() const { return windows_; }
     int64_t n_vocab() const { return n_vocab_; }
 
-    /// Judged token j of window w. Errors: a scale that is no number.
+    /// Row of evaluated token j of window w. Errors: a scale or offset that is not finite.
     Result<BaseRow> row(int64_t w, int64_t j) const;
 
   private:
@@ -33,7 +33,7 @@ class KlBase {
     size_t rows_at_ = 0, row_bytes_ = 0;
 };
 
-/// Writes, in the order of eval_windows. The file appears when it is complete.
+/// Writes a base, in the order of eval_windows. The file appears when it is complete.
 class KlBaseWriter {
   public:
     static Result<std::unique_ptr<KlBaseWriter>> create(const std::string& path, const Windows& windows,

@@ -1,4 +1,4 @@
-// The parts of a model file in the order in which they may fail cheaply: keys, vocabulary, weights.
+// Loads the parts of a model file so that cheap checks fail first: metadata, vocabulary, weights.
 #include "src/engine/load.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& 
 
 namespace {
 
-/// The weights of a packed container, in pieces for a thread to take; none of another file.
+/// The weights of a packed container in chunks for threads; empty for other files.
 std::vector<std::span<const std::byte>> packed_parts(const gguf::File& file, size_t n_bytes) {
     std::vector<std::span<const std::byte>> parts;
     for (const gguf::TensorInfo& tensor : file.tensors()) {
@@ -56,14 +56,14 @@ Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool) {
             file.touch(parts[static_cast<size_t>(unit - 1)]);
         }
     });
-    if (!tokenizer) tokenizer = load_tokenizer(file);  // the pool's work was aborted
+    if (!tokenizer) tokenizer = load_tokenizer(file);  // the pool was aborted
     if (!*tokenizer) return tl::unexpected(std::move(tokenizer->error()));
     const size_t after = file_bytes();
     return LoadStart{.tokenizer = std::move(**tokenizer), .resident = after > before ? after - before : 0};
 }
 
 void release_weights(const gguf::File& file, ThreadPool& pool) {
-    // Each call makes the other processors forget what they know of pages.
+    // Each call causes a TLB shootdown on the other cores.
     const auto parts = packed_parts(file, 16 << 20);
     pool.run(static_cast<int64_t>(parts.size()),
              [&](int64_t i, int) { file.release(parts[static_cast<size_t>(i)]); });

@@ -1,5 +1,5 @@
 #pragma once
-// A model file, ready to compute: its weights in the order of the kernels, and its tokenizer.
+// Loads a model file: packed weights and tokenizer.
 #include <memory>
 #include <string>
 
@@ -16,13 +16,14 @@ struct MemoryDemand;  // plan.h
 class NpuModel;       // npu_model.h
 
 struct LoadOptions {
-    std::string isa = "";   ///< instruction set by name; empty: TESSERA_ISA, or the best of this processor
-    bool precise = false;   ///< float products straight from the file
-    ByteProgress progress;  ///< bytes, while weights are packed
-    /// Refuse, before the weights take any, where the memory has no room for this; null: do not ask.
+    std::string isa =
+        "";  ///< name of the instruction set; empty: TESSERA_ISA, or the best that this CPU supports
+    bool precise = false;   ///< compute products in float, with unpacked weights from the file
+    ByteProgress progress;  ///< in bytes, while weights are packed
+    /// Refuse to load, before weights are allocated, if this does not fit in memory; null: no check.
     const MemoryDemand* must_fit = nullptr;
-    /// What every session of the model will have: weights that it alone multiplies with are not packed, and
-    /// stay unread in the file. Null: none.
+    /// The NPU of every session of the model: weights that only it uses are not packed and not read from the
+    /// file. Null: none.
     const NpuModel* npu = nullptr;
 };
 
@@ -30,39 +31,39 @@ struct Loaded {
     std::shared_ptr<const Model> model;
     std::shared_ptr<const text::Tokenizer> tokenizer;
     std::string_view isa_name;
-    sample::Params sampling;  ///< with the defaults that the file sets
+    sample::Params sampling;  ///< with the defaults of the file
 };
 
-/// LoadOptions::isa as it is meant there.
+/// Resolves LoadOptions::isa.
 Result<const kernels::IsaInfo*> choose_kernels(const std::string& isa);
 
-/// The tokenizer of a file. Every error names the file.
+/// The tokenizer of a file. Errors name the file.
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);
 
-/// What of a file comes before its weights.
+/// State of a load before the weights.
 struct LoadStart {
     std::shared_ptr<const text::Tokenizer> tokenizer;
-    uint64_t resident = 0;  ///< bytes of the weights that were touched, about: for load_weights()
+    uint64_t resident = 0;  ///< approximate bytes of weights that were touched; for load_weights()
 };
-/// load_tokenizer() on one of the pool's threads, while the others touch the weights of a packed container,
-/// whose page faults the first pass would have. With one thread these stay untouched.
+/// Runs load_tokenizer() on one thread of the pool, while the others touch the weights of a packed container,
+/// so that the first pass has no page faults. A pool of one thread does not touch them.
 Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool);
 
-/// Lets go of the pages of a packed container with all threads, before the end of a program does so with one.
-/// They are read again when they are touched.
+/// Releases the pages of a packed container with all threads, which is faster than the single-threaded
+/// release at process exit. Later accesses fault them in again.
 void release_weights(const gguf::File& file, ThreadPool& pool);
 
-/// Model::bind(), without the weights that `options.npu` leaves the processor no use for.
+/// Model::bind() without the weights that only `options.npu` uses.
 Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::KernelTable& kernels,
                                             const LoadOptions& options);
 
-/// Packs the weights of a file that is open already, and of which `resident` bytes are in this process: a
-/// plan counts them once. Of the options `isa` is not asked, but `kernels` taken.
+/// Packs the weights of an open file, of which `resident` bytes are in this process, so that a plan counts
+/// them once. Uses `kernels` and ignores `options.isa`.
 Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,
                                                   const kernels::KernelTable& kernels,
                                                   const LoadOptions& options, uint64_t resident = 0);
 
-/// Errors name the file, or the instruction set.
+/// Loads a file in one step. Errors name the file or the instruction set.
 Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions& options);
 
 }  // namespace tessera::engine

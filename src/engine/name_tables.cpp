@@ -1,4 +1,4 @@
-// Reads the tables once; nothing is listed here a second time.
+// Collects the names from the tables of other layers; none are listed here again.
 #include "src/engine/name_tables.h"
 
 #include <array>

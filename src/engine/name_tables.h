@@ -1,5 +1,5 @@
 #pragma once
-// What this build knows, by name: the tables of all layers, for callers that choose from them.
+// Names supported by this build: the tables of all layers, for callers that offer a choice.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -10,14 +10,14 @@ enum class NameTable : uint8_t {
     Architectures,
     TensorTypes,
     Quantizations,
-    Isas,  ///< those that this processor can use, the best first
+    Isas,  ///< supported by this CPU, the best first
     CacheTypes,
     ChatTemplates,
     AnswerFormats,
     Samplers,
 };
 
-/// The names, each of which lives for ever and is followed by a zero byte.
+/// The names of a table; each has static lifetime and is followed by a zero byte.
 const std::vector<std::string_view>& names_in(NameTable table);
 
 }  // namespace tessera::engine

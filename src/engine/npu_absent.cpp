@@ -1,4 +1,4 @@
-// In place of npu_offload.cpp in a build without an NPU.
+// Replaces npu_offload.cpp in builds without NPU.
 #include "src/engine/npu_model.h"
 
 namespace tessera::engine {

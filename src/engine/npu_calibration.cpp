@@ -1,5 +1,5 @@
-// All that any device could take is computed apart from the processor's part, so that one file of ranges
-// serves every device, recipe and selection.
+// Observes all operations that any device could compute, so that one file of ranges serves every device,
+// recipe and selection.
 #include "src/engine/npu_calibration.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Result<std::unique_ptr<NpuCalibration>> NpuCalibration::create(Session& session,
     device.lpbq = true;
     TSR_TRY(out->parts_, npu::partition(out->program_, {}, device, {}));
     if (out->parts_.segments.empty())
-        return fail(ErrorCode::Unsupported, "a model none of whose operations a device computes:\n%s",
+        return fail(ErrorCode::Unsupported, "expected operations that a device can compute, found none:\n%s",
                     npu::left_out_text(out->program_, out->parts_).c_str());
     TSR_TRY(out->products_, create_backend(model, session.backend().pool(), n_rows));
     TSR_TRY(out->runner_,

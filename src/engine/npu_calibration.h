@@ -1,6 +1,6 @@
 #pragma once
-// Finding the ranges of a model's activations: the one forward pass, with what a device could compute of it
-// done in floats, value by value.
+// Collects the ranges of a model's activations: runs the forward pass with the operations that a device could
+// compute in floats, observing every value.
 #include <memory>
 
 #include "src/engine/session.h"
@@ -12,18 +12,18 @@ namespace tessera::engine {
 
 class NpuCalibration {
   public:
-    /// The session's passes go through this while it lives; it outlives this, and its model's weights are as
-    /// in the file (Model::Options::pack off). Errors: weights that are packed, nothing that a device could
-    /// compute, no memory.
+    /// Interposes itself in the session's passes as long as it lives. The session must outlive it, and its
+    /// model must have unpacked weights (Model::Options::pack off). Errors: packed weights, no operation that
+    /// a device could compute, out of memory.
     static Result<std::unique_ptr<NpuCalibration>> create(Session& session, int64_t n_batch);
     ~NpuCalibration();
     NpuCalibration(const NpuCalibration&) = delete;
     NpuCalibration& operator=(const NpuCalibration&) = delete;
 
-    /// Computes one piece of text from an empty cache. Errors: those of Session::eval.
+    /// Computes one chunk of text from an empty cache. Errors: those of Session::eval.
     Result<void> add(std::span<const int32_t> tokens);
 
-    /// Of all pieces. Malformed names an activation that was no finite number.
+    /// The ranges over all chunks. Malformed names an activation with a value that is not finite.
     Result<npu::Ranges> take(uint64_t model_digest) const;
 
   private:
@@ -35,7 +35,7 @@ class NpuCalibration {
     std::unique_ptr<CpuBackend> products_;
     std::unique_ptr<npu::FloatRunner> runner_;
     std::unique_ptr<npu::NpuBackend> backend_;
-    std::vector<npu::RangeCollector> collectors_;  // by segment
+    std::vector<npu::RangeCollector> collectors_;  // [n_segments]
     int64_t n_tok_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// The two ways to a compiled model, and from there to what runs it. A model that is compiled in place has
-// passes of 128 rows and of one, and buckets of positions up to the context, as `tessera npu compile` has
-// where it is not told otherwise.
+// Opens or compiles a model for the NPU, and creates the backends that run it. A model that is compiled when
+// first needed has graphs for 128 rows and for one, and buckets of positions up to the context size, which
+// are also the defaults of `tessera npu compile`.
 #include "src/engine/npu_offload.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace tessera::engine {
 
 namespace {
 
-/// Rows of a long pass; the last one of a text is padded.
+/// Rows of a long pass; the last pass of a prompt is padded.
 constexpr int64_t kRows = 128;
 /// Positions of the first bucket.
 constexpr int64_t kBucket = 256;
@@ -37,7 +37,7 @@ struct AddWeights {
 
 }  // namespace
 
-/// A compiled file has the operations that it computes by their number, which the model's must fit.
+/// A compiled file refers to operations by index; checks that they are those of the model.
 Result<void> EmulatedNpuModel::read_context(const std::string& path, uint64_t digest) {
     TSR_TRY(context_, npu::ContextFile::open(path, {}));
     TSR_TRY_VOID(context_->expect_model(digest));
@@ -45,7 +45,8 @@ Result<void> EmulatedNpuModel::read_context(const std::string& path, uint64_t di
     const record::Program program = record_all_rows(*model_, 1, 1);
     const auto n_ops = static_cast<int32_t>(program.ops.size());
     const auto wrong = [&] {
-        return fail(ErrorCode::Malformed, "'%s': its segments are not those of this model; compile it again",
+        return fail(ErrorCode::Malformed,
+                    "'%s': expected the segments of this model, found others; compile it again",
                     printable(path, 400).c_str());
     };
     if (!compiled.ops.empty() && std::ssize(compiled.ops) != n_ops) return wrong();
@@ -106,13 +107,13 @@ Result<std::shared_ptr<EmulatedNpuModel>> EmulatedNpuModel::create(gguf::File fi
         TSR_TRY_VOID(out->read_context(options.file, digest));
     if (out->parts_.segments.empty() || (options.strict && !out->left_out_.empty()))
         return fail(ErrorCode::Unsupported,
-                    "expected all that was selected on %s, found on the processor:\n%s",
+                    "expected all selected operations on %s, found these on the CPU:\n%s",
                     out->device_.name.c_str(), out->left_out_.c_str());
     const record::Program program = record_all_rows(*out->model_, 1, 1);
     const size_t n_sessions = out->context_ ? out->context_->model().sessions.size() : 1;
     const std::string sessions = n_sessions > 1 ? strf(" and %zu sessions", n_sessions) : "";
     out->description_ =
-        strf("%lld of %zu operations on %s, in %zu segments%s; %s a token cross the border",
+        strf("%lld of %zu operations on %s, in %zu segments%s; %s per token between CPU and NPU",
              static_cast<long long>(out->parts_.n_on_device()), program.ops.size(),
              printable(out->device_.name).c_str(), out->parts_.segments.size(), sessions.c_str(),
              format_bytes(static_cast<uint64_t>(out->parts_.boundary_bytes(program))).c_str());
@@ -121,23 +122,22 @@ Result<std::shared_ptr<EmulatedNpuModel>> EmulatedNpuModel::create(gguf::File fi
     return out;
 }
 
-/// Keys and values are one side's: where the device attends, all tokens are its own.
+/// The KV cache is on one side: if the device has it, the device computes all tokens.
 Result<void> EmulatedNpuModel::choose_phases(const record::Program& program, NpuPhase wanted) {
     if (wanted == NpuPhase::Both) return {};
     if (owns_kv_cache()) {
         if (wanted != NpuPhase::Auto)
-            return fail(
-                ErrorCode::InvalidArgument,
-                "npu phase: expected both or auto where keys and values are the NPU's (with the offload "
-                "blk.*.ffn they are not), found %s",
-                std::string(npu_phase_name(wanted)).c_str());
-        description_ += "; auto: both phases, as keys and values are the NPU's";
+            return fail(ErrorCode::InvalidArgument,
+                        "npu phase: expected both or auto, since the NPU has the KV cache (not with the "
+                        "offload blk.*.ffn), found %s",
+                        std::string(npu_phase_name(wanted)).c_str());
+        description_ += "; auto: both phases, since the NPU has the KV cache";
         return {};
     }
     if (wanted != NpuPhase::Auto) {
         prefill_ = wanted == NpuPhase::Prefill;
         decode_ = wanted == NpuPhase::Decode;
-        description_ += prefill_ ? "; for prompts alone" : "; for what is written alone";
+        description_ += prefill_ ? "; prefill only" : "; decode only";
         return {};
     }
     const npu::DeviceModel* compiled = context_ ? &context_->model() : nullptr;
@@ -145,7 +145,7 @@ Result<void> EmulatedNpuModel::choose_phases(const record::Program& program, Npu
     if (!compiled) {
         ThreadPool pool(default_thread_count());
         TSR_TRY(const auto made, compile(kRows, pool));
-        compiled = &made->model;  // which compiled_ keeps
+        compiled = &made->model;  // kept alive by compiled_
         ranges = made->ranges;
     }
     TSR_TRY(const npu::PhaseCost prompt, npu::phase_cost(*compiled, device_, program, ranges, kRows));
@@ -153,12 +153,12 @@ Result<void> EmulatedNpuModel::choose_phases(const record::Program& program, Npu
     prefill_ = prompt.is_faster();
     decode_ = row.is_faster();
     const char* found = !prefill_ && !decode_ ? "nothing"
-                        : !decode_            ? "prompts alone"
-                        : !prefill_           ? "what is written alone"
+                        : !decode_            ? "prefill only"
+                        : !prefill_           ? "decode only"
                                               : "both phases";
     description_ += strf(
-        "; auto: %s, by the model of times: %lld rows %.2f ms, by the processor %.2f ms; one row "
-        "%.2f ms, by the processor %.2f ms",
+        "; auto: %s, by estimated times: %lld rows %.2f ms, on the CPU %.2f ms; one row %.2f ms, on the CPU "
+        "%.2f ms",
         found, static_cast<long long>(kRows), prompt.device_us / 1e3, prompt.processor_us / 1e3,
         row.device_us / 1e3, row.processor_us / 1e3);
     return {};
@@ -170,7 +170,7 @@ std::vector<bool> EmulatedNpuModel::unused_weights() const {
     std::set<const std::byte*> used;
     for (size_t i = 0; i < program.ops.size(); ++i) {
         const record::Op& op = program.ops[i];
-        // A table that is looked up needs no order of its own.
+        // Embedding look-up works on unpacked rows.
         if (parts_.ops[i].segment < 0 && !std::holds_alternative<record::EmbedOp>(op.verb))
             op.fields(AddWeights{program, used});
     }
@@ -182,8 +182,9 @@ std::vector<bool> EmulatedNpuModel::unused_weights() const {
 
 Result<std::shared_ptr<const npu::CompiledModel>> EmulatedNpuModel::compile(int64_t n_ctx, ThreadPool& pool) {
     if (context_)
-        return fail(ErrorCode::InvalidArgument, "expected a model to be compiled, found one that is already");
-    if (!owns_kv_cache()) n_ctx = std::min(n_ctx, kRows);  // only attention makes a difference for more
+        return fail(ErrorCode::InvalidArgument,
+                    "expected a model that is not compiled, found a compiled one");
+    if (!owns_kv_cache()) n_ctx = std::min(n_ctx, kRows);  // the context size matters for attention only
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const npu::CompiledModel>& known = compiled_[n_ctx];
     if (!known) {
@@ -216,7 +217,7 @@ Result<npu::CompiledModel> EmulatedNpuModel::compile_for(int64_t n_ctx, ThreadPo
     return compiled;
 }
 
-/// Of a model that comes from a file.
+/// Checks the context size of a model that was compiled ahead of time.
 Result<void> EmulatedNpuModel::check_context(const Model& model, int64_t n_ctx) const {
     const int64_t most = context_->model().n_ctx;
     if (!owns_kv_cache() || (n_ctx <= most && model.rope(n_ctx).freq == model.rope(most).freq)) return {};
@@ -228,8 +229,9 @@ Result<void> EmulatedNpuModel::check_context(const Model& model, int64_t n_ctx) 
 Result<NpuNeeds> EmulatedNpuModel::needs(const Model& model, int n_threads, int64_t n_ctx, int64_t max_tok,
                                          int64_t max_out) const {
     if (!context_)
-        return fail(ErrorCode::InvalidArgument,
-                    "expected a compiled model, found one that is compiled when it is started");
+        return fail(
+            ErrorCode::InvalidArgument,
+            "expected a model that was compiled ahead of time, found one that is compiled when first needed");
     TSR_TRY_VOID(check_context(model, n_ctx));
     const npu::DeviceModel& compiled = context_->model();
     const npu::DeviceRun::Needs device = npu::DeviceRun::needs(compiled, n_threads, copies());
@@ -241,7 +243,7 @@ Result<NpuNeeds> EmulatedNpuModel::needs(const Model& model, int n_threads, int6
     out.vtcm = device.vtcm;
     out.rows = results + device.scratch + device.streams;
     out.mapped = context_->file_bytes();
-    // Of a layer that the device does not attend in there are no heads.
+    // Layers whose KV cache is on the CPU have 0 heads here.
     out.all_kv = !compiled.caches.empty() &&
                  std::all_of(compiled.caches.begin(), compiled.caches.end(),
                              [](const npu::DeviceCache& cache) { return cache.n_head > 0; });

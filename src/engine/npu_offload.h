@@ -1,6 +1,6 @@
 #pragma once
-// A model parts of which an emulated device computes: compiled before, in a file, or from its ranges and a
-// recipe when it is first needed. Shared by the sessions and engines that compute it.
+// A model of which an emulated NPU computes parts: compiled ahead of time to a file, or from ranges and a
+// recipe when first needed. Shared by its sessions and engines.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,7 +21,7 @@ namespace tessera::engine {
 class EmulatedNpuSession final : public NpuSession {
   public:
     Backend& backend() override { return *backend_; }
-    /// What runs, and where it runs; valid as long as this.
+    /// The compiled model and its segments; valid as long as this.
     const npu::DeviceModel& compiled() const { return *compiled_; }
     const npu::DeviceRun& device() const { return *runner_; }
 
@@ -30,7 +30,7 @@ class EmulatedNpuSession final : public NpuSession {
     EmulatedNpuSession() = default;
 
     std::shared_ptr<const NpuModel> model_;
-    std::shared_ptr<const npu::CompiledModel> in_place_;  // null where it comes from a file
+    std::shared_ptr<const npu::CompiledModel> in_place_;  // null if compiled ahead of time
     const npu::DeviceModel* compiled_ = nullptr;
     record::Program program_;
     std::unique_ptr<npu::DeviceRun> runner_;
@@ -39,7 +39,7 @@ class EmulatedNpuSession final : public NpuSession {
 
 class EmulatedNpuModel final : public NpuModel, public std::enable_shared_from_this<EmulatedNpuModel> {
   public:
-    /// As create_npu_model().
+    /// See create_npu_model().
     static Result<std::shared_ptr<EmulatedNpuModel>> create(gguf::File file,
                                                             const kernels::KernelTable& kernels,
                                                             const NpuOptions& options);
@@ -51,14 +51,14 @@ class EmulatedNpuModel final : public NpuModel, public std::enable_shared_from_t
     std::vector<bool> unused_weights() const override;
     bool owns_kv_cache() const override { return parts_.attends(); }
 
-    /// What start() would compile for contexts of n_ctx, as `tessera npu compile` does: rows of 128 and of
-    /// one, positions up to the context and, where that is long, up to 256. Any thread; the pool's threads
-    /// share the work. Errors: those of start(), InvalidArgument of a model that comes from a file.
+    /// Compiles for contexts of n_ctx as start() and `tessera npu compile` do: for 128 rows and for one, and
+    /// for positions up to the context and, if that is longer, also up to 256. Any thread; uses the pool.
+    /// Errors: those of start(); InvalidArgument if the model was compiled ahead of time.
     Result<std::shared_ptr<const npu::CompiledModel>> compile(int64_t n_ctx, ThreadPool& pool);
 
     const Model& model() const { return *model_; }
     const npu::HtpDevice& device() const { return device_; }
-    /// Where each operation of record_all_rows() runs.
+    /// For each operation of record_all_rows(), whether CPU or device computes it.
     const npu::Partition& parts() const { return parts_; }
 
   private:
@@ -72,7 +72,7 @@ class EmulatedNpuModel final : public NpuModel, public std::enable_shared_from_t
     }
     Result<void> choose_phases(const record::Program& program, NpuPhase wanted);
 
-    std::shared_ptr<const Model> model_;  // with rows as in the file
+    std::shared_ptr<const Model> model_;  // with unpacked weights
     npu::Partition parts_;
     bool fast_ = false, prefill_ = true, decode_ = true;
     std::optional<npu::ContextFile> context_;
@@ -80,7 +80,7 @@ class EmulatedNpuModel final : public NpuModel, public std::enable_shared_from_t
     npu::Ranges ranges_;
     npu::Recipe recipe_;
     std::mutex mutex_;
-    std::map<int64_t, std::shared_ptr<const npu::CompiledModel>> compiled_;  // by context
+    std::map<int64_t, std::shared_ptr<const npu::CompiledModel>> compiled_;  // by n_ctx
 };
 
 }  // namespace tessera::engine

@@ -1,5 +1,5 @@
-// The names of phases, as options and the C interface have them. What they mean: scheduler.cpp for
-// completions, session.h for sessions.
+// Names of the phases, for options and the C interface. scheduler.cpp implements them for completions,
+// session.h for sessions.
 #include "src/engine/npu_phase.h"
 
 #include "common/strings.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens of a text an NPU computes.
+// The phases, prefill and decode, that an NPU computes.
 #include <cstdint>
 #include <string_view>
 
@@ -7,14 +7,14 @@
 
 namespace tessera::engine {
 
-/// Of a token: whether the text was given it, or it was written (drawn, or forced by a grammar). It is a
-/// matter of the token's position in the text alone, not of how passes are cut.
+/// Phase of a token: Prefill for prompt tokens, Decode for generated tokens (sampled, or forced by a
+/// grammar). It depends only on the token's position in the text, not on the split into passes.
 enum class Phase : uint8_t { Prefill, Decode };
 
-/// What the user wants. Auto: what a model of times makes of it (npu/phase_cost.h).
+/// The user's choice. Auto: by estimated times (npu/phase_cost.h).
 enum class NpuPhase : uint8_t { Prefill, Decode, Both, Auto };
 
-/// By "prefill", "decode", "both", "auto"; the error lists them.
+/// Parses "prefill", "decode", "both" or "auto"; errors list these.
 Result<NpuPhase> npu_phase_from_name(std::string_view name);
 std::string_view npu_phase_name(NpuPhase phase);
 

@@ -1,5 +1,5 @@
-// Windows of a text, and the figures of a row of logits. Rows are judged one by one in double precision and
-// in an order of their own, so the figures do not depend on threads. The file of a base is kl_base.h's.
+// Windows of a text, and statistics of rows of logits. Rows are evaluated one by one in double precision and
+// in a fixed order, so the results do not depend on threads. kl_base.h has the file format of a base.
 #include "src/engine/perplexity.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace tessera::engine {
 
 namespace {
 
-/// Log probabilities below this are not told apart in a base and do not count in the divergence.
+/// Log probabilities below this are clamped in a base and are left out of the divergence.
 constexpr double kLeastLogProb = -16;
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// How well a model predicts a text, and how far its predictions are from another's. Windows and formulas are
-// those of llama.cpp's perplexity tool, so that the same file gives the same number there.
+// Perplexity of a model over a text, and KL divergence from another model's predictions. Windows and formulas
+// are those of llama.cpp's perplexity tool, so that both give the same number for the same text.
 #include <functional>
 #include <optional>
 #include <span>
@@ -11,28 +11,29 @@
 
 namespace tessera::engine {
 
-/// A text in windows of n_ctx tokens. Each is computed from an empty cache, and of each only the tokens
-/// behind its middle are judged, which have at least half a window before them.
+/// A text in windows of n_ctx tokens. Each window is computed from an empty cache, and only tokens in its
+/// second half are evaluated, so that each has at least half a window of context.
 struct Windows {
     std::vector<int32_t> tokens;  // [n_windows, n_ctx]
     int64_t n_ctx = 0;
     int64_t n_windows = 0;
-    std::optional<int32_t> bos;  ///< replaces the first token of each window when it is computed
+    std::optional<int32_t> bos;  ///< replaces the first token of each window
 
-    /// Judged tokens of a window: those at positions n_ctx / 2 + 1 and on.
+    /// Evaluated tokens of a window: positions n_ctx / 2 + 1 and above.
     int64_t n_judged() const { return n_ctx - 1 - n_ctx / 2; }
     std::span<const int32_t> window(int64_t w) const;   // [n_ctx]
     std::span<const int32_t> targets(int64_t w) const;  // [n_judged]
 };
 
-/// The first `max_windows` whole windows (0: all). Errors: n_ctx < 4, or fewer tokens than one window has.
+/// The first `max_windows` full windows (0: all). Errors: n_ctx < 4; fewer tokens than one window.
 Result<Windows> cut_windows(std::vector<int32_t> tokens, int64_t n_ctx, int64_t max_windows,
                             std::optional<int32_t> bos);
 
-/// Logits [n, n_vocab] that predict the judged tokens first .. first + n of window w; in rising order.
+/// Logits [n, n_vocab] that predict the evaluated tokens first .. first + n of window w; called in ascending
+/// order.
 using JudgeFn = std::function<Result<void>(int64_t w, int64_t first, int64_t n, const float* rows)>;
 
-/// Computes all windows; an error of `judge` ends it. The session needs a context of n_ctx.
+/// Computes all windows; stops at an error of `judge`. The session needs a context of at least n_ctx.
 Result<void> eval_windows(Session& session, const Windows& windows, const JudgeFn& judge);
 
 /// Mean of a sample and the standard error of that mean.
@@ -53,25 +54,25 @@ class Mean {
     double sum_ = 0, sum_of_squares_ = 0;
 };
 
-/// Softmax of a row of logits without its exponentials: log p(i) = logits[i] - log_sum.
+/// Normalization of a row of logits: log p(i) = logits[i] - log_sum.
 struct RowNorm {
     double log_sum = 0;
     float max = 0, min = 0;
-    int32_t argmax = 0;  // the lowest index of equals
+    int32_t argmax = 0;  // the lowest index if several are equal
 };
 /// Errors: a logit that is not a number.
 Result<RowNorm> row_norm(std::span<const float> logits);
 
-/// A row of a saved base: log p(i) = scale * steps[i] + least, where steps of 0 stand for `least` or less.
+/// A row of a saved base: log p(i) = scale * steps[i] + least; steps of 0 mean `least` or less.
 struct BaseRow {
     float scale = 0, least = 0;
     std::span<const uint16_t> steps;  // [n_vocab]
 };
-/// Rounds a row so; what is more than e^16 times rarer than the likeliest token counts as that rare.
-/// `steps` [n_vocab] is overwritten.
+/// Quantizes a row to a BaseRow whose steps are in `steps` [n_vocab]. Log probabilities are clamped to 16
+/// below the most probable token's.
 BaseRow round_row(std::span<const float> logits, const RowNorm& norm, std::span<uint16_t> steps);
 
-/// One judged token against a base.
+/// Comparison of one evaluated token with the base.
 struct Divergence {
     double kl = 0;        // sum_i p_base(i) log(p_base(i) / p(i)), nats
     double nll = 0;       // -log p(target)

@@ -1,7 +1,7 @@
-// Sums of what others say they take: the model its weights, Activations and CpuBackend their buffers, the
-// layout of the cache its pages. What is resident already (program, vocabulary, keys) is asked of the system
-// and not computed. A buffer counts by its bytes, with huge pages too: the mapping that asks for them ends
-// where the buffer does, so that its last part comes in small ones.
+// Adds up the sizes that the owners of buffers report: the model its weights, Activations and CpuBackend
+// their buffers, the cache layout its pages. Memory that is already resident (program, vocabulary, metadata)
+// is measured, not computed. A buffer counts by its bytes even with huge pages: its mapping ends at the end
+// of the buffer, so its last part is in small pages.
 #include "src/engine/plan.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace tessera::engine {
 
 namespace {
 
-/// A part of what is left stays free for what nobody plans: stacks, requests, the system's own.
+/// Part of the free memory is reserved for unplanned use: stacks, requests, the system.
 constexpr uint64_t kSpareShare = 32;
 
-/// The longest pass.
+/// The longest pass of a session or engine.
 struct PassSize {
     int64_t n_tok, n_out;
 };
@@ -77,7 +77,7 @@ Result<void> add_npu(const Model& model, const MemoryDemand& demand, const NpuMo
                      int n_threads, MemoryPlan& plan) {
     if (npu.owns_kv_cache() && demand.n_slots != 1)
         return fail(ErrorCode::InvalidArgument,
-                    "slots: expected 1, whose keys and values the NPU has, found %lld",
+                    "slots: expected 1, since the NPU has the KV cache of one sequence, found %lld",
                     static_cast<long long>(demand.n_slots));
     const PassSize pass = pass_of(demand, plan.n_ctx);
     TSR_TRY(const NpuNeeds needs, npu.needs(model, n_threads, plan.n_ctx, pass.n_tok, pass.n_out));
@@ -97,7 +97,7 @@ Result<MemoryPlan> plan_file(const std::string& path, const LoadOptions& options
                              int n_threads) {
     TSR_TRY(const kernels::IsaInfo* isa, choose_kernels(options.isa));
     TSR_TRY(gguf::File file, gguf::File::open(path));
-    // Resident while the model is: to be counted with the process.
+    // Resident as long as the model, so counted with the process.
     TSR_TRY(const auto tokenizer, load_tokenizer(file));
     TSR_TRY(const auto model, bind_weights(std::move(file), *isa->table, options));
     return plan_memory(*model, demand, n_threads);
@@ -108,32 +108,34 @@ std::string to_text(const MemoryPlan& plan) {
     const auto row = [&out](const char* name, uint64_t n_bytes, const std::string& note) {
         out += strf("%-13s %10s  %s\n", name, format_bytes(n_bytes).c_str(), note.c_str());
     };
-    row("program", plan.process, "with vocabulary and keys, as it is now");
-    if (plan.packed > 0) row("weights", plan.packed, "in the order of the kernels");
-    if (plan.mapped > 0) row("mapped", plan.mapped, "weights read where they lie in the file");
+    row("program", plan.process, "code, vocabulary and metadata; already resident");
+    if (plan.packed > 0) row("weights", plan.packed, "packed for the kernels");
+    if (plan.mapped > 0) row("mapped", plan.mapped, "weights used in the file's mapping");
     const std::string positions = strf("%lld x %lld positions", static_cast<long long>(plan.n_slots),
                                        static_cast<long long>(plan.n_ctx));
     row("KV cache", plan.cache,
-        positions + (plan.npu.all_kv ? ", all of the NPU's" : ", in pages of " + format_bytes(plan.page)));
+        positions + (plan.npu.all_kv ? ", all on the NPU" : ", in pages of " + format_bytes(plan.page)));
     row("activations", plan.activations, "of one pass");
-    row("scratch", plan.scratch, "of the threads");
-    row("sampling", plan.sampling, "candidates");
+    row("scratch", plan.scratch, "of all threads");
+    row("sampling", plan.sampling, "candidates of all completions");
     if (plan.npu.total() > 0) {
-        row("NPU program", plan.npu.program, "instructions, and the model's keys once more, as they are now");
-        row("NPU file", plan.npu.mapped, "weights and tables, read where they lie in the file");
-        row("NPU arena", plan.npu.arena, "activations, emulated");
-        row("NPU cache", plan.npu.cache, "its keys and values, emulated");
-        row("VTCM", plan.npu.vtcm, "emulated");
-        row("NPU rows", plan.npu.rows, "what crosses the border, of the threads");
+        row("NPU program", plan.npu.program,
+            "instructions and a second copy of the metadata; already resident");
+        row("NPU file", plan.npu.mapped, "weights and tables in the file's mapping");
+        row("NPU arena", plan.npu.arena, "activations of the emulated device");
+        row("NPU cache", plan.npu.cache, "KV cache of the emulated device");
+        row("VTCM", plan.npu.vtcm, "of the emulated device");
+        row("NPU rows", plan.npu.rows, "activations between CPU and NPU, scratch");
     }
-    row("in all", plan.total(), "at full use");
+    row("total", plan.total(), "at full use");
     return out;
 }
 
 Result<void> check_fits(const MemoryPlan& plan, uint64_t available) {
     if (available == 0 || plan.to_come() <= available) return {};
     return fail(ErrorCode::OutOfMemory,
-                "memory: expected room for %s more, found %s (smaller: --ctx, --kv, a smaller model)\n%s",
+                "memory: expected room for %s more, found %s (reduce --ctx, use a smaller --kv type "
+                "or a smaller model)\n%s",
                 format_bytes(plan.to_come()).c_str(), format_bytes(available).c_str(), to_text(plan).c_str());
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// How much of the waiting prompts one pass may read while others write, so that their tokens keep coming: a
-// mixed pass takes at most about twice the time of one that only writes.
+// Budget of prompt tokens per pass while other completions decode. It bounds their inter-token latency: a
+// mixed pass takes at most about twice the time of a pass that only decodes.
 #include <algorithm>
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace tessera::engine {
 
 class PrefillBudget {
   public:
-    /// Prompt tokens for the next pass beside n_decoding tokens that are written.
+    /// Prompt tokens for the next pass, next to n_decoding decoded tokens.
     int64_t prompt_tokens(int64_t n_decoding, int64_t n_batch) const {
         const int64_t room = n_batch - n_decoding;
         if (n_decoding == 0) return room;
@@ -18,7 +18,7 @@ class PrefillBudget {
         return std::clamp<int64_t>(static_cast<int64_t>(fits), std::min<int64_t>(kLeast, room), room);
     }
 
-    /// What a pass took.
+    /// Records the duration of a pass.
     void measured(int64_t n_decoding, int64_t n_prompt, double seconds) {
         if (n_decoding == 0) return;
         if (n_prompt == 0) {
@@ -32,9 +32,10 @@ class PrefillBudget {
     }
 
   private:
-    static constexpr int64_t kPlainEvery = 32;  // passes after which the time of a plain one is taken again
+    static constexpr int64_t kPlainEvery =
+        32;  // mixed passes after which a pass that only decodes is measured again
     static constexpr int64_t kFirstGuess = 16, kLeast = 4;
-    static constexpr double kShare = 0.8;  // of a plain pass's time, for prompts
+    static constexpr double kShare = 0.8;  // share of the time of a decode-only pass that prompts may add
 
     static double mixed(double old, double now) { return 0.75 * old + 0.25 * now; }
 

@@ -1,5 +1,5 @@
-// Marks are looked for in the bytes of tokens, since they are one control token in some vocabularies and
-// several of text in others. completion.cpp asks and writes.
+// Searches for tags in the bytes of tokens, since a tag is one special token in some vocabularies and several
+// text tokens in others. completion.cpp calls this and inserts the closing text.
 #include "src/engine/reasoning.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace tessera::engine {
 
 namespace {
 
-/// Length of the longest end of the text that a longer mark begins with.
+/// Length of the longest suffix of the text that is a proper prefix of the tag.
 size_t begun(std::string_view text, std::string_view mark) {
     size_t n = std::min(text.size(), mark.size() - 1);
     while (n > 0 && !mark.starts_with(text.substr(text.size() - n))) --n;
@@ -34,7 +34,7 @@ void ReasoningWatch::push(std::string_view bytes) {
 
 bool ReasoningWatch::is_spent() const {
     if (!is_inside_ || is_closed_ || n_tokens_ < limit_.max_tokens) return false;
-    // Not for ever: a model may write the first half of the mark again and again.
+    // Bounded, since a model may repeat the first half of the tag without end.
     const auto patience = static_cast<int64_t>(limit_.end.size());
     return tail_.empty() || n_tokens_ >= limit_.max_tokens + patience;
 }

@@ -1,17 +1,17 @@
 #pragma once
-// How much a model may think: what it writes is watched for the marks around its reasoning.
+// Reasoning budget: watches generated text for the tags around reasoning.
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace tessera::engine {
 
-/// How reasoning is marked, and how many tokens of it there may be.
+/// The tags of reasoning, and its budget of tokens.
 struct ReasoningLimit {
-    std::string begin, end;   ///< neither is empty where there is a limit
-    std::string close;        ///< what is written where the limit is reached: `end`, and what has to follow
-    bool is_open = false;     ///< the prompt began it
-    int64_t max_tokens = -1;  ///< in one completion; -1: no limit
+    std::string begin, end;   ///< not empty if there is a limit
+    std::string close;        ///< inserted when the limit is reached: `end` and text that must follow
+    bool is_open = false;     ///< the prompt ends inside reasoning
+    int64_t max_tokens = -1;  ///< per completion; -1: no limit
 };
 
 /// One thread. The limit must outlive it.
@@ -19,16 +19,17 @@ class ReasoningWatch {
   public:
     explicit ReasoningWatch(const ReasoningLimit& limit) : limit_(limit), is_inside_(limit.is_open) {}
 
-    /// The bytes of the next token of the answer.
+    /// Appends the bytes of the next generated token.
     void push(std::string_view bytes);
-    /// Whether close() is to come next. While the model writes the end mark itself it may finish that.
+    /// Whether the budget is exhausted, so that `close` has to be inserted. False while the model is in the
+    /// middle of the end tag.
     bool is_spent() const;
-    /// It has been written. So each stretch of reasoning is closed once at most.
+    /// Notes that `close` was inserted, so that each section of reasoning is closed at most once.
     void set_closed() { is_closed_ = true; }
 
   private:
     const ReasoningLimit& limit_;
-    std::string tail_;  // what may be the beginning of the mark that is looked for
+    std::string tail_;  // possible beginning of the next tag
     int64_t n_tokens_ = 0;
     bool is_inside_, is_closed_ = false;
 };

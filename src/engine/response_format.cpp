@@ -1,5 +1,5 @@
-// From a format's row (src/text/chat/parsers/formats.cpp) to a grammar (src/grammar/tools.cpp): neither
-// folder knows the other.
+// Converts a row of src/text/chat/parsers/formats.cpp to input of src/grammar/tools.cpp; neither folder
+// depends on the other.
 #include "src/engine/response_format.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ grammar::Reasoning reasoning_of(const ChatPrompt& prompt) {
 }
 
 ReasoningLimit reasoning_limit_of(const ChatPrompt& prompt, int64_t max_tokens) {
-    // There a message ends, and the next one says that it is for the user.
+    // In this format the message ends, and the next message begins for the user.
     if (prompt.format->is_harmony)
         return {"<|channel|>analysis<|message|>", "<|end|>",
                 "<|end|><|start|>assistant<|channel|>final<|message|>", false, max_tokens};
@@ -74,7 +74,7 @@ Result<grammar::ToolGrammar> tool_calls_of(const ChatPrompt& prompt, const ToolC
     const chat::ToolCallFormat* const form = prompt.tool_call_format;
     if (!form)
         return fail(ErrorCode::Unsupported,
-                    "tool calls: expected a model whose calls have a regular form, found the format '%s'",
+                    "tool calls: expected a model with a supported tool call format, found the format '%s'",
                     std::string(prompt.format->name).c_str());
     grammar::ToolGrammar out;
     TSR_TRY(out.tools, tool_specs(prompt.tools, options.function));

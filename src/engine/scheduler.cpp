@@ -1,7 +1,7 @@
-// The order of things: older requests of equal priority come first everywhere, and who comes later gives way
-// when pages run short. The first in rank can always go on, since all others' pages can be taken back, so
-// every request ends. A preempted completion waits in its old place and is computed anew, mostly from the
-// prefix tree. None of this changes a bit of anyone's logits.
+// Completions rank by priority, then by age; when pages run short, the completion of the lowest rank is
+// preempted. The first in rank can always continue, since the pages of all others can be taken, so every
+// request ends. A preempted completion returns to its place in the queue and is recomputed, mostly from the
+// prefix cache. Scheduling does not change a bit of any logits.
 #include "src/engine/scheduler.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tessera::engine {
 
 namespace {
 
-/// Tokens of a pass that takes no longer than it takes a caller to notice: such a one is not ended.
+/// Passes of at most this many tokens are not aborted: they end about as soon as an abort would be noticed.
 constexpr int64_t kShortPass = 32;
 constexpr int32_t kMaxCompletions = 64, kMaxTop = 64;
 constexpr size_t kMaxStops = 64, kMaxStopBytes = 4096;
@@ -42,9 +42,10 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
     TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
     std::unique_ptr<Scheduler> out(new Scheduler());
     if (options.npu && options.npu->owns_kv_cache() && options.max_running != 1)
-        return fail(ErrorCode::InvalidArgument,
-                    "running completions: expected 1, whose keys and values the NPU has, found %lld",
-                    static_cast<long long>(options.max_running));
+        return fail(
+            ErrorCode::InvalidArgument,
+            "running completions: expected 1, since the NPU has the KV cache of one sequence, found %lld",
+            static_cast<long long>(options.max_running));
     const SessionOptions one{.n_ctx = options.n_ctx,
                              .n_batch = options.n_batch,
                              .k_type = options.k_type,
@@ -92,7 +93,7 @@ Result<void> Scheduler::check(const Request& request) const {
                     "prompt: %lld tokens do not fit the context of %lld (a longer context: --ctx N)",
                     static_cast<long long>(n_prompt), static_cast<long long>(n_ctx_));
     if (request.on_full == ContextPolicy::Error) {
-        // The last token that is written takes no position.
+        // The last generated token needs no position.
         const int64_t most = n_ctx_ - n_prompt + 1;
         if (request.max_tokens < 0)
             return fail(ErrorCode::InvalidArgument,
@@ -131,7 +132,7 @@ void Scheduler::add(std::shared_ptr<Job> job) {
     }
 }
 
-/// Ends what is no longer wanted.
+/// Finishes cancelled requests and those past their deadline.
 void Scheduler::remove_cancelled(Queue& queue, bool are_running) {
     const double now = now_seconds();
     for (size_t i = 0; i < queue.size();) {
@@ -150,18 +151,18 @@ void Scheduler::remove_cancelled(Queue& queue, bool are_running) {
     }
 }
 
-/// Whether the tokens of a prompt and those that are written are computed by different arithmetic.
+/// Whether prefill and decode use different arithmetic, because an NPU computes only one of them.
 bool Scheduler::splits_phases() const { return npu_ && npu_->phase_split(); }
 
-/// Of a text's first n_tok tokens those that others may take over the keys and values of. What one has
-/// written another may be given as its prompt, for which the other side would have computed it.
+/// The part of the first n_tok tokens that may be published to the prefix cache. If phases are split,
+/// generated tokens are excluded: in another request's prompt they would be computed by the other arithmetic.
 std::span<const int32_t> Scheduler::publishable_prefix(const Completion& one, int64_t n_tok) const {
     if (splits_phases()) n_tok = std::min(n_tok, one.n_prompt());
     return one.tokens().first(static_cast<size_t>(n_tok));
 }
 
-/// The front of a text whose keys and values may be taken over from the prefix tree: a device has those of
-/// one text only.
+/// The part of a text that may be taken from the prefix cache. A device's KV cache limits it to the prefix in
+/// common with the last text there.
 std::span<const int32_t> Scheduler::cached_prefix(const Completion& one) const {
     if (!one.uses_prefix_cache()) return {};
     std::span<const int32_t> front = one.skippable();
@@ -171,8 +172,8 @@ std::span<const int32_t> Scheduler::cached_prefix(const Completion& one) const {
     return front.first(static_cast<size_t>(ends.first - front.begin()));
 }
 
-/// Shares what is known of its text, and makes room for the rest. False, with nothing changed, when there is
-/// none yet.
+/// Shares the cached prefix of the next completion, and evicts pages for the rest of its prompt. False, with
+/// nothing changed, if there are too few pages yet.
 bool Scheduler::admit_one(std::unique_ptr<Completion>& next) {
     kv::Sequence& sequence = next->sequence();
     const kv::PrefixTree::Match known = tree_->match(cached_prefix(*next));
@@ -194,7 +195,8 @@ void Scheduler::admit() {
                              [&](const auto& c) { return c->job().request.client == client; });
     };
     while (!waiting_.empty() && static_cast<int64_t>(running_.size()) < max_running_) {
-        // Among the first in priority, who has least running; a sibling comes when the prompt is known.
+        // At the highest priority, the client with the fewest running completions is next. Completions 1 .. n
+        // - 1 of a request wait until its prompt is cached.
         auto best = waiting_.end();
         int64_t least = 0;
         for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
@@ -218,7 +220,7 @@ void Scheduler::admit() {
     }
 }
 
-/// Its pages stay known as long as there is room, so that it soon catches up.
+/// Publishes the pages to the prefix cache, so that recomputation is cheap while there is room for them.
 void Scheduler::preempt(size_t index) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -230,8 +232,9 @@ void Scheduler::preempt(size_t index) {
     insert_by_rank(waiting_, std::move(one));
 }
 
-/// Free pages for n tokens of one, at the cost of what the tree knows of its last page, and of those behind
-/// it in rank. Who runs alone gets them in any case: then even all that the tree shares with it goes.
+/// Frees pages for n_tok tokens of one completion: evicts unused pages, then the cached leaf that shares the
+/// completion's last page, and then preempts completions of lower rank. A completion that runs alone always
+/// gets its pages, if need be by emptying the prefix cache.
 bool Scheduler::evict(Completion& wanting, int64_t n_tok) {
     while (!tree_->evict(wanting.sequence().pages_for(n_tok))) {
         if (tree_->evict_leaf(wanting.sequence().open_page())) continue;
@@ -245,7 +248,7 @@ bool Scheduler::evict(Completion& wanting, int64_t n_tok) {
     return true;
 }
 
-/// Where phases are apart they take turns, as long as there are tokens of both.
+/// Alternates prefill and decode passes, as long as there are tokens of both.
 Phase Scheduler::next_phase() const {
     const Phase other = phase_ == Phase::Prefill ? Phase::Decode : Phase::Prefill;
     const bool has_other =
@@ -259,9 +262,9 @@ void Scheduler::plan() {
     const int64_t n_decoding =
         std::count_if(running_.begin(), running_.end(), [](const auto& c) { return c->decoding(); });
     int64_t n_prompt = prefill_budget_.prompt_tokens(n_decoding, n_batch_);
-    // However often others end, some of a prompt is read between two interruptions.
+    // Short passes are not aborted, so that prefill progresses however often requests are cancelled.
     if (was_interrupted_) n_prompt = std::min(n_prompt, kShortPass);
-    // evict() takes from the back only, so what is planned stays.
+    // evict() preempts from the back only, so rows that are planned stay.
     for (size_t i = 0; i < running_.size(); ++i) {
         Completion& one = *running_[i];
         auto n = static_cast<int64_t>(one.pending().size());
@@ -272,7 +275,7 @@ void Scheduler::plan() {
         }
         if (n == 0) continue;
         if (!evict(one, n)) {
-            // It is the last in rank of several, and waits.
+            // It has the lowest rank of several, and waits.
             preempt(i);
             break;
         }
@@ -284,8 +287,8 @@ void Scheduler::plan() {
     std::partition(rows_.begin(), rows_.end(), [](const Row& row) { return !row.completion->embedding(); });
 }
 
-/// Notes what the device has: of the one text its n_more tokens beyond those in the cache. A pass that ends
-/// early may have overwritten what came behind them.
+/// Updates the list of tokens in the device's KV cache: those in the sequence and n_more. An aborted pass may
+/// have overwritten later positions.
 void Scheduler::keep_on_device(int64_t n_more) {
     if (!npu_->owns_kv_cache()) return;
     Completion& one = *rows_.front().completion;
@@ -293,7 +296,7 @@ void Scheduler::keep_on_device(int64_t n_more) {
     on_device_.assign(known.begin(), known.end());
 }
 
-/// False when it was interrupted: then nothing has changed.
+/// Computes the planned rows. False, with nothing changed, if the pass was aborted.
 bool Scheduler::compute() {
     tokens_.clear();
     segments_.clear();
@@ -315,7 +318,7 @@ bool Scheduler::compute() {
         outputs_.push_back(static_cast<int32_t>(row0 + row.n_tok - 1));
         sampling_rows_.push_back(row.completion);
     }
-    // The same rows for each layer group, in that layer group's pages.
+    // The same segments for each layer group, with the pages of the group.
     const kv::Layout& layout = pages_->layout();
     for (int32_t group = 0; group < layout.n_layer_groups; ++group)
         for (size_t i = 0; i < rows_.size(); ++i) {
@@ -357,8 +360,8 @@ bool Scheduler::compute() {
         const bool was_decoding = row.completion->decoding();
         sequence.advance(row.n_tok);
         if (!was_decoding) row.completion->report_prefill_progress();
-        // A whole page is known to all from now on; so is a prompt, when it has been read. Nobody goes on
-        // from the text of an embedding, which must not displace those of others.
+        // Publish full pages and finished prompts to the prefix cache. Texts of embeddings are not continued
+        // and would only displace others.
         const bool read = row.n_tok > 1 && row.completion->pending().empty();
         const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
         const auto known = publishable_prefix(*row.completion, read ? sequence.n_tok() : n_whole);
@@ -369,7 +372,7 @@ bool Scheduler::compute() {
     return true;
 }
 
-/// The end of one that was running: what it computed stays known.
+/// Finishes a running completion and publishes its pages to the prefix cache.
 void Scheduler::finish(size_t index, Finish why) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -417,7 +420,8 @@ void Scheduler::sample_and_commit() {
 void Scheduler::step() {
     const double start = now_seconds();
     const double before = stats_.forward_s + stats_.sample_s;
-    // Before the marks are looked at: who is marked later ends this pass.
+    // Clear the flag before looking for cancelled requests: a request that is cancelled later aborts this
+    // pass.
     control_->abort.store(false);
     remove_cancelled(waiting_, false);
     remove_cancelled(running_, true);

@@ -1,7 +1,7 @@
 #pragma once
-// Which tokens of which completions one pass computes. Continuous batching: each pass takes one token of
-// every completion that is writing and, beside them, a piece of the prompts that are being read. Owns the
-// cache; all of it runs on one thread, except control() and check().
+// Chooses the tokens of each forward pass. Continuous batching with chunked prefill: a pass computes one
+// token of every completion that is decoding and, next to them, a chunk of pending prompts. Owns the KV
+// cache. Runs on one thread, except for control() and check().
 #include <deque>
 #include <memory>
 #include <vector>
@@ -16,53 +16,53 @@
 namespace tessera::engine {
 
 struct EngineOptions {
-    int64_t n_ctx = 0;      ///< positions of one completion; 0 = as SessionOptions
-    uint64_t kv_bytes = 0;  ///< all completions' cache together, at least one n_ctx; 0 = max_running of them,
-                            ///< or as many as the memory holds
+    int64_t n_ctx = 0;      ///< positions of one completion; 0 = default of SessionOptions
+    uint64_t kv_bytes = 0;  ///< KV cache of all completions together, at least one n_ctx; 0 = max_running of
+                            ///< them, or as many as fit in memory
     int64_t n_batch = 512;  ///< tokens of one pass, 1..4096
-    int64_t max_running = 8;  ///< completions in one pass, 1..256 and at most n_batch
-    int64_t max_queue = 256;  ///< requests that wait
+    int64_t max_running = 8;  ///< completions in one pass, 1..256, at most n_batch
+    int64_t max_queue = 256;  ///< waiting requests
     Type k_type = Type::F16, v_type = Type::F16;
-    /// What computes parts of the passes; where it has keys and values, max_running is 1.
+    /// NPU that computes parts of the passes; if it has the KV cache, max_running must be 1.
     std::shared_ptr<NpuModel> npu = nullptr;
 };
 
-/// Completions in one pass at most.
+/// Upper limit of EngineOptions::max_running.
 inline constexpr int64_t kMaxRunning = 256;
 
 struct EngineStats {
     int64_t n_running = 0, n_waiting = 0;
-    int64_t n_pages = 0, n_pages_free = 0, n_pages_cached = 0;  // cached: known to the prefix tree
+    int64_t n_pages = 0, n_pages_free = 0, n_pages_cached = 0;  // cached: in the prefix cache
     int64_t n_passes = 0, n_aborted_passes = 0, n_preemptions = 0;
     int64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;
-    double forward_s = 0, sample_s = 0, other_s = 0;  // of passes: the model's part, drawing, and the rest
+    double forward_s = 0, sample_s = 0, other_s = 0;  // time of passes: model, sampling, other
 };
 
-/// What other threads may touch while a pass runs.
+/// Access for other threads while a pass runs.
 struct PassControl {
     std::atomic<bool> abort{false};
 
-    /// Ends the pass that runs at its next verb, unless it is short or repeats one that was ended: it is then
-    /// repeated without those who are no longer wanted. To be called after they were marked so.
+    /// Aborts the running pass at its next operation, so that it is repeated without cancelled requests; mark
+    /// these before the call. Short passes, and passes that repeat an aborted one, are not aborted.
     void interrupt() { abort.store(true); }
 };
 
 class Scheduler {
   public:
-    /// `pool` outlives this. Errors: options out of range, no memory for a named buffer.
+    /// `pool` must outlive this. Errors: options out of range, out of memory for a named buffer.
     static Result<std::unique_ptr<Scheduler>> create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const text::Tokenizer> tokenizer,
                                                      ThreadPool& pool, const EngineOptions& options);
     ~Scheduler();
 
-    /// Whether a request can be served at all. The error names the field.
+    /// Checks that a request can be served. Errors name the field.
     Result<void> check(const Request& request) const;
-    /// A checked request's completions wait from now on.
+    /// Queues the completions of a checked request.
     void add(std::shared_ptr<Job> job);
-    /// One pass. Does nothing when idle().
+    /// Computes one pass. Does nothing if idle().
     void step();
     bool idle() const { return waiting_.empty() && running_.empty(); }
-    /// Requests none of whose completions has begun.
+    /// Requests without a started completion.
     int64_t n_waiting_jobs() const;
 
     std::shared_ptr<PassControl> control() const { return control_; }
@@ -72,7 +72,7 @@ class Scheduler {
         return static_cast<uint64_t>(pages_->n_pages()) * pages_->layout().page_bytes;
     }
     const Model& model() const { return *model_; }
-    /// Forgets all texts that no completion uses.
+    /// Empties the prefix cache, except for pages that completions use.
     void clear_prefixes() { tree_->clear(); }
 
   private:
@@ -101,20 +101,20 @@ class Scheduler {
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
     std::unique_ptr<NpuSession> npu_;
-    std::vector<int32_t> on_device_;  // tokens whose keys and values the device has
+    std::vector<int32_t> on_device_;  // tokens in the device's KV cache
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::PrefixTree> tree_;
     Activations activations_;
     std::shared_ptr<PassControl> control_ = std::make_shared<PassControl>();
 
-    Queue waiting_, running_;  // both by rank
+    Queue waiting_, running_;  // both ordered by rank
     PrefillBudget prefill_budget_;
     int64_t n_ctx_ = 0, n_batch_ = 0, max_running_ = 0;
     EngineStats stats_;
 
-    bool was_interrupted_ = false;  // the last pass
+    bool was_interrupted_ = false;  // the last pass was aborted
 
-    // The pass in work, and the phase of all its tokens where the two are apart.
+    // The current pass; phase_ is that of all its tokens if prefill and decode are split.
     Phase phase_ = Phase::Prefill;
     struct Row {
         Completion* completion;
@@ -122,10 +122,9 @@ class Scheduler {
     };
     std::vector<Row> rows_;
     std::vector<int32_t> tokens_, outputs_;
-    std::vector<Segment> segments_;  // [n_layer_groups, rows]
-    std::vector<Completion*>
-        sampling_rows_;                   // completion of each output row; those of embeddings come behind
-    ActBuffer hidden_{.name = "hidden"};  // states of the output rows, where some are wanted
+    std::vector<Segment> segments_;           // [n_layer_groups, rows]
+    std::vector<Completion*> sampling_rows_;  // completions of the output rows with logits, which come first
+    ActBuffer hidden_{.name = "hidden"};      // [n_hidden, n_embd] in hidden_rows_, for embeddings
     std::vector<float> hidden_rows_;
 };
 

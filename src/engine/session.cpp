@@ -1,5 +1,5 @@
-// A session's life: size everything once, then passes of at most n_batch tokens. How a prompt is cut into
-// passes does not change a bit of its logits.
+// A session allocates everything once and then computes passes of at most n_batch tokens. The split of a
+// prompt into passes does not change a bit of its logits.
 #include "src/engine/session.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// A session in a file: a header, the tokens, the pages of the cache as they lie in memory, and a checksum
-// over all of it. Pages mean the same to every instruction set, so a file may move between machines. Whose
-// cache it is, is told by a fingerprint of the model.
+// Saved sessions: a header, the tokens, the pages of the KV cache as in memory, and a checksum over all of
+// it. Pages have the same layout for every instruction set, so a file can move between machines. A
+// fingerprint identifies the model.
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kSessionMagic[8] = {'T', 'S', 'R', 'S', 'E', 'S', 'S', '1'};
 
-/// What a file begins with. Little endian, no padding.
+/// Header of the file. Little endian, no padding.
 struct Header {
     char magic[8];
     uint64_t fingerprint;  // of the model
@@ -43,7 +43,7 @@ Header header_of(uint64_t fingerprint, const kv::Layout& layout, int64_t n_tok) 
 
 size_t pages_of(int64_t n_tok) { return static_cast<size_t>((n_tok + kKvPage - 1) / kKvPage); }
 
-/// Says in what a foreign file differs.
+/// Error that names the difference between the file and the session.
 Result<void> check_header(const Header& found, const Header& expected, const std::string& path) {
     const auto differs = [&path](const char* what, const std::string& want, const std::string& is) {
         return fail(ErrorCode::InvalidArgument, "'%s': %s: expected %s, found %s", path.c_str(), what,
@@ -69,13 +69,13 @@ Result<void> check_header(const Header& found, const Header& expected, const std
 
 }  // namespace
 
-/// The same for a stock file and its packed container: hyperparameters, the tensors' names, types and shapes,
-/// all vectors, and the embeddings of some tokens as numbers.
+/// Fingerprint of the model, equal for a GGUF file and its packed container: hyperparameters; names, types
+/// and shapes of the tensors; all vectors; the dequantized embeddings of some tokens.
 uint64_t Session::fingerprint() const {
     if (fingerprint_) return *fingerprint_;
     Hash64 hash;
     gguf::add_identity(model_->file(), model_->arch().name, gguf::IdentityBytes::Vectors, hash);
-    // Some models rotate otherwise in a long context.
+    // Some models have other RoPE frequencies in a long context.
     const RopeSpec rope = model_->rope(n_ctx_);
     hash.add(std::as_bytes(std::span(rope.freq, static_cast<size_t>(rope.n_rot / 2))));
     const int64_t n_vocab = model_->hparams().n_vocab;
@@ -92,7 +92,7 @@ uint64_t Session::fingerprint() const {
 Result<void> Session::check_pages() const {
     if (!npu_ || !npu_->owns_kv_cache()) return {};
     return fail(ErrorCode::Unsupported,
-                "a session file: expected keys and values of the processor, found them on the NPU");
+                "a session file: expected the KV cache on the CPU, found it on the NPU");
 }
 
 Result<void> Session::save(const std::string& path) const {

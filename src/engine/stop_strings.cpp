@@ -1,5 +1,5 @@
-// Search for stop strings in a stream. What is pending is always shorter than the longest stop string plus
-// the piece that came last, so a plain search does.
+// Searches for stop strings in a stream. The pending text is always shorter than the longest stop string plus
+// the last chunk, so a naive search is fast enough.
 #include "src/engine/stop_strings.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stop
     std::erase_if(stops_, [](const std::string& stop) { return stop.empty(); });
 }
 
-/// Bytes at the end of pending_ with which some stop string begins.
+/// Length of the longest suffix of pending_ that is the beginning of some stop string.
 size_t StopStrings::held_back() const {
     size_t most = 0;
     const std::string_view text = pending_;

@@ -1,5 +1,5 @@
 #pragma once
-// Ends a text before any of some strings, and holds back what may be the beginning of one.
+// Ends a text before the first stop string, and holds back text that may be the beginning of one.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,13 +9,13 @@ namespace tessera::engine {
 /// One stream of text. Copyable. Not thread-safe.
 class StopStrings {
   public:
-    /// Empty strings are left out: they would end every text before it begins.
+    /// Empty strings are ignored: they would end every text before it begins.
     explicit StopStrings(std::vector<std::string> stops = {});
 
-    /// More text; returns what is certain not to belong to a stop string, valid until the next call. After a
-    /// hit nothing comes any more.
+    /// Appends text and returns the part that cannot belong to a stop string, valid until the next call.
+    /// Returns nothing after a hit.
     std::string_view push(std::string_view text);
-    /// The end of the text: what was held back.
+    /// Ends the text; returns the part that was held back.
     std::string_view flush();
 
     /// Index of the stop string that ended the text, or -1.
@@ -26,7 +26,7 @@ class StopStrings {
     size_t held_back() const;
 
     std::vector<std::string> stops_;
-    std::string pending_;    // not certain yet
+    std::string pending_;    // may belong to a stop string
     size_t n_returned_ = 0;  // bytes at the front of pending_ that the last call returned
     int hit_ = -1;
 };

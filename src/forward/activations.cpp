@@ -1,5 +1,5 @@
-// Lays out the activations. Each buffer gets an int8 image when a weight of the integer path reads it and
-// floats when another one does; its producer fills what is wanted.
+// Lays out the activations. A buffer gets an int8 image if an int8 kernel reads it, and floats if another
+// weight reads it; its producer fills whichever it has.
 #include "src/forward/activations.h"
 
 #include <utility>
@@ -20,7 +20,7 @@ void mark(ActBuffer& act, std::initializer_list<const Weight*> consumers) {
     }
 }
 
-/// Every buffer from `memory`, which is an arena or counts what one would have to hold.
+/// Allocates every buffer from `memory`: an arena, or a counter of the bytes that an arena would need.
 template <class Memory>
 void place(Activations& a, Memory& memory) {
     for (ActBuffer* act : {&a.residual, &a.normed, &a.q, &a.attn, &a.ff, &a.k_scratch, &a.sublayer_out,

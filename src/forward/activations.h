@@ -1,6 +1,6 @@
 #pragma once
-// All scratch of the forward pass, sized once from the model and the largest batch. One owner: a session or
-// engine.
+// All scratch buffers of the forward pass, sized once from the model and the largest batch. Owned by one
+// session or scheduler.
 #include <vector>
 
 #include "common/arena.h"
@@ -28,16 +28,18 @@ struct Activations {
     MoeRoutes routes;
     std::vector<Segment> output_segments;  // [max_out]  the output rows of the last layer, one segment each
 
-    /// max_tok: rows of the largest batch; max_out: rows whose logits may be wanted at once.
+    /// max_tok: rows of the largest batch; max_out: the most rows with logits in one pass. Errors: out of
+    /// memory.
     static Result<Activations> create(const Model& model, int64_t max_tok, int64_t max_out);
 
-    /// What every buffer is for, without memory: enough for a backend that does not compute.
+    /// Every buffer with its shape and consumers but without memory: enough for a backend that does not
+    /// compute.
     static Activations describe(const Model& model, int64_t max_tok, int64_t max_out);
 
-    /// Bytes of memory that create() takes for the same.
+    /// Bytes of memory that create() allocates for the same arguments.
     static size_t bytes(const Model& model, int64_t max_tok, int64_t max_out);
-    /// Of these, floats of gated rows that only integer kernels read: a pass never touches them, unless its
-    /// backend wants them as well (ActBuffer::needs_f32), as those do that watch or that compute in floats.
+    /// The part of these bytes that no pass touches: floats of gate-and-up results that only int8 kernels
+    /// read. Backends that observe activations or compute in floats do touch them (ActBuffer::needs_f32).
     static size_t untouched_bytes(const Model& model, int64_t max_tok);
 
     int64_t max_tok = 0, max_out = 0;

@@ -114,7 +114,7 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
         if (i + 1 < w.layers.size() || n_out == n_tok) {
             be.attend(a.q, n_tok, attend, segments, a.attn);
         } else {
-            // Behind the last layer's keys and values only the wanted rows go on.
+            // Behind the last layer's keys and values only the output rows continue.
             if (n_out == 0) return;
             be.attend(a.q, n_tok, attend, wanted_segments(segments, b.outputs, a), a.attn);
             be.gather_rows(b.outputs, a.attn);

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// What one pass computes. Tokens of several sequences may stand side by side, a segment each.
+/// The tokens of one forward pass. Several sequences are batched side by side, one segment each.
 struct Batch {
     std::span<const int32_t> tokens;  // [n_tok], each in [0, n_vocab); n_tok <= activations.max_tok
     std::span<const Segment>
@@ -15,7 +15,8 @@ struct Batch {
     std::span<const int32_t> outputs;  // rows that are wanted, rising
     int64_t n_ctx = 0;  // positions that the sequences may reach, the same in all their passes (Model::rope)
     ActBuffer* hidden = nullptr;  // where set, the normed rows of `outputs` go here,
-    int64_t n_logits = 0;  // and the first so many have logits; else all of them; at most activations.max_out
+    int64_t n_logits =
+        0;  // and the first n_logits have logits; else all of them; at most activations.max_out
 };
 
 /// Runs the batch: keys and values go to the segments' pages, logits of outputs[i] to a.logits row i. Never

@@ -1,4 +1,4 @@
-// Runs the one forward pass on a backend that writes it down.
+// Runs forward() on the backend that records operations.
 #include "src/forward/record.h"
 
 #include <numeric>

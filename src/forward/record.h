@@ -1,26 +1,27 @@
 #pragma once
-// The forward pass of a model as a program.
+// Records the forward pass of a model as a program.
 #include "ggml-like/record/program.h"
 #include "src/kv/page_pool.h"
 #include "src/model/model.h"
 
 namespace tessera {
 
-/// Whose logits a recorded pass gives.
+/// Rows whose logits a recorded pass computes.
 enum class RecordedLogits : uint8_t { None, Last, All };
 
 struct RecordOptions {
-    int64_t n_tok = 1;  ///< of a pass, at least 1
-    int64_t n_ctx = 1;  ///< positions that its sequences may reach, as in Batch
+    int64_t n_tok = 1;  ///< tokens of a pass, at least 1
+    int64_t n_ctx = 1;  ///< as Batch::n_ctx
     RecordedLogits logits = RecordedLogits::Last;
 };
 
-/// What forward() does for passes of options.n_tok tokens of one sequence, with caches of this layout. The
-/// model outlives the program. A program of a model that is bound and not loaded (Model::bind) says the same,
-/// but cannot run.
+/// Records forward() for passes of options.n_tok tokens of one sequence, with a KV cache of this layout. The
+/// model must outlive the program. The program of a model that is bound but not loaded (Model::bind) is the
+/// same, but cannot run.
 record::Program record_forward(const Model& model, const kv::Layout& kv, const RecordOptions& options);
 
-/// The same with the logits of all rows: what is compiled for a device, which has caches of its own.
+/// Records a pass that computes the logits of all rows. Compilers for devices, which have KV caches of their
+/// own, start from it.
 record::Program record_all_rows(const Model& model, int64_t n_tok, int64_t n_ctx);
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// The page pool. Pages are handed out lowest address first, so that a short session touches little memory.
+// The page pool. The free page with the lowest address is allocated first, so that a short session touches
+// little memory.
 #include "src/kv/page_pool.h"
 
 #include <numeric>
@@ -22,7 +23,7 @@ Layout Layout::create(std::span<const int64_t> windows, int64_t max_pass, int64_
     Layout layout;
     layout.n_layer_groups = static_cast<int32_t>(n_layer / layers_per_group);
     layout.n_full_groups = static_cast<int32_t>(n_whole / layers_per_group);
-    int64_t next[] = {0, n_whole};  // of those without and with a window
+    int64_t next[] = {0, n_whole};  // index of the next layer without and with a window
     for (const int64_t window : windows) {
         const int64_t at = next[window > 0]++;
         const auto slot = static_cast<size_t>(at % layers_per_group);
@@ -33,7 +34,8 @@ Layout Layout::create(std::span<const int64_t> windows, int64_t max_pass, int64_
         layout.window = std::max(layout.window, window);
     }
     layout.page_bytes = static_cast<size_t>(layers_per_group) * (bytes(k_type) + bytes(v_type));
-    // What a pass sees and writes may begin anywhere in a block; a block more stays for who goes back a bit.
+    // The window and the tokens of a pass may begin anywhere in a block; one more block is slack for short
+    // rollbacks.
     if (layout.window > 0) layout.window_blocks = blocks_of(layout.window + max_pass) + 2;
     return layout;
 }

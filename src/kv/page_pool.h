@@ -1,6 +1,6 @@
 #pragma once
-// Memory of the KV cache: pages of kKvPage positions. The pool owns all pages; a Sequence borrows them and
-// gives them back.
+// Memory of the KV cache: pages of kKvPage positions. The pool owns all pages; sequences and the prefix cache
+// hold references to them.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -12,51 +12,51 @@
 
 namespace tessera::kv {
 
-/// What a page stores. A page is kKvPage positions of one layer group, and a layer group is some of the
-/// layers: all of them, or where some see a window of the keys alone, equally many of either kind. So all
-/// pages have one size while the layer groups of windowed layers keep no more than the window.
+/// Layout of a page: kKvPage positions of one layer group. Layers with a sliding window and layers with full
+/// attention are in different groups, all groups have the same number of layers, and without windows one
+/// group has all layers. So all pages have one size, while groups of windowed layers keep the window only.
 struct Layout {
-    std::vector<KvLayer> layers;          // [n_layer], offsets in a page of its layer group
+    std::vector<KvLayer> layers;          // [n_layer], offsets in a page of the layer's group
     std::vector<int32_t> group_of_layer;  // [n_layer]
-    int32_t n_layer_groups = 1;           // those that keep everything come first
-    int32_t n_full_groups = 1;            // so many of them
-    int64_t window = 0;                   // keys that a query sees at most in the other layer groups
-    int64_t window_blocks = 0;            // pages of each of those layer groups that a sequence holds at most
+    int32_t n_layer_groups = 1;           // groups with full attention come first
+    int32_t n_full_groups = 1;            // number of groups with full attention
+    int64_t window = 0;                   // most keys that a query attends to in the other groups
+    int64_t window_blocks = 0;            // most pages of each windowed group that a sequence holds
     size_t page_bytes = 0;
 
-    /// The same heads in every layer, and one layer group. Types as KvLayer has them.
+    /// Full attention in every layer, so one layer group. Types of kKvTypes.
     static Layout create(int64_t n_layer, int64_t n_head_kv, int64_t head_dim, Type k_type, Type v_type);
-    /// The same where layer i sees windows[i] keys (0: all), for passes of at most max_pass tokens.
+    /// Layer i attends to windows[i] keys (0: all), in passes of at most max_pass tokens.
     static Layout create(std::span<const int64_t> windows, int64_t max_pass, int64_t n_head_kv,
                          int64_t head_dim, Type k_type, Type v_type);
 
     int32_t n_window_groups() const { return n_layer_groups - n_full_groups; }
-    /// First block (of kKvPage positions) that a windowed layer group needs for tokens from position n on.
+    /// First block (of kKvPage positions) that a windowed group needs for tokens at positions n and above.
     int64_t first_block(int64_t n) const { return std::max<int64_t>(0, n - window + 1) / kKvPage; }
-    /// Pages that one sequence of n_tok tokens takes at most.
+    /// The most pages that one sequence of n_tok tokens holds.
     int64_t pages_of(int64_t n_tok) const;
 };
 
-/// Blocks of kKvPage positions that n tokens lie in.
+/// Number of blocks of kKvPage positions that hold n tokens.
 constexpr int64_t blocks_of(int64_t n) { return (n + kKvPage - 1) / kKvPage; }
 
-/// Of each layer group the page of each block, from position 0 on. Windowed layer groups have null behind
-/// their window.
+/// [n_layer_groups][n_blocks] page of each block from position 0. In windowed groups, null before the window.
 using PageTables = std::vector<std::vector<std::byte*>>;
 
 class PagePool {
   public:
-    /// n_pages zero-filled pages, reserved at once and touched only as they are used.
+    /// n_pages zero-filled pages; address space is reserved at once, memory is touched on use. Errors: out of
+    /// memory.
     static Result<PagePool> create(Layout layout, int64_t n_pages);
 
     const Layout& layout() const { return layout_; }
     int64_t n_pages() const { return n_pages_; }
     int64_t n_free() const { return static_cast<int64_t>(free_.size()); }
 
-    /// A free page with one owner, or null when all are taken. Its content is finite floats (zeros or an
-    /// earlier owner's).
+    /// Allocates a page with one owner; null if none is free. Its content is finite floats (zeros or those of
+    /// an earlier owner).
     std::byte* take();
-    /// One owner more, or one less; without owners a page is free. Owners of a shared page only read it.
+    /// Adds or removes an owner; a page without owners is free. Owners must not write to a shared page.
     void share(std::byte* page) { ++owners_[index(page)]; }
     void release(std::byte* page);
     int32_t n_owners(const std::byte* page) const { return owners_[index(page)]; }

@@ -1,6 +1,6 @@
-// The tree. A node is a block; its tokens are kKvPage, or fewer in a leaf. Children lie in lexicographic
-// order of their tokens, so that the one with the longest common beginning is next to where a text would
-// stand.
+// The prefix cache as a tree. A node is a block of kKvPage tokens, or fewer in a leaf. Children are in
+// lexicographic order of their tokens, so that the child with the longest common prefix is next to the
+// position where a text would be inserted.
 #include "src/kv/prefix_tree.h"
 
 #include <algorithm>
@@ -9,9 +9,8 @@ namespace tessera::kv {
 
 struct PrefixTree::Node {
     Node* parent = nullptr;
-    std::vector<std::byte*>
-        pages;  // [n_layer_groups]; those of windowed layer groups are all there, or all null
-    std::vector<int32_t> tokens;  // 1 .. kKvPage
+    std::vector<std::byte*> pages;  // [n_layer_groups]; those of windowed groups are all present or all null
+    std::vector<int32_t> tokens;    // 1 .. kKvPage
     std::vector<std::unique_ptr<Node>> children;
     uint64_t used = 0;
     bool ends_prompt = false;
@@ -46,7 +45,8 @@ PrefixTree::Place PrefixTree::best_child(const Node& node, std::span<const int32
     return best;
 }
 
-/// Every use has its own number, so a leaf is found in leaves_ by it; a parent's is never below its child's.
+/// Every use has a unique number, which identifies a leaf in leaves_; the number of a parent is never below
+/// that of its child.
 void PrefixTree::touch(Node* node) {
     if (node->children.empty()) leaves_.erase(node);
     node->used = ++clock_;
@@ -58,7 +58,7 @@ std::span<std::byte*> PrefixTree::window_pages(Node& node) const {
     return std::span(node.pages).subspan(static_cast<size_t>(pool_->layout().n_full_groups));
 }
 
-/// How much of a path is there with the whole window before its end.
+/// Length of the longest prefix of a path whose window before its end is complete.
 int64_t PrefixTree::usable(std::span<Node* const> path, int64_t n_tok) const {
     const Layout& layout = pool_->layout();
     if (layout.n_window_groups() == 0) return n_tok;
@@ -82,7 +82,8 @@ PrefixTree::Node* PrefixTree::add(Node& parent, std::span<const int32_t> tokens,
     return parent.children.insert(parent.position(tokens), std::move(node))->get();
 }
 
-/// A block that both have: one page of each layer group is enough.
+/// Merges the pages of a block that the tree and a sequence both have, so that one page per layer group
+/// remains.
 void PrefixTree::unite(Node& node, PageTables& pages, size_t block) {
     for (size_t group = 0; group < pages.size(); ++group) {
         std::byte *&known = node.pages[group], *&given = pages[group][block];
@@ -111,8 +112,8 @@ bool PrefixTree::in_use(const Node& node) const {
                        [this](std::byte* page) { return page && pool_->n_owners(page) > 1; });
 }
 
-/// Windowed layer groups keep the window before the text's end, and before each place above it where one may
-/// want to go on.
+/// Evicts pages of windowed groups, except for the window before the end of the text and before each position
+/// in the path where a later request may continue.
 void PrefixTree::drop_windows(Node* leaf, int64_t n) {
     const Layout& layout = pool_->layout();
     if (layout.n_window_groups() == 0) return;
@@ -169,7 +170,7 @@ void PrefixTree::insert(std::span<const int32_t> tokens, PageTables& pages, bool
         tokens = tokens.subspan(part.size());
         const Place place = best_child(*node, part);
         if (place.n_common == part.size()) {
-            // Known. A tail may also be the beginning of a longer page.
+            // Already cached; the block may also be the beginning of a longer one.
             node = place.child;
             if (node->whole() && part.size() == node->tokens.size()) unite(*node, pages, i);
             continue;
@@ -190,7 +191,7 @@ bool PrefixTree::evict(int64_t n) {
         if (in_use(*leaf)) continue;
         Node* parent = leaf->parent;
         remove(leaf);
-        // The parent became a leaf that may have been used before the next one: it may come next.
+        // The parent became a leaf. If it was used less recently than the next leaf, it is evicted next.
         if (parent != root_.get() && parent->children.empty() &&
             (at == leaves_.end() || parent->used < (*at)->used))
             at = leaves_.find(parent);

@@ -1,8 +1,8 @@
 #pragma once
-// Texts whose keys and values are in the cache, shared by all sequences: a tree of blocks in which a path
-// from the root spells the tokens. What no sequence uses goes when room is needed, the longest unused text
-// first; of a text first what windowed layers see from its middle only: the window before its end, before
-// each end of a prompt and before each place where texts part is enough to go on from there.
+// The prefix cache: keys and values of earlier texts, shared by all sequences. It is a tree of blocks; a path
+// from the root spells the tokens. When pages run short, unused texts are evicted in LRU order. Pages of
+// windowed layers in the middle of a text are evicted first: a later request needs the window only before the
+// end of the text, before each end of a prompt and before each branch of the tree.
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -13,7 +13,7 @@
 
 namespace tessera::kv {
 
-/// Is an owner of the pages in it. The pool outlives it. Not thread-safe.
+/// Owns a reference to each of its pages. The pool must outlive it. Not thread-safe.
 class PrefixTree {
   public:
     explicit PrefixTree(PagePool& pool);
@@ -22,25 +22,25 @@ class PrefixTree {
     PrefixTree& operator=(const PrefixTree&) = delete;
 
     struct Match {
-        PageTables pages;  // the last block may be known in part
+        PageTables pages;  // the last block may match in part
         int64_t n_tok = 0;
     };
-    /// The longest beginning of `tokens` that one can go on from. The pages stay the tree's until the caller
-    /// shares them (Sequence::share_prefix) or the tree is changed.
+    /// The longest cached prefix of `tokens` that a sequence can continue. The pages remain valid until the
+    /// tree changes; Sequence::share_prefix() takes references of its own.
     Match match(std::span<const int32_t> tokens);
 
-    /// Makes known that block i of `pages` holds tokens 64 i and on, for all of `tokens`. Where the tree has
-    /// a whole page of the same tokens already (the same bits, then), the page is replaced by it.
-    /// `is_prompt`: others will want to go on from the end of these tokens, or from the last whole block
-    /// before it.
+    /// Publishes `tokens`: block i of `pages` holds the tokens from kKvPage * i. Where the tree has a full
+    /// page of the same tokens already, with the same bits, the page in `pages` is replaced by it.
+    /// `is_prompt`: later requests are likely to continue from the end of these tokens, or from the last full
+    /// block before it.
     void insert(std::span<const int32_t> tokens, PageTables& pages, bool is_prompt = false);
 
-    /// Drops what no one else owns until the pool has n free pages; false when it cannot.
+    /// Evicts pages without other owners until the pool has n free pages; false if it cannot.
     bool evict(int64_t n);
-    /// Drops the end of a text whose first page is `page`, so that who writes on there needs no copy; false
-    /// where there is none.
+    /// Evicts the leaf whose page in the first layer group is `page`, so that a sequence that continues there
+    /// needs no copy; false if there is none.
     bool evict_leaf(const std::byte* page);
-    /// Drops everything.
+    /// Evicts everything.
     void clear();
 
     int64_t n_pages() const { return n_pages_; }
@@ -68,7 +68,7 @@ class PrefixTree {
 
     PagePool* pool_;
     std::unique_ptr<Node> root_;
-    std::set<Node*, ByUse> leaves_;  // the longest unused first
+    std::set<Node*, ByUse> leaves_;  // least recently used first
     uint64_t clock_ = 0;
     int64_t n_pages_ = 0;
 };

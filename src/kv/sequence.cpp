@@ -1,5 +1,5 @@
-// Page tables of one sequence. Pages may be shared with other sequences and the prefix tree: whole ones are
-// never written again, a partly filled one is copied before the first write.
+// Page tables of one sequence. Pages may be shared with other sequences and the prefix cache: full pages are
+// never written again, and a partly filled page is copied before the first write.
 #include "src/kv/sequence.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ void Sequence::share_prefix(const PageTables& pages, int64_t n_tok) {
     while (first_held_ < n_blocks() && !windowed[static_cast<size_t>(first_held_)]) ++first_held_;
 }
 
-/// Pages that the next token goes to and that have other owners.
+/// Number of pages that the next token is written to and that have other owners.
 int64_t Sequence::n_shared_pages() const {
     const auto at = static_cast<size_t>(n_tok_ / kKvPage);
     if (static_cast<int64_t>(at) >= n_blocks()) return 0;

@@ -1,5 +1,5 @@
 #pragma once
-// One timeline of tokens in the cache: page tables that grow and are cut back.
+// One sequence of tokens in the KV cache: page tables that grow and are truncated.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace tessera::kv {
 
-/// Borrows pages from a pool that outlives it. Not thread-safe.
+/// Holds references to pages of a pool, which must outlive it. Not thread-safe.
 class Sequence {
   public:
     explicit Sequence(PagePool& pool);
@@ -17,28 +17,29 @@ class Sequence {
     Sequence& operator=(const Sequence&) = delete;
 
     int64_t n_tok() const { return n_tok_; }
-    /// Page of each block in a layer group; null behind the window.
+    /// [n_blocks] pages of a layer group; null before the window.
     std::byte* const* pages(int32_t group = 0) const { return tables_[static_cast<size_t>(group)].data(); }
     PageTables& page_tables() { return tables_; }
 
-    /// Begins with pages that hold n_tok tokens already, as one more owner of each. The sequence is empty.
+    /// Starts an empty sequence with pages that hold its first n_tok tokens already; becomes another owner of
+    /// each page.
     void share_prefix(const PageTables& pages, int64_t n_tok);
-    /// The page that the next token goes to, in the first layer group; null where it begins a new one.
+    /// The page that the next token is written to, in the first layer group; null if it begins a new page.
     const std::byte* open_page() const {
         const auto at = static_cast<size_t>(n_tok_ / kKvPage);
         return at < tables_.front().size() ? tables_.front()[at] : nullptr;
     }
-    /// Free pages that n more tokens take, in passes after each of which evict_out_of_window() is called.
+    /// Free pages needed for n more tokens, if evict_out_of_window() is called after each pass.
     int64_t pages_for(int64_t n) const;
-    /// Room for n more tokens; false, with nothing changed, when the pool has too few pages. A page that the
-    /// tokens go to and that has other owners is replaced by a copy.
+    /// Allocates pages for n more tokens; false, with nothing changed, if the pool has too few free pages. A
+    /// page that the tokens are written to is replaced by a copy if it has other owners.
     bool reserve(int64_t n);
-    /// n tokens within the reserved room are now part of the sequence.
+    /// Appends n tokens that were computed in the reserved pages.
     void advance(int64_t n);
-    /// Gives back the pages of windowed layer groups that no later token sees.
+    /// Releases the pages of windowed groups that no later token attends to.
     void evict_out_of_window();
-    /// Forgets all tokens from position n on and gives their pages back; all tokens, where the window before
-    /// n is forgotten already.
+    /// Removes all tokens at positions n and above and releases their pages; removes all tokens if the window
+    /// before n has been evicted.
     void truncate(int64_t n);
 
   private:
@@ -48,7 +49,7 @@ class Sequence {
     PagePool* pool_;
     PageTables tables_;
     int64_t n_tok_ = 0;
-    int64_t first_held_ = 0;  // block, in windowed layer groups
+    int64_t first_held_ = 0;  // first block with pages in windowed groups
 };
 
 }  // namespace tessera::kv

@@ -1,7 +1,7 @@
 #pragma once
-// An architecture as data: what its file is called, which tensors it has, and which of the forward pass's
-// switches it sets. The specs are in src/arch, a file for each family; everything that differs between models
-// is a field here, a number of the file (Hparams), or a tensor that is absent.
+// An architecture as data: its name in files, its tensors, and the variants of the forward pass that it uses.
+// The specs are in src/arch, one file per family. Every difference between models is a field here, a number
+// in the file (Hparams) or an absent tensor.
 #include <span>
 #include <string_view>
 #include <variant>
@@ -32,12 +32,12 @@ enum class Dim : uint8_t {
 /// 0 for None.
 int64_t size_of(Dim dim, const Hparams& h);
 
-/// When a tensor must be there: in models without experts, with experts, with a shared expert.
+/// When a tensor is required: always, never, in models without experts, with experts, with a shared expert.
 enum class Need : uint8_t { Always, Optional, Dense, Expert, Shared };
 
 using LayerMember = std::variant<Weight LayerWeights::*, Vector LayerWeights::*>;
 
-/// One tensor of a block ("blk.N." + name) or of the whole model, and where it is bound.
+/// A tensor of a layer ("blk.N." + name) or of the whole model, and the member it is bound to.
 struct LayerTensor {
     std::string_view name;
     LayerMember at;
@@ -51,8 +51,8 @@ struct ModelTensor {
     Need need;
 };
 
-/// A tensor whose rows are those of several, one after the other. Where a file has it, they are bound as
-/// parts of it, and the forward pass does not know.
+/// A tensor whose rows are the concatenated rows of several. If a file has it, they are bound to parts of it;
+/// the forward pass does not see the difference.
 struct FusedTensor {
     std::string_view name;
     struct Part {
@@ -72,22 +72,23 @@ struct ArchSpec {
 
     /// Embeddings are multiplied by sqrt(n_embd).
     bool scale_embeddings_sqrt_dim = false;
-    /// The file's embedding_scale, residual_scale and logit_scale (a divisor) count, and
-    /// rope.scaling.finetuned = false means no rotation at all.
+    /// The file's embedding_scale, residual_scale and logit_scale (a divisor) apply, and
+    /// rope.scaling.finetuned = false means no RoPE.
     bool has_multipliers = false;
 
-    /// Of every `window_period` layers the last one sees all keys, the others a window; 0 = all see all.
+    /// Every `window_period`-th layer has full attention, the others a sliding window; 0 = full attention in
+    /// all layers.
     int64_t window_period = 0;
-    int64_t default_window = 0;  // where the file has no sliding_window; 0 = all see all
-    /// Layers with a window rotate without any scaling, by local_rope_base (0 = the base of the others).
+    int64_t default_window = 0;  // if the file has no sliding_window; 0 = full attention
+    /// Windowed layers use unscaled RoPE with the base local_rope_base (0 = the base of the other layers).
     bool plain_local_rope = false;
     double local_rope_base = 0;
-    /// Every so many layers one does not rotate; 0 = all do.
+    /// Every `no_rope_period`-th layer has no RoPE; 0 = all layers have it.
     int64_t no_rope_period = 0;
 
-    float attn_softcap = 0, final_softcap = 0;  // where the file does not say; 0 = off
+    float attn_softcap = 0, final_softcap = 0;  // if the file does not have the keys; 0 = off
 
-    /// What no field can say, after all keys are read.
+    /// Adjustments that no field can express, after all keys are read.
     void (*finish)(Hparams& h) = nullptr;
 
     std::span<const ModelTensor> model_tensors;

@@ -1,5 +1,4 @@
-// Tensor binding. Dimension n_vocab is the one that no key gives: it is the embedding table's first
-// dimension.
+// Tensor binding. No key has n_vocab; it is the first dimension of the embedding table.
 #include "src/model/bind.h"
 
 #include <algorithm>
@@ -41,7 +40,7 @@ int64_t size_of(Dim dim, const Hparams& h) {
 }
 
 Result<void> Binder::check_shape(const gguf::TensorInfo& tensor, std::span<const int64_t> expected) const {
-    // Leading ones say nothing.
+    // Leading dimensions of 1 are ignored.
     int first = 0;
     while (tensor.n_dims - first > static_cast<int>(expected.size()) && tensor.shape[first] == 1) ++first;
     const std::span<const int64_t> found(tensor.shape + first, static_cast<size_t>(tensor.n_dims - first));
@@ -81,7 +80,7 @@ Result<void> Binder::bind_vector(const gguf::TensorInfo& tensor, Vector& vector)
         return fail(ErrorCode::Malformed, "tensor '%s': expected float values, found type %s",
                     printable(tensor.name).c_str(), gguf::stored_name({tensor.type, tensor.layout}).c_str());
     std::vector<float>& values = model_.floats_.emplace_back(static_cast<size_t>(tensor.n_elements()));
-    // Read, not mapped: through the mapping each would keep a page resident, of up to 2 MiB.
+    // Read instead of mapped: each access through the mapping would keep a page of up to 2 MiB resident.
     std::vector<std::byte> room(tensor.data.size());
     TSR_TRY(const std::byte* data, model_.file_.read(tensor.data, room.data()));
     info.dequantize(data, values.data(), tensor.n_elements());
@@ -94,7 +93,7 @@ namespace {
 bool is_bound(const LayerWeights& layer, const LayerMember& at) {
     return std::visit([&](auto member) { return static_cast<bool>(layer.*member); }, at);
 }
-/// The model's own tensors are never fused.
+/// Tensors of the whole model are never fused.
 bool is_bound(const Weights&, const std::variant<Weight Weights::*, Vector Weights::*>&) { return false; }
 
 }  // namespace
@@ -107,7 +106,7 @@ Result<void> Binder::bind(const Row& row, const std::string& name, Owner& owner)
     if (is_bound(owner, row.at)) {
         if (!tensor) return {};
         return fail(ErrorCode::Malformed,
-                    "tensor '%s': expected either it or the fused tensor that holds it, found both",
+                    "tensor '%s': expected either it or the fused tensor that contains it, found both",
                     name.c_str());
     }
     const bool wanted = row.need == Need::Always || (row.need == Need::Dense && moe.n_expert == 0) ||

@@ -8,7 +8,7 @@ class Binder {
   public:
     explicit Binder(Model& model) : model_(model) {}
 
-    /// Checks presence, shape and type of every tensor the spec names.
+    /// Checks presence, shape and type of every tensor of the spec.
     Result<void> bind_all();
 
   private:

@@ -1,5 +1,5 @@
-// Each tensor by all threads, in units of whole groups of rows, so that a packed tensor and a plain one take
-// the same way. The threads agree on the lowest place that is damaged.
+// All threads share each tensor in work items of whole row groups, so that packed and plain tensors take the
+// same path. An atomic minimum finds the first corrupt weight.
 #include "src/model/check_weights.h"
 
 #include <algorithm>
@@ -32,17 +32,17 @@ class TensorCheck {
           n_cols_(tensor.n_cols()),
           n_rows_(tensor.n_elements() / n_cols_),
           row_bytes_(static_cast<size_t>(info_.row_bytes(n_cols_))) {
-        // Rows of the matrices of a stack, and the groups of each.
+        // Rows and row groups of each matrix in a stack.
         n_matrix_rows_ = tensor.layout == Layout::Packed ? tensor.shape[tensor.n_dims - 2] : n_rows_;
         n_matrix_groups_ = (n_matrix_rows_ + kernels::kGroupRows - 1) / kernels::kGroupRows;
     }
 
     int64_t n_groups() const { return n_rows_ / n_matrix_rows_ * n_matrix_groups_; }
     bool is_readable() const { return tensor_.layout != Layout::Packed || packed_.unpack; }
-    /// Of the first damaged weight; n_elements where there is none.
+    /// Index of the first corrupt weight; n_elements if there is none.
     int64_t damaged() const { return std::min(damaged_.load(), tensor_.n_elements()); }
 
-    /// One group of rows; `rows` is scratch.
+    /// Checks one group of rows; `rows` is scratch.
     void check(int64_t group, std::vector<std::byte>& rows) {
         const int64_t matrix = group / n_matrix_groups_;
         const int64_t row0 = group % n_matrix_groups_ * kernels::kGroupRows;

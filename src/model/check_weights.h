@@ -1,5 +1,5 @@
 #pragma once
-// Damage that no header shows: weights that are not numbers.
+// Finds corruption that headers do not show: weights that are not finite.
 
 #include "common/progress.h"
 #include "common/threads.h"
@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// Decodes every weight of the file, of whatever architecture. The error names the first tensor, in the
-/// file's order, with an infinite value or a NaN, and where in it; it also tells of packed tensors that the
-/// instruction set cannot read. `progress` gets the bytes done and in all, and may be empty.
+/// Decodes every weight of a file of any architecture. Errors: the first tensor in file order with an
+/// infinite value or a NaN, with its index; a packed tensor that the instruction set has no kernels for.
+/// `progress` gets the bytes done and the total, and may be empty.
 Result<void> check_weights(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels,
                            const ByteProgress& progress);
 

@@ -1,5 +1,5 @@
-// Reads hyperparameters. Limits are generous multiples of the largest published models: they exist so that
-// sizes computed from them cannot overflow and a broken file is named as such.
+// Reads hyperparameters. Limits are generous multiples of the largest published models, so that sizes
+// computed from them cannot overflow and corrupt files are recognized.
 #include "src/model/hparams.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class Keys {
 
     bool has(const char* suffix) const { return file_.find(prefix_ + suffix) != nullptr; }
 
-    /// A scalar, or an array whose elements are all the same (older converters write one entry a layer).
+    /// A scalar, or an array of equal elements (older converters write one entry per layer).
     Result<int64_t> integer(const char* suffix, int64_t min, int64_t max) const {
         const std::string key = prefix_ + suffix;
         const gguf::Value* value = file_.find(key);
@@ -58,8 +58,8 @@ class Keys {
     Result<bool> boolean_or(const char* suffix, bool fallback) const {
         return file_.get_bool_or(prefix_ + suffix, fallback);
     }
-    /// Which layers have a window: a truth value a layer, or a number n: of every n layers the last has none,
-    /// and with 0 all have one.
+    /// Layers with a window: one bool per layer, or a number n: every n-th layer has none; with 0 all layers
+    /// have one.
     Result<std::vector<bool>> windowed(const char* suffix, int64_t n_layer, int64_t fallback_period) const {
         const std::string key = prefix_ + suffix;
         const gguf::Value* value = file_.find(key);
@@ -74,9 +74,8 @@ class Keys {
             const auto n = static_cast<int64_t>(value->size());
             const auto entry = n == n_layer ? value->at(static_cast<uint64_t>(i)).as_int() : std::nullopt;
             if (!entry || *entry < 0 || *entry > 1)
-                return fail(ErrorCode::Malformed,
-                            "key '%s': expected %lld truth values, one a layer, found %s", key.c_str(),
-                            static_cast<long long>(n_layer), value->to_string().c_str());
+                return fail(ErrorCode::Malformed, "key '%s': expected %lld booleans, one per layer, found %s",
+                            key.c_str(), static_cast<long long>(n_layer), value->to_string().c_str());
             layers[static_cast<size_t>(i)] = *entry != 0;
         }
         return layers;
@@ -121,7 +120,7 @@ Result<void> load_heads(const Keys& keys, Hparams& h) {
     return {};
 }
 
-/// Factors and caps. A zero in the file stands for none, as with its absence.
+/// Factors and soft-caps. A zero in the file means none, like an absent key.
 Result<void> load_scales(const Keys& keys, const ArchSpec& spec, Hparams& h) {
     const auto cap = [&](const char* suffix, float fallback, float& value) -> Result<void> {
         TSR_TRY(const double found, keys.real_or(suffix, static_cast<double>(fallback), 0, 1e6));
@@ -154,7 +153,7 @@ Result<void> load_rope(const Keys& keys, Hparams& h) {
                     keys.name("rope.dimension_count").c_str(), static_cast<long long>(h.head_dim),
                     static_cast<long long>(rope.n_rot));
     TSR_TRY(rope.base, keys.real_or("rope.freq_base", 10000, 1e-3, 1e12));
-    // A factor without a type means linear; scale_linear is its name in the oldest files.
+    // A factor without a type means linear; the oldest files call it scale_linear.
     TSR_TRY(const double old_factor, keys.real_or("rope.scale_linear", 1, 1e-3, 1e6));
     TSR_TRY(rope.factor, keys.real_or("rope.scaling.factor", old_factor, 0, 1e6));
     if (rope.factor == 0) rope.factor = 1;
@@ -182,7 +181,7 @@ Result<void> load_rope(const Keys& keys, Hparams& h) {
     return {};
 }
 
-/// What differs from layer to layer: windows, and which rotary angles.
+/// Per-layer settings: window and RoPE variant.
 Result<void> load_layers(const Keys& keys, const ArchSpec& spec, Hparams& h) {
     h.layers.resize(static_cast<size_t>(h.n_layer));
     TSR_TRY(const bool rotates, keys.boolean_or("rope.scaling.finetuned", true));
@@ -224,13 +223,13 @@ Result<Hparams> Hparams::load(const gguf::File& file, const ArchSpec& spec) {
     Hparams h;
     h.arch = spec.name;
     const Keys keys(file, spec.name);
-    // Each layer has tensors of its own, so more layers than tensors cannot be.
+    // Each layer has at least one tensor, so a file cannot have more layers than tensors.
     const auto n_tensors = static_cast<int64_t>(file.tensors().size());
     TSR_TRY(h.n_layer, keys.integer("block_count", 1, std::max<int64_t>(1, n_tensors)));
     TSR_TRY(h.n_embd, keys.integer("embedding_length", 1, kMaxEmbd));
     TSR_TRY(h.n_ctx_train, keys.integer("context_length", 1, int64_t{1} << 31));
     TSR_TRY(h.moe.n_expert, keys.integer_or("expert_count", 0, 0, 1024));
-    // Models of experts alone need not say how wide a dense layer would be.
+    // Models without dense layers may lack the dense feed-forward length.
     const bool is_dense = h.moe.n_expert == 0 || !keys.has("expert_feed_forward_length");
     if (is_dense || keys.has("feed_forward_length")) {
         TSR_TRY(h.n_ff, keys.integer("feed_forward_length", is_dense ? 1 : 0, kMaxFf));
@@ -253,7 +252,7 @@ Frequencies rope_frequencies(const RopeHparams& rope, const float* factors) {
     double scale = rope.attn_factor;
     if (rope.scaling == RopeScaling::Linear || rope.scaling == RopeScaling::Yarn) stretch = 1.0 / rope.factor;
     if (rope.scaling == RopeScaling::Yarn) {
-        // The pair that turns `beta` times within the original context.
+        // The pair of elements that makes `beta` rotations within the original context.
         constexpr double kTwoPi = 6.283185307179586;
         const auto pair_of = [&](double beta) {
             return n_rot * exact_log(static_cast<double>(rope.original_ctx) / (beta * kTwoPi)) /
@@ -269,7 +268,7 @@ Frequencies rope_frequencies(const RopeHparams& rope, const float* factors) {
         const double pair = static_cast<double>(i);
         double extrapolated = exact_exp(-2.0 * pair / n_rot * log_base);
         if (factors) extrapolated /= static_cast<double>(factors[i]);
-        double keep = 0;  // share of the unstretched frequency
+        double keep = 0;  // share of the unscaled frequency
         if (rope.scaling == RopeScaling::Yarn)
             keep = 1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0);
         freq[i] = extrapolated * stretch * (1 - keep) + extrapolated * keep;

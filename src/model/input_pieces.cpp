@@ -1,5 +1,5 @@
-// The read side of packing and quantizing. Assumes that a piece is not looked at again; what is made of it is
-// packed_file.cpp and src/convert/quantize_file.cpp.
+// Input of packing and quantizing, which are in packed_file.cpp and src/convert/quantize_file.cpp. Assumes
+// that a finished chunk is not read again.
 #include "src/model/input_pieces.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #pragma once
-// What conversions of a file share: its tensors are read in pieces, and a piece that is done with is let go.
+// The input side shared by conversions: tensors are read in chunks, and the pages of a finished chunk are
+// released.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,19 +13,18 @@
 
 namespace tessera {
 
-/// The read side of a conversion. Keeps references to all it is given. One thread at a time.
+/// Input of a conversion. Keeps references to its arguments. One thread at a time.
 class InputPieces {
   public:
     static constexpr size_t kPieceBytes = size_t{8} << 20;
 
-    /// `progress` may be empty; the total is that of all tensors of `in`.
+    /// `progress` may be empty; its total is the size of all tensors of `in`.
     InputPieces(const gguf::File& in, const ThreadPool& pool, const ByteProgress& progress);
 
-    /// After a piece of a tensor's data is read: its pages are given back and progress is told, which may set
-    /// the abort flag. Errors:
-    /// Cancelled, when the pool's abort flag is set.
+    /// Marks a chunk of a tensor's data as finished: releases its pages and reports progress, whose callback
+    /// may set the abort flag. Errors: Cancelled if the pool's abort flag is set.
     Result<void> done(std::span<const std::byte> piece);
-    /// A tensor's data as they are, to where the writer stands.
+    /// Copies a tensor's data to the writer's current position.
     Result<void> copy(std::span<const std::byte> data, gguf::Writer& writer);
 
   private:

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Model>> Model::bind(gguf::File file, const kernels::Kerne
         return {};
     };
     if (auto result = bind_all(); !result) {
-        // The file's own getters name it already.
+        // Errors of the file's getters name it already.
         if (result.error().message.starts_with(path)) return tl::unexpected<Error>(std::move(result.error()));
         return fail_in(path, std::move(result.error()));
     }

@@ -1,6 +1,6 @@
 #pragma once
-// A loaded model: its file, hyperparameters and bound weights. Immutable after load, shared by every session;
-// knows nothing of text.
+// A loaded model: its file, hyperparameters and bound weights. Immutable after loading, shared by all
+// sessions; independent of text.
 #include <memory>
 #include <vector>
 
@@ -18,25 +18,24 @@ namespace tessera {
 class Model {
   public:
     struct Options {
-        /// Reorder weights into the kernels' packed layout (a copy in memory; the file's pages are released
-        /// behind it), but for those of a packed container, which stay in its mapping.
-        /// Off: every product runs in float straight from the mapping, and a packed container is refused.
+        /// Pack weights for the kernels (a copy in memory; pages of the file are released after packing).
+        /// Weights of a packed container stay in its mapping. Off: all products are in float on the mapped
+        /// weights, and packed containers are refused.
         bool pack = true;
-        /// Called with the bytes done and in all while weights are packed; may be empty.
+        /// Called with the bytes done and the total while weights are packed; may be empty.
         ByteProgress progress;
     };
 
-    /// Takes the file. Errors name the key or tensor, what was expected and what was found.
+    /// Takes ownership of the file. Errors name the key or tensor, the expected and the found value.
     static Result<std::shared_ptr<const Model>> load(gguf::File file, ThreadPool& pool,
                                                      const kernels::KernelTable& kernels,
                                                      const Options& options);
 
-    /// load() in two steps. Behind the first one all that the model takes is known (plan_memory), and its
-    /// weights have the layouts that they will be computed in; the data of those to be packed is not so yet.
-    /// `unused`: as Packer::plan_all() takes them.
+    /// load() in two steps. After bind() the memory that the model needs is known (plan_memory) and weights
+    /// have their final layouts, but those to be packed have no data yet. `unused`: see Packer::plan_all().
     static Result<std::unique_ptr<Model>> bind(gguf::File file, const kernels::KernelTable& kernels,
                                                bool pack, const std::vector<bool>& unused = {});
-    /// Takes the memory of the packed weights, and fills it.
+    /// Allocates and fills the packed weights.
     static Result<std::shared_ptr<const Model>> pack(std::unique_ptr<Model> bound, ThreadPool& pool,
                                                      const ByteProgress& progress);
 
@@ -44,27 +43,26 @@ class Model {
     const ArchSpec& arch() const { return *arch_; }
     const Hparams& hparams() const { return hparams_; }
     const Weights& weights() const { return weights_; }
-    /// Kernels that the packed layout belongs to.
+    /// The kernels that weights are packed for.
     const kernels::KernelTable& kernels() const { return *kernels_; }
 
-    /// Rotary angles per position and their magnitude, in sequences of up to n_ctx positions (models with two
-    /// sets of divisors choose by it, for all passes of a sequence alike).
+    /// RoPE frequencies and magnitude for sequences of up to n_ctx positions. LongRoPE models choose one of
+    /// two sets of divisors by n_ctx, which therefore is the same in all passes of a sequence.
     RopeSpec rope(int64_t n_ctx) const;
-    /// The same in layers of LayerRope::Local; n_rot is 0 where the model has none.
+    /// RoPE of layers with LayerRope::Local; n_rot is 0 if there are none.
     RopeSpec local_rope() const;
 
     int64_t n_params() const { return n_params_; }
-    /// Bytes of weights that one decoded token reads.
+    /// Bytes of weights read for one decoded token.
     uint64_t bytes_per_token() const { return bytes_per_token_; }
-    /// Multiply-accumulates in the layers' matrices for one token (without head and attention), and in the
-    /// head.
+    /// Multiply-accumulates per token in the layers' matrices (without attention), and in the head.
     int64_t macs_per_token() const { return macs_per_token_; }
     int64_t head_macs() const { return weights_.output.n_out * weights_.output.n_in; }
-    /// Most common type of the matrices by bytes, for reports.
+    /// The type with the most bytes of matrices, for reports.
     Type main_type() const { return main_type_; }
     /// Memory of weights that are packed at load; 0 for a packed container.
     uint64_t packed_bytes() const { return packed_bytes_; }
-    /// Tensor data that is computed with, or looked up, where it lies in the file's mapping.
+    /// Tensor data that is used in the file's mapping.
     uint64_t mapped_bytes() const { return mapped_bytes_; }
 
   private:
@@ -76,7 +74,7 @@ class Model {
         const std::byte* from;
         size_t from_expert_bytes;
         size_t offset;        // in the packed buffer
-        size_t matrix_bytes;  // there, from one expert to the next
+        size_t matrix_bytes;  // stride of experts in the packed buffer
     };
     explicit Model(gguf::File file) : file_(std::move(file)) {}
     void count();

@@ -1,6 +1,6 @@
-// Converts tensor by tensor, a piece of whole groups at a time: packed in parallel into one buffer, written,
-// and the piece's pages of the input let go. Which tensors are packed is decided by pack.cpp, what a packed
-// container looks like by ggml-like/gguf/packed.h.
+// Converts tensor by tensor, in chunks of whole row groups: a chunk is packed in parallel into a buffer and
+// written, then its input pages are released. pack.cpp decides which tensors are packed;
+// ggml-like/gguf/packed.h defines the container.
 #include "src/model/packed_file.h"
 
 #include <algorithm>
@@ -18,19 +18,19 @@ namespace tessera {
 namespace {
 
 constexpr size_t kPieceBytes = InputPieces::kPieceBytes;
-/// Groups of one unit of work.
+/// Row groups per work item.
 constexpr int64_t kUnitGroups = 16;
 
 class Repacker {
   public:
-    /// layouts: of every tensor in the output.
+    /// layouts: for every tensor of the output.
     Repacker(const gguf::File& in, std::vector<Layout> layouts, const RepackContext& context)
         : in_(in),
           layouts_(std::move(layouts)),
           context_(context),
           pieces_(in, context.pool, context.progress) {}
 
-    /// `writer` has its keys; the tensors are added here.
+    /// `writer` has its keys already; tensors are added here.
     Result<void> write_tensors(gguf::Writer& writer);
 
   private:
@@ -69,7 +69,7 @@ Result<void> Repacker::convert_matrix(const gguf::TensorInfo& tensor, Layout to,
                     packed.unpack(source, n_rows, n_in, buffer_.data() + at, row_bytes);
             }
         });
-        // Rows and groups have the same bytes, but for the rows that fill up the last group.
+        // Both sides have the same bytes, except for padding rows in the last group.
         const size_t n_bytes = static_cast<size_t>(n) * group_bytes;
         const size_t in_rows = std::min(n_bytes, static_cast<size_t>(n_out) * row_bytes - from);
         TSR_TRY_VOID(pieces_.done(matrix.subspan(from, to == Layout::Packed ? in_rows : n_bytes)));
@@ -84,7 +84,7 @@ Result<void> Repacker::convert(const gguf::TensorInfo& tensor, Layout to, uint64
     const size_t from_bytes = tensor.data.size() / n_matrices, to_bytes = n_bytes / n_matrices;
     const auto row_bytes = static_cast<size_t>(type_info(tensor.type).row_bytes(tensor.n_cols()));
     const auto n_out = static_cast<size_t>(tensor.shape[tensor.n_dims - 2]);
-    // Of the packed side; the stock side has no filling between its matrices.
+    // On the packed side; the other side has no padding between matrices.
     const size_t groups_bytes = gguf::align_up(n_out, kernels::kGroupRows) * row_bytes;
     const std::vector<std::byte> filling(to == Layout::Packed ? to_bytes - groups_bytes : 0);
     for (size_t i = 0; i < n_matrices; i++) {
@@ -113,7 +113,7 @@ Result<void> Repacker::write_tensors(gguf::Writer& writer) {
     return writer.finish();
 }
 
-/// Layouts of the tensors in a packed container of this model.
+/// Layouts of this model's tensors in a packed container.
 std::vector<Layout> packed_layouts(const Model& model) {
     const std::span<const gguf::TensorInfo> tensors = model.file().tensors();
     std::vector<Layout> layouts(tensors.size(), Layout::Rows);
@@ -129,8 +129,8 @@ std::vector<Layout> packed_layouts(const Model& model) {
     return layouts;
 }
 
-/// Copies the keys that do not describe the container; general.alignment keeps its place among them, with the
-/// value given or not at all.
+/// Copies the keys that do not describe the container. general.alignment keeps its position among them with
+/// the given value, or is dropped.
 void copy_keys(const gguf::File& in, gguf::Writer& writer, const std::optional<uint32_t>& alignment) {
     for (const gguf::KeyValue& entry : in.keys()) {
         if (gguf::is_split_key(entry.key) || gguf::is_packed_key(entry.key)) continue;

@@ -1,12 +1,12 @@
-// A bound parameter knows its data only. The architecture's tables say which tensor it was bound to; those
-// that the file lacks were bound as parts of a fused one.
+// Parameters do not store their tensor's name, so it is derived from the tables of the architecture;
+// parameters without a tensor in the file are parts of a fused tensor.
 #include "src/model/tensor_names.h"
 
 namespace tessera {
 
 namespace {
 
-/// Names what `at` of `owner` is bound to, if the file has such a tensor.
+/// Adds the name of the tensor that member `at` of `owner` is bound to, if the file has it.
 template <class Owner, class Member>
 void add(TensorNames& names, const Model& model, const Owner& owner, const Member& at, TensorRows tensor) {
     if (!model.file().find_tensor(tensor.name)) return;

@@ -1,11 +1,11 @@
 #pragma once
-// Which tensor of its file each bound parameter of a model is.
+// Maps bound parameters of a model to tensors of its file.
 #include "ggml-like/tensor_names.h"
 #include "src/model/model.h"
 
 namespace tessera {
 
-/// Of all matrices and vectors of a model that is bound or loaded; loading gives packed ones other addresses.
+/// Names of all matrices and vectors of a bound or loaded model. Packing changes the addresses of matrices.
 TensorNames tensor_names(const Model& model);
 
 }  // namespace tessera

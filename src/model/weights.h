@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// One decoder block. Absent parts are empty.
+/// One layer. Absent parameters are empty.
 struct LayerWeights {
     Vector attn_norm;  // [n_embd]
     Weight wq;         // [n_head * head_dim, n_embd]
@@ -30,23 +30,22 @@ struct LayerWeights {
     Vector gate_exps_bias;          // [n_expert, n_ff_expert]
     Vector up_exps_bias;            // [n_expert, n_ff_expert]
     Vector down_exps_bias;          // [n_expert, n_embd]
-    Weight gate_shared, up_shared;  // [n_ff_shared, n_embd], the expert that every token takes
+    Weight gate_shared, up_shared;  // [n_ff_shared, n_embd] shared expert
     Weight down_shared;             // [n_embd, n_ff_shared]
-    Weight shared_expert_gate;      // [1, n_embd] how much of the shared expert a token takes
+    Weight shared_expert_gate;      // [1, n_embd] gate of the shared expert
 };
 
 struct Weights {
     Weight token_embd;   // [n_vocab, n_embd]
-    Weight output;       // [n_vocab, n_embd]; token_embd again when tied
+    Weight output;       // [n_vocab, n_embd]; token_embd if embeddings are tied
     Vector output_norm;  // [n_embd]
     Vector rope_freqs;   // [n_rot / 2] divisors, or empty
-    Vector rope_short;   // [n_rot / 2] divisors in a context up to the original one, or empty
-    Vector rope_long;    // [n_rot / 2] divisors in a longer context, or empty
+    Vector rope_short;   // [n_rot / 2] divisors for contexts up to the original one, or empty
+    Vector rope_long;    // [n_rot / 2] divisors for longer contexts, or empty
     std::vector<LayerWeights> layers;
 };
 
-/// Every matrix that a layer multiplies with, in the order of the forward pass; experts are stacks of
-/// n_expert.
+/// The matrices of a layer in the order of the forward pass; experts are stacks of n_expert.
 inline constexpr Weight LayerWeights::*kLayerMatrices[] = {
     &LayerWeights::wq,        &LayerWeights::wk,          &LayerWeights::wv,
     &LayerWeights::wo,        &LayerWeights::gate,        &LayerWeights::up,

@@ -206,7 +206,7 @@ TEST_F(NpuOffload, PhasesOfOneThatAttends) {
         options_.phase = phase;
         const auto model = npu();
         ASSERT_FALSE(model);
-        EXPECT_NE(model.error().message.find("expected both or auto where keys and values are the NPU's"),
+        EXPECT_NE(model.error().message.find("expected both or auto, since the NPU has the KV cache"),
                   std::string::npos)
             << model.error().message;
     }
@@ -404,8 +404,9 @@ TEST_F(NpuOffload, Refusals) {
     const auto several = Scheduler::create(loaded_.model, loaded_.tokenizer, pool_,
                                            {.n_ctx = 64, .max_running = 2, .npu = *model});
     ASSERT_FALSE(several);
-    EXPECT_NE(several.error().message.find("expected 1, whose keys and values the NPU has, found 2"),
-              std::string::npos);
+    EXPECT_NE(
+        several.error().message.find("expected 1, since the NPU has the KV cache of one sequence, found 2"),
+        std::string::npos);
     auto session = Session::create(loaded_.model, pool_, {.n_ctx = 64, .npu = *model});
     ASSERT_TRUE(session) << session.error().message;
     ASSERT_TRUE((*session)->eval(std::vector<int32_t>{1, 5, 7}));

@@ -82,7 +82,7 @@ TEST(MemoryPlan, RefusalShowsThePlan) {
     const auto refused = check_fits(*plan, plan->to_come() - 1);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::OutOfMemory);
-    for (const char* part : {"expected room for", "KV cache", "1 x 256 positions", "in all"})
+    for (const char* part : {"expected room for", "KV cache", "1 x 256 positions", "total"})
         EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
 }
 

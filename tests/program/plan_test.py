@@ -85,7 +85,7 @@ class Plan(ProgramCase):
             measured = self.peak("bench", model, "-p", 240, "-n", 16, "--concurrency", 6, "--requests", 6, before=before)
             self.compare("six at a time", plan, measured)
         # What does not fit is refused with the plan, before it is loaded.
-        refusal = ("memory: expected room for", "KV cache", "weights", "in all")
+        refusal = ("memory: expected room for", "KV cache", "weights", "total")
         for command in (("run", model, "-p", "x"), ("chat", model), ("serve", model, "--port", 0), ("bench", model, "-p", 8)):
             options = ("-d", 1 << 20, "--kv", "f32") if command[0] == "bench" else ("-c", 1 << 24)
             self.refused(1, *command, *options, says=refusal)
