@@ -1,6 +1,6 @@
-// Tensors are compared one after the other, each by all threads, in units of whole rows; sums are added in
-// the order of the units, so the figures do not depend on the threads. Digests are one unit a tensor, and one
-// for the whole file.
+// Tensors are compared one after the other by all threads in units of whole rows. Sums are added in the order
+// of the units, so that results do not depend on the threads. Digests take one unit per tensor, and one for
+// the whole file.
 #include "src/convert/compare_files.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ bool same_shape(const gguf::TensorInfo& a, const gguf::TensorInfo& b) {
     return std::equal(a.shape, a.shape + a.n_dims, b.shape, b.shape + b.n_dims);
 }
 
-/// Weights that both have in rows.
+/// Whether both tensors have rows of weights with the same shape.
 bool is_comparable(const gguf::TensorInfo& a, const gguf::TensorInfo& b) {
     return same_shape(a, b) && type_info(a.type).dequantize && type_info(b.type).dequantize;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What tells two model files apart: keys, tensors, and how far their weights are from each other; and the
-// digests of one.
+// Differences of two model files: keys, tensors, and the error between their weights; and digests of one
+// file.
 #include <string>
 #include <vector>
 
@@ -11,7 +11,7 @@
 
 namespace tessera::convert {
 
-/// A key or tensor of either file; null where the file has none. Valid while both Files live.
+/// A key or tensor of either file; null if the file has none. Valid as long as both Files.
 struct KeyDifference {
     std::string_view key;
     const gguf::Value *a = nullptr, *b = nullptr;
@@ -20,19 +20,19 @@ struct TensorDifference {
     std::string_view name;
     const gguf::TensorInfo *a = nullptr, *b = nullptr;
     bool same_bytes = false;   ///< type, shape and data
-    bool is_measured = false;  ///< of equal shapes: `error` is that of b against a
+    bool is_measured = false;  ///< shapes are equal, and `error` is that of b relative to a
     TensorError error = {};
 };
 struct FileDifference {
-    std::vector<KeyDifference> keys;        ///< that differ, the keys of a first
-    std::vector<TensorDifference> tensors;  ///< all, those of a first
+    std::vector<KeyDifference> keys;        ///< keys that differ, those of a first
+    std::vector<TensorDifference> tensors;  ///< all tensors, those of a first
     int64_t n_same_keys = 0;
 
     bool is_none() const;
 };
 
 /// Decodes and compares on `pool`, whose abort flag ends it with Cancelled. Errors: a packed container.
-/// `progress` gets bytes of a done and in all, and may be empty.
+/// `progress` gets the bytes of `a` done and in total, and may be empty.
 Result<FileDifference> compare_files(const gguf::File& a, const gguf::File& b, ThreadPool& pool,
                                      const ByteProgress& progress);
 
@@ -41,8 +41,8 @@ struct Digests {
     std::string sha256, xxh64;
 };
 struct FileDigests {
-    Digests all;                   ///< of the data of all tensors, one after the other in the file's order
-    std::vector<Digests> tensors;  ///< of each one's data, as stored
+    Digests all;                   ///< of the concatenated data of all tensors in the file's order
+    std::vector<Digests> tensors;  ///< of each tensor's stored data
 };
 /// Reads the data twice. Errors: Cancelled by the pool's abort flag.
 Result<FileDigests> digest_file(const gguf::File& file, ThreadPool& pool);

@@ -1,5 +1,5 @@
 #pragma once
-// A Hugging Face folder, opened: its JSON files and the tensors of its safetensors files by name.
+// An open Hugging Face folder: its JSON files, and the tensors of its safetensors files by name.
 #include <functional>
 #include <map>
 #include <optional>
@@ -13,20 +13,20 @@
 
 namespace tessera::convert {
 
-/// A file of JSON; NotFound when there is none. Errors name the file.
+/// Reads a JSON file; NotFound if there is none. Errors name the file.
 Result<JsonValue> read_json_file(const std::string& path);
-/// The same, nothing when there is none.
+/// The same, or nothing if there is no file.
 Result<std::optional<JsonValue>> read_optional_json(const std::string& path);
-/// A file's bytes as text. `what` is missing: NotFound.
+/// A file's bytes as text; NotFound if there is none.
 Result<std::string> read_text_file(const std::string& path);
 
-/// Numbers, texts and truth values of config.json. Where the file has a text_config, that comes first; null
-/// is absent. Errors name the key, what was expected and what was found.
+/// Numbers, strings and booleans of config.json. A text_config overrides the top level; null counts as
+/// absent. Errors name the key, the expected value and the value found.
 class HfConfig {
   public:
     explicit HfConfig(JsonValue root) : root_(std::move(root)) {}
 
-    /// Values that the architecture has where the file says nothing; static storage.
+    /// Defaults of the architecture for absent keys; static storage.
     void set_defaults(std::span<const std::pair<std::string_view, std::string_view>> defaults) {
         defaults_ = defaults;
     }
@@ -39,7 +39,7 @@ class HfConfig {
     Result<double> real_or(std::string_view key, double other) const;
     Result<bool> boolean_or(std::string_view key, bool other) const;
     Result<std::string> text_or(std::string_view key, std::string_view other) const;
-    /// The class that the folder is of: the first of `architectures`, or "".
+    /// The model's class: the first of `architectures`, or "".
     std::string class_name() const;
     /// Of the whole file, not of its text_config.
     const JsonValue& root() const { return root_; }
@@ -54,7 +54,7 @@ class HfConfig {
 class HfCheckpoint {
   public:
     /// Reads config.json and the headers of all safetensors files: those of the index, or every
-    /// `model*.safetensors`. A folder without any is opened too: has_weights() is false.
+    /// `model*.safetensors`. A folder without weights can be opened; then has_weights() is false.
     static Result<HfCheckpoint> open(const std::string& folder);
 
     const std::string& folder() const { return folder_; }
@@ -63,13 +63,13 @@ class HfCheckpoint {
     const HfConfig& config() const { return config_; }
     bool has_weights() const { return !files_.empty(); }
 
-    /// By the name within the text model: "model.layers.0.input_layernorm.weight", also where the folder puts
-    /// a prefix of a larger model before it. Null when absent.
+    /// Finds a tensor by its name within the text model, "model.layers.0.input_layernorm.weight", even if the
+    /// folder adds the prefix of a larger model. Null if absent.
     const SafeTensor* find(std::string_view name) const;
     const std::map<std::string, const SafeTensor*, std::less<>>& tensors() const { return tensors_; }
-    /// Tensors of other parts (vision, audio), which are left out.
+    /// Number of tensors of other parts (vision, audio), which are ignored.
     size_t n_foreign() const { return n_foreign_; }
-    /// Lets go of the memory behind a part of a tensor's data.
+    /// Releases the pages of a part of a tensor's data.
     void release(std::span<const std::byte> data) const;
 
   private:

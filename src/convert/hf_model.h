@@ -1,6 +1,6 @@
 #pragma once
-// A Hugging Face folder as the GGUF file that it becomes: keys and tensors are those of the file, only that
-// the tensors' bytes are made when they are asked for. What plans and writes files works on it as on any.
+// A Hugging Face folder presented as the converted GGUF file: it has the file's keys and tensors, whose bytes
+// are computed on demand. Planning and writing work on it as on any file.
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,30 +16,30 @@ namespace tessera::convert {
 class HfModel {
   public:
     struct Options {
-        std::string pre;  ///< pre-tokenizer instead of the recognised one; "": that
-        /// For a plan alone: weights and tokenizer may be missing.
+        std::string pre;  ///< pre-tokenizer that replaces the recognized one; "": none
+        /// For memory estimates only: weights and tokenizer may be missing.
         bool plan_only = false;
     };
 
     /// Reads the folder's configuration, tokenizer and headers of weights, and checks that the result loads
-    /// as a model. Errors name the file, key or tensor, what was expected and what was found.
+    /// as a model. Errors name the file, key or tensor, the expected value and the value found.
     static Result<std::unique_ptr<HfModel>> open(const std::string& folder, ThreadPool& pool,
                                                  const kernels::KernelTable& kernels, const Options& options);
     ~HfModel();
 
-    /// Its tensors' data are zeros but for those that are computed: rows() has the values.
+    /// The tensors' data are zeros, except for computed ones; rows() gives the values.
     const gguf::File& file() const;
     /// Parallel to the file's tensors.
     std::span<const Recipe> recipes() const;
     const RowSource& rows() const;
     bool has_weights() const;
-    /// Why there are no tokens in the file; plan_only.
+    /// With plan_only: why the file has no tokens.
     const std::optional<Error>& tokenizer_error() const;
     /// "LlamaForCausalLM"
     std::string_view class_name() const;
-    /// The type that most of the checkpoint's weights have, as a mixture's name: "BF16", "F16".
+    /// The type of most of the checkpoint's weights, as the name of a quantization type: "BF16", "F16".
     std::string_view own_mixture() const;
-    /// Every file of the folder that is read, for who must not overwrite it.
+    /// The folder, whose files must not be overwritten.
     std::string folder() const;
 
   private:

@@ -1,5 +1,5 @@
 #pragma once
-// The numbers of a config.json as keys of ours, and the tensors that are computed from them.
+// Converts the hyperparameters of a config.json to GGUF keys, and computes tensors from them.
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,13 +11,13 @@
 namespace tessera::convert {
 
 struct HfNumbers {
-    Hparams sizes;  ///< what size_of() asks for, and n_layer; nothing else is set
-    /// Divisors of rotary frequencies: name and values.
+    Hparams sizes;  ///< only n_layer and the sizes that size_of() needs are set
+    /// Divisors of RoPE frequencies: name and values.
     std::vector<std::pair<std::string, std::vector<float>>> rope_tensors;
 };
 
-/// Sets general.architecture and the architecture's keys. Errors name the key of config.json, what was
-/// expected and what was found; among them rotary scalings that we do not run.
+/// Sets general.architecture and the architecture's keys. Errors name the key of config.json, the expected
+/// value and the value found; they include unsupported RoPE scalings.
 Result<HfNumbers> read_numbers(const HfArch& arch, const ArchSpec& spec, const HfConfig& config,
                                gguf::Writer& writer);
 

@@ -1,5 +1,5 @@
 #pragma once
-// From the rules by which a tokenizer.json cuts text to the name of a pre-tokenizer of ours.
+// Recognizes the pre-tokenizer of a tokenizer.json.
 #include <string>
 
 #include "common/expected.h"
@@ -7,8 +7,8 @@
 
 namespace tessera::convert {
 
-/// The name for `tokenizer.ggml.pre` of the byte-level BPE tokenizer in a tokenizer.json. Unsupported: rules
-/// that are none of ours; the error says what they are, and how to choose a name all the same.
+/// The name for `tokenizer.ggml.pre` of the byte-level BPE tokenizer in a tokenizer.json. Unsupported:
+/// unknown rules; the error lists them and tells how to choose a name anyway.
 Result<std::string> recognise_pre_tokenizer(const JsonValue& tokenizer);
 
 }  // namespace tessera::convert

@@ -1,6 +1,6 @@
 #pragma once
-// The tokenizer of a Hugging Face folder as the keys of a GGUF file: tokens, merges or scores, kinds, special
-// ids, framing and chat templates.
+// Converts the tokenizer of a Hugging Face folder to GGUF keys: tokens, merges or scores, types, special ids,
+// bos and eos, and chat templates.
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ struct HfTokenizer {
     std::string model;  ///< "llama" or "gpt2"
     std::string pre;
     std::vector<std::string> tokens;
-    std::vector<float> scores;        ///< of "llama": one a token
-    std::vector<int32_t> types;       ///< one a token
+    std::vector<float> scores;        ///< of "llama": one per token
+    std::vector<int32_t> types;       ///< one per token
     std::vector<std::string> merges;  ///< of "gpt2": "left right"
     bool add_bos = false, add_eos = false;
     std::optional<bool> add_space_prefix;  ///< of "llama"
@@ -24,13 +24,13 @@ struct HfTokenizer {
 };
 
 /// Reads tokenizer.model, or else tokenizer.json; with them added_tokens.json and tokenizer_config.json. The
-/// vocabulary is filled up to `n_vocab` tokens, the rows of the embedding table. `pre` replaces the name
-/// recognised, unless it is empty. Errors name the file and what in it; NotFound where there is no tokenizer.
+/// vocabulary is padded to `n_vocab` tokens, the rows of the embedding table. `pre` replaces the recognized
+/// name, unless it is empty. Errors name the file and the place in it; NotFound if there is no tokenizer.
 Result<HfTokenizer> read_hf_tokenizer(const HfCheckpoint& checkpoint, int64_t n_vocab,
                                       const std::string& pre);
 
-/// The tokenizer's keys, the special ids of tokenizer_config.json, config.json and generation_config.json,
-/// and chat templates. Errors: an id outside the vocabulary, a template that is none.
+/// Writes the tokenizer's keys, the special ids of tokenizer_config.json, config.json and
+/// generation_config.json, and chat templates. Errors: an id outside the vocabulary, an invalid template.
 Result<void> write_tokenizer(const HfTokenizer& tokenizer, const HfCheckpoint& checkpoint,
                              gguf::Writer& writer);
 

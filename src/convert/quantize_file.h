@@ -1,6 +1,6 @@
 #pragma once
-// Writes a model file with its tensors in other types. Reads and writes in a stream: memory is some MiB,
-// whatever the file's size.
+// Writes a model file with its tensors converted to other types. Streams the data: memory is some MiB for any
+// file size.
 #include <string>
 #include <vector>
 
@@ -12,39 +12,38 @@
 
 namespace tessera::convert {
 
-/// What quantizing works with. The bytes written do not depend on any of it.
+/// Resources of a quantization. The bytes written depend on none of them.
 struct QuantizeContext {
     ThreadPool& pool;  ///< its abort flag ends the work with Cancelled
     const kernels::KernelTable& kernels;
-    const Importance* importance = nullptr;  ///< that the plan was made with; named in the keys
+    const Importance* importance = nullptr;  ///< used for the plan; recorded in the keys
     bool measures = false;  ///< whether errors are computed, which takes a second pass over the weights
-    /// Called with the bytes read and in all; may be empty.
+    /// Called with the bytes read and their total; may be empty.
     ByteProgress progress = {};
-    /// A weight that is no number, or that F16 would make infinite, is an error.
+    /// Treats a NaN weight, or one that F16 would make infinite, as an error.
     bool strict = false;
-    /// Gives the tensors' rows; null: the file itself.
+    /// Source of the tensors' rows; null: the file itself.
     const RowSource* source = nullptr;
 };
 
 struct TensorError {
     double square = 0, norm = 0;                    ///< sum (y - x)^2, sum x^2
-    double weighted_square = 0, weighted_norm = 0;  ///< the same times the importance
+    double weighted_square = 0, weighted_norm = 0;  ///< the same weighted by the importance
     double largest = 0;                             ///< |y - x|
-    bool is_finite = true;  ///< no weight is infinite or NaN, where errors were computed
+    bool is_finite = true;                          ///< if errors were computed: no weight is infinite or NaN
 
     void add(const TensorError& part);
 };
-/// That of y against x, which are as long; `importance` is of each element, or null.
+/// The error of y relative to x, of equal length; `importance` has one factor per element, or is null.
 TensorError measure_error(std::span<const float> x, std::span<const float> y, const float* importance);
 
-/// Size of the file that quantize_file() will write, to the byte. Errors: as gguf::Writer's.
+/// Exact size of the file that quantize_file() will write. Errors: those of gguf::Writer.
 Result<uint64_t> quantized_size(const gguf::File& in, const Mixture& mixture,
                                 std::span<const PlannedTensor> plan, const Importance* importance = nullptr);
 
-/// Writes `in` with the types of the plan to `out`, which appears only when it is complete; keys are kept but
-/// for those of a split, and general.file_type is the mixture's; quantize.imatrix.* say
-/// which importance matrix was used, as llama.cpp's do. Returns one entry a tensor, zeros where
-/// nothing was converted or measured.
+/// Writes `in` with the types of the plan to `out`, which appears only when it is complete. Keys are kept,
+/// except those of a split; general.file_type is the mixture's, and quantize.imatrix.* record the importance
+/// matrix as llama.cpp does. Returns one entry per tensor, zeros if it was not converted or measured.
 Result<std::vector<TensorError>> quantize_file(const gguf::File& in, const std::string& out,
                                                const Mixture& mixture, std::span<const PlannedTensor> plan,
                                                const QuantizeContext& context);

@@ -1,4 +1,4 @@
-// From sums to means. The file format is imatrix_file.cpp's.
+// Converts sums to means. The file format is in imatrix_file.cpp.
 #include "src/convert/quantize_importance.h"
 
 #include "src/convert/imatrix_file.h"

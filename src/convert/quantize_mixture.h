@@ -1,6 +1,6 @@
 #pragma once
-// Mixtures: which type each kind of tensor gets under a name such as Q4_K_M. The table gives the types that
-// other programs give under that name, so that sizes and qualities can be compared.
+// Mixtures: the types of tensors for a name such as Q4_K_M. The table has the same types as other programs
+// under that name, so that sizes and quality can be compared.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,13 +11,13 @@
 
 namespace tessera::convert {
 
-/// What a matrix does, as far as mixtures care. Value includes the fused attn_qkv and attn_kv_b.
+/// The role of a matrix in rules of mixtures. Value includes the fused attn_qkv and attn_kv_b.
 enum class Role { Output, Embedding, Value, Key, Query, AttnOutput, Down, Gate, Up, Other };
 
-/// The role that a tensor's name says.
+/// The role of a tensor by its name.
 Role role_from_name(std::string_view name);
 
-/// What rules look at. `index` of `count`: the how-manieth matrix of its role, layer by layer.
+/// Inputs of rules. `index` of `count`: position among the matrices of the same role, by layer.
 struct Place {
     Role role = Role::Other;
     int64_t index = 0, count = 0;
@@ -26,7 +26,7 @@ struct Place {
     bool has_importance = false;
 };
 
-/// When a rule applies.
+/// Conditions of rules.
 enum class When {
     Always,
     More,  ///< the first and last eighth and every third in between
@@ -36,8 +36,8 @@ enum class When {
     FirstFour,
     Middle,            ///< neither in the first nor in the last eighth
     Grouped,           ///< four or more heads share a key
-    GroupedOrExperts,  ///< that, or four or more experts
-    EightExperts,      ///< exactly
+    GroupedOrExperts,  ///< Grouped, or four or more experts
+    EightExperts,      ///< exactly eight experts
     Blind,             ///< no importance matrix
     BlindFirstEighth,
     SeeingFirstEighth  ///< with an importance matrix
@@ -52,11 +52,11 @@ struct Rule {
 struct Mixture {
     std::string_view name;        ///< upper case, e.g. "Q4_K_M"
     uint32_t file_type;           ///< general.file_type
-    Type base;                    ///< what no rule is about
-    Type output;                  ///< output.weight, or the embedding table where it serves as such
-    Type embedding;               ///< a table of its own
-    std::span<const Rule> rules;  ///< the first that applies counts
-    bool only_experts = false;    ///< base for matrices of experts, `output` for all others
+    Type base;                    ///< the type if no rule applies
+    Type output;                  ///< output.weight, or the embedding table if tied
+    Type embedding;               ///< an embedding table that is not tied
+    std::span<const Rule> rules;  ///< the first one that applies is used
+    bool only_experts = false;    ///< `base` for matrices of experts, `output` for all others
     bool wants_importance = false;
 
     Type type_at(const Place& place) const;
@@ -64,7 +64,8 @@ struct Mixture {
 
 std::span<const Mixture> all_mixtures();
 
-/// By name, of any case; Q3_K, Q4_K and Q5_K mean their middle mixtures. The error hints at the nearest name.
+/// Finds a mixture by its name, in any case; Q3_K, Q4_K and Q5_K mean their _M mixtures. The error suggests
+/// the nearest name.
 Result<const Mixture*> mixture_from_name(std::string_view name);
 
 }  // namespace tessera::convert

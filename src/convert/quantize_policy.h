@@ -1,5 +1,5 @@
 #pragma once
-// From a file and what the caller wants to a type for every tensor.
+// Chooses a type for every tensor of a file.
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,25 +10,25 @@
 
 namespace tessera::convert {
 
-/// A tensor whose name the pattern (common/pattern.h) is found in gets the type.
+/// Sets the type of tensors in whose name the pattern (common/pattern.h) is found.
 struct TypeOverride {
     std::string pattern;
     Type type;
 };
-/// "PATTERN=TYPE".
+/// Parses "PATTERN=TYPE".
 Result<TypeOverride> parse_type_override(std::string_view argument);
 
-/// Whether mixtures choose the type of a tensor of this name and number of dimensions: matrices but for
-/// small ones that decide much.
+/// Whether mixtures choose the type of a tensor of this name and number of dimensions: true for matrices,
+/// except small sensitive ones.
 bool is_quantizable(std::string_view name, int n_dims);
 
 struct QuantizePlanOptions {
     const Mixture* mixture = nullptr;
     bool pure = false;  ///< the base type for all matrices, embeddings and output included
     std::optional<Type> output_type, embedding_type;
-    std::vector<TypeOverride> overrides;  ///< the first that matches counts, before all else
-    bool allow_requantize = false;        ///< weights that are quantized already
-    bool keep_quantized = false;          ///< those stay as they are, unless allow_requantize is set
+    std::vector<TypeOverride> overrides;  ///< the first match is used and overrides everything else
+    bool allow_requantize = false;        ///< allows weights that are already quantized
+    bool keep_quantized = false;          ///< keeps already quantized weights, unless allow_requantize is set
     const Importance* importance = nullptr;
 };
 
@@ -36,15 +36,15 @@ struct PlannedTensor {
     const gguf::TensorInfo* from;
     Type to;
     uint64_t n_bytes;
-    Type wished;  ///< `to`, unless the rows are no multiple of its block
-    /// Per weight of a row, for each expert; empty where there is none.
+    Type wished;  ///< the wanted type; `to` differs if the rows are not a multiple of its block
+    /// One factor per weight of a row, for each expert; empty if there is none.
     std::span<const float> importance;
 
     bool is_converted() const { return to != from->type; }
 };
 
-/// The tensors of the file in its order. Errors: a pattern that is none, a type without an encoder, quantized
-/// weights without allow_requantize, an importance matrix of other shapes, a packed container.
+/// Plans the tensors of the file in its order. Errors: an invalid pattern, a type without an encoder,
+/// quantized weights without allow_requantize, an importance matrix of other shapes, a packed container.
 Result<std::vector<PlannedTensor>> plan_quantization(const gguf::File& file,
                                                      const QuantizePlanOptions& options);
 

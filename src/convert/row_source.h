@@ -1,5 +1,5 @@
 #pragma once
-// Where the bytes of a file's tensors come from while a new file is written.
+// The source of tensor rows while a new file is written.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,12 +11,12 @@ class RowSource {
     virtual ~RowSource() = default;
 
     /// Rows [first, first + count) of the file's tensor `index`, in its type; all its dimensions but the last
-    /// count as rows. Points into the source or into `scratch`. Called by many threads at once, each with a
-    /// scratch of its own.
+    /// count as rows. Returns a pointer into the source or into `scratch`. Thread-safe with one scratch per
+    /// thread.
     virtual const std::byte* rows(size_t index, int64_t first, int64_t count,
                                   std::vector<std::byte>& scratch) const = 0;
 
-    /// These rows were read for the last time: their memory may go.
+    /// Tells that these rows will not be read again: their memory may be released.
     virtual void release(size_t index, int64_t first, int64_t count) const = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// A safetensors file, opened: the header is validated in full, then tensors are views into the mapping.
-// Format: 8 bytes with the header's length N, N bytes of JSON, then the data; the tensors' offsets, relative
-// to its beginning, must cover it without holes and without overlap.
+// An open safetensors file: the header is fully validated, and tensors are views into the mapping. Format: 8
+// bytes with the header's length N, N bytes of JSON, then the data; the tensors' offsets, relative to its
+// beginning, must cover it without holes and without overlap.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,7 +17,7 @@ enum class Dtype : uint8_t { F64, F32, F16, BF16, F8_E4M3, F8_E5M2, U8, Other };
 
 /// Bytes of one element; 0 for Other.
 int64_t dtype_bytes(Dtype dtype);
-/// "F8_E4M3"; what the file calls it for those that are not read.
+/// "F8_E4M3".
 std::string_view dtype_name(Dtype dtype);
 
 struct SafeTensor {
@@ -33,17 +33,17 @@ struct SafeTensor {
 
 class SafetensorsFile {
   public:
-    /// Errors name the file, and the tensor at fault: a header that is longer than the file or than 100 MB,
-    /// no JSON, or names twice; an unknown dtype; a shape that does not go with the bytes; data that overlap,
-    /// leave holes or lie outside the file.
+    /// Errors name the file and the tensor: a header longer than the file or than 100 MB, invalid JSON, or
+    /// duplicate names; an unknown dtype; a shape that does not match the number of bytes; data that overlap,
+    /// leave holes or exceed the file.
     static Result<SafetensorsFile> open(const std::string& path);
-    /// The same over bytes in memory that outlive the result.
+    /// The same for bytes in memory, which must outlive the result.
     static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, const std::string& name);
 
     const std::string& path() const { return path_; }
     /// In the order of their data.
     std::span<const SafeTensor> tensors() const { return tensors_; }
-    /// Lets go of the memory behind a part of the mapping.
+    /// Releases the pages of a part of the mapping.
     void release(std::span<const std::byte> data) const;
 
   private:

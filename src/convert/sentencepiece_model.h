@@ -1,5 +1,6 @@
 #pragma once
-// A SentencePiece model file as data: pieces with scores and kinds, and the settings that a vocabulary keeps.
+// The content of a SentencePiece model file: pieces with scores and types, and the settings of the
+// vocabulary.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,8 +25,8 @@ struct SentencePieceModel {
     bool add_dummy_prefix = true, remove_extra_whitespaces = true;
 };
 
-/// Format: protocol buffers, message ModelProto of sentencepiece_model.proto. Errors say at which byte what
-/// was expected: truncated fields, lengths beyond the end, no pieces, kinds outside 1..6.
+/// Format: protocol buffers, message ModelProto of sentencepiece_model.proto. Errors name the byte and the
+/// expected content: truncated fields, lengths beyond the end, no pieces, types outside 1..6.
 Result<SentencePieceModel> parse_sentencepiece(std::span<const std::byte> bytes);
 
 }  // namespace tessera::convert

@@ -15,7 +15,7 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr size_t kMaxShards = 99999;  // what five digits of a name can say
+constexpr size_t kMaxShards = 99999;  // limit of the five digits in file names
 constexpr size_t kPieceBytes = size_t{8} << 20;
 
 class Copy {

@@ -1,5 +1,5 @@
 #pragma once
-// One model file as several, and several as one. Data is copied in a stream and never changed.
+// Splits a model file into several, and merges them. Data is streamed and never changed.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -11,14 +11,14 @@
 namespace tessera::convert {
 
 struct SplitLimits {
-    uint64_t max_bytes = 0;   ///< of tensor data in a shard, which has at least one tensor; 0 = any
+    uint64_t max_bytes = 0;   ///< limit of tensor data per shard, which has at least one tensor; 0: none
     int64_t max_tensors = 0;  ///< 0 = any
 };
 
 /// Called with the bytes of tensor data copied so far; false ends the copy with Cancelled.
 using CopyProgress = std::function<bool(uint64_t done)>;
 
-/// How many tensors each shard gets, in the file's order. Errors: more shards than names can tell.
+/// The number of tensors of each shard, in the file's order. Errors: more shards than file names can number.
 Result<std::vector<size_t>> plan_split(const gguf::File& in, const SplitLimits& limits);
 
 /// Writes PREFIX-00001-of-0000N.gguf and on: the first with all keys, each with those of a split (as

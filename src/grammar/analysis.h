@@ -1,5 +1,5 @@
 #pragma once
-// What has to be known about every rule before states can be made; internal to src/grammar.
+// Facts about every rule that the compiler needs before it creates states. Internal to src/grammar.
 #include <vector>
 
 #include "common/expected.h"
@@ -7,31 +7,31 @@
 
 namespace tessera::grammar {
 
-/// Refers to the program.
+/// Keeps a reference to the program, which must outlive it.
 class Analysis {
   public:
-    /// Fails for left recursion and for a root that no text completes.
+    /// Errors: left recursion, and a root that no text completes.
     static Result<Analysis> create(const Program& program);
 
-    /// Which rules match some text.
+    /// For each rule, whether it matches any text.
     static std::vector<bool> productive_rules(const Program& program);
 
-    /// Matches nothing at all, so that it and what it is required for are left out.
+    /// Whether it matches no text; it is then removed with everything that requires it.
     bool dead(ExprId id) const { return !productive_expr(id); }
-    /// Matches the empty text.
+    /// Whether it matches the empty text.
     bool nullable(ExprId id) const;
-    /// Rules small enough to be copied to where they are used, which keeps stacks shallow.
+    /// Whether the rule is small enough to be copied to its uses, which keeps stacks shallow.
     bool inlined(RuleId rule) const { return inline_[rule]; }
-    /// Estimate of the states that an expression becomes; saturates.
+    /// Estimated number of states of an expression; saturates.
     uint32_t size(ExprId id) const;
-    /// Whether a repetition becomes copies of its body; else it is counted on the stack.
+    /// Whether a repetition is expanded into copies of its body; otherwise it is counted on the stack.
     bool expands(const Expr& repeat) const { return expands(repeat, size(repeat.index)); }
 
   private:
     explicit Analysis(const Program& program) : program_(&program) {}
     bool productive_expr(ExprId id) const;
     static bool expands(const Expr& repeat, uint64_t body_size);
-    /// The smallest set of rules for which `holds` is true of every member's body.
+    /// The least fixed point: adds rules to `known` until `holds` is true of the body of no other rule.
     void find_fixed_point(std::vector<bool>& known, bool (Analysis::*holds)(ExprId) const);
     void choose_inlined();
     bool calls_only_inlined(ExprId id) const;

@@ -1,5 +1,5 @@
 #pragma once
-// The compiled grammar: a byte-level pushdown automaton with counters. Immutable, shared by every matcher.
+// The compiled grammar: a byte-level pushdown automaton with counters. Immutable, shared by all matchers.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -9,26 +9,26 @@
 
 namespace tessera::grammar {
 
-/// What a state does. Only Shift and Token wait for input; the others are followed at once.
+/// Kinds of states. Only Shift and Token consume input; the others are epsilon transitions.
 enum class Op : uint8_t {
     Shift,         ///< edges [a, a + b)
-    Split,         ///< go on at every target of [a, a + b)
-    Call,          ///< push a frame that returns to b, go on at a
+    Split,         ///< continue at every target of [a, a + b)
+    Call,          ///< push a frame that returns to b, continue at a
     Return,        ///< pop the frame
     LoopBegin,     ///< push a frame of loop a that returns to b
-    LoopTest,      ///< leave the loop or begin another round
-    MembersBegin,  ///< push a frame of member set a that returns to b; go on at c
-    Guard,         ///< go on at c where one of the keys [a, b) may come next
-    Mark,          ///< key a is taken; go on at b
-    MarkOpen,      ///< a key outside the list is taken; go on at b
-    MayClose,      ///< go on at b where nothing is missing
-    MayContinue,   ///< go on at b where another member may follow
+    LoopTest,      ///< leave the loop or begin another iteration
+    MembersBegin,  ///< push a frame of member set a that returns to b; continue at c
+    Guard,         ///< continue at c if one of the keys [a, b) may come next
+    Mark,          ///< key a is taken; continue at b
+    MarkOpen,      ///< a key outside the list is taken; continue at b
+    MayClose,      ///< continue at b if no required key is missing
+    MayContinue,   ///< continue at b if another member may follow
     Token,         ///< token a, then b
 };
 
 struct AutomatonState {
     Op op = Op::Split;
-    bool free = false;  ///< Shift: special tokens may stand here, as their spelling
+    bool free = false;  ///< Shift: special tokens match here by their spelling
     uint32_t a = 0, b = 0, c = 0;
 };
 
@@ -38,21 +38,21 @@ struct ByteEdge {
 };
 
 struct Loop {
-    uint32_t min, max;  ///< max may be kUnbounded: then counting ends at min
+    uint32_t min, max;  ///< max may be kUnbounded: then counting stops at min
     uint32_t test, body;
 };
 
-/// The part of Members that is needed at run time.
+/// The part of Members that is used at run time.
 struct MemberRules {
     uint32_t n_keys = 0;
     std::vector<bool> required;
     std::vector<std::vector<uint32_t>> chains;
-    /// For every chain and place: the place of the first required key from there on, or the chain's length.
+    /// For every chain and index: the index of the first required key from there on, or the chain's length.
     std::vector<std::vector<uint32_t>> next_required;
-    /// For every key: its chains and its places in them.
+    /// For every key: its chains and its index in them.
     std::vector<std::vector<std::pair<uint32_t, uint32_t>>> places;
-    std::vector<uint32_t> loose;      ///< keys in no chain; each has a bit, in this order
-    std::vector<uint32_t> loose_bit;  ///< for every key its bit, or kUnbounded
+    std::vector<uint32_t> loose;      ///< keys outside all chains, one bit each, in this order
+    std::vector<uint32_t> loose_bit;  ///< bit of each key, or kUnbounded
     bool has_open = false;
     uint32_t min = 0, max = kUnbounded;
 };
@@ -65,12 +65,12 @@ struct Automaton {
     std::vector<MemberRules> members;
     std::vector<TokenRef> tokens;
     uint32_t start = 0;
-    std::array<uint8_t, 256> byte_class{};  ///< bytes that no edge tells apart share a class
+    std::array<uint8_t, 256> byte_class{};  ///< bytes that no edge distinguishes share a class
     uint32_t n_classes = 0;
 };
 
-/// Fails where the grammar calls itself before consuming anything, can never end, or grows past the limits;
-/// where a rule is to blame the message names it.
+/// Errors: left recursion, a root that cannot end, and a grammar larger than the limits. The message names
+/// the rule if there is one.
 Result<Automaton> compile(const Program& program);
 
 }  // namespace tessera::grammar

@@ -1,5 +1,5 @@
-// Thompson's construction and subsets for the language  any* pattern any*.  Anchors are jumps that count only
-// before the first character, or behind the last. Next: scalar_string.cpp.
+// Thompson's construction and subsets for the language any* pattern any*. Anchors are epsilon edges that hold
+// only before the first character or after the last. Next: scalar_string.cpp.
 #include "src/grammar/char_dfa.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxNfaStates = 200'000;
 constexpr size_t kMaxDfaStates = 30'000;
-constexpr size_t kMaxDfaWork = 60'000'000;  // edges looked at: about a second
+constexpr size_t kMaxDfaWork = 60'000'000;  // edges visited: about a second
 
 constexpr uint32_t kNone = 0xFFFFFFFF;
 
@@ -23,7 +23,7 @@ enum Where : uint32_t { kInside = 0, kAtStart = 1, kAtEnd = 2 };
 struct NfaState {
     std::vector<CharDfa::Edge> edges;
     std::vector<uint32_t> jumps;
-    uint32_t at_start = kNone, at_end = kNone;  // jumps of ^ and $
+    uint32_t at_start = kNone, at_end = kNone;  // epsilon edges of ^ and $
 };
 
 class Builder {
@@ -50,7 +50,7 @@ class Builder {
 
     const Program& program_;
     std::vector<NfaState> nfa_;
-    uint32_t found_ = 0;  // the pattern has been found: everything after it is accepted
+    uint32_t found_ = 0;  // state after a match: accepts everything
     std::vector<uint32_t> seen_;
     uint32_t epoch_ = 0;
     std::map<Set, int32_t> ids_;
@@ -213,7 +213,7 @@ Result<CharDfa> Builder::run(ExprId pattern) {
     seen_.assign(nfa_.size(), 0);
     Set first = {prefix};
     close(first, kAtStart);
-    // Told apart from an equal set further on, where ^ no longer holds.
+    // Distinct from an equal set later in the text, where ^ does not hold.
     if (first != Set{found_}) first.push_back(add());
     seen_.resize(nfa_.size());
     intern(std::move(first), kAtStart);

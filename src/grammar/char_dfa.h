@@ -1,5 +1,5 @@
 #pragma once
-// Deterministic automata over code points, for patterns that have to be combined, negated and looked into.
+// Deterministic automata over code points, for patterns that are intersected and negated.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,11 +30,10 @@ struct CharDfa {
     bool matches(std::string_view text) const;
 };
 
-/// The texts in which a regular expression (RegexUse::Search) is found. Fails where that takes too many
-/// states.
+/// Accepts texts in which a regular expression (RegexUse::Search) matches somewhere. Errors: too many states.
 Result<CharDfa> search_dfa(const Program& program, ExprId pattern);
 
-/// Exactly these texts; valid UTF-8.
+/// Accepts exactly these texts, which are valid UTF-8.
 CharDfa literal_dfa(const std::vector<std::string>& texts);
 
 }  // namespace tessera::grammar

@@ -1,6 +1,6 @@
-// Code point sets by merging ranges; UTF-8 by cutting a range where the byte patterns change: at the encoding
-// lengths, at the surrogates, and wherever a leading byte does not cover all its continuations.
-// Next: compile.cpp, char_dfa.cpp, which use both.
+// Sets of code points as merged ranges. For UTF-8, a range is split where the byte patterns change: at the
+// encoding lengths, at the surrogates, and where a leading byte does not cover all its continuations. Next:
+// compile.cpp and char_dfa.cpp, which use both.
 #include "src/grammar/charset.h"
 
 #include <algorithm>

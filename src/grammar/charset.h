@@ -9,7 +9,7 @@ namespace tessera::grammar {
 
 constexpr uint32_t kMaxCodePoint = 0x10FFFF;
 
-/// Both ends belong to it.
+/// Both ends are included.
 struct CharRange {
     uint32_t lo, hi;
     bool operator==(const CharRange&) const = default;
@@ -35,7 +35,7 @@ class CharSet {
     std::vector<CharRange> ranges_;
 };
 
-/// Up to four byte ranges, one after another.
+/// A sequence of one to four byte ranges.
 struct ByteSequence {
     struct Range {
         uint8_t lo, hi;
@@ -45,9 +45,8 @@ struct ByteSequence {
     std::array<Range, 4> bytes{};
 };
 
-/// Appends sequences that together match exactly the UTF-8 forms of lo..hi, surrogates left out. The byte
-/// ranges at one place, behind equal beginnings, are equal or disjoint, also among sequences of disjoint
-/// ranges.
+/// Appends sequences that together match exactly the UTF-8 encodings of lo..hi without surrogates. After
+/// equal prefixes, byte ranges are equal or disjoint, also between calls with disjoint ranges.
 void append_utf8(uint32_t lo, uint32_t hi, std::vector<ByteSequence>& out);
 
 }  // namespace tessera::grammar

@@ -1,7 +1,7 @@
-// From expressions to states. States are made back to front: an expression is compiled to lead to a state
-// that already exists, and the entry is returned. Rules are entered by Call states whose targets are filled
-// in at the end. Assumes what Analysis has established: no left recursion, a root that can finish. Next:
-// stacks.cpp, which runs the states.
+// Compiles expressions to states, back to front: each expression is compiled to continue at an existing
+// state, and its entry is returned. Rules are entered by Call states, whose targets are filled in at the end.
+// Assumes the guarantees of Analysis: no left recursion, and a productive root. Next: stacks.cpp, which runs
+// the states.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -23,8 +23,8 @@ class Compiler {
     Result<Automaton> run();
 
   private:
-    // How an expression is meant: as it is, or only its non-empty texts. A counted round must consume
-    // something, or counting would run ahead without end.
+    // Whether an expression matches all its texts or only the non-empty ones. A counted iteration must
+    // consume something, or counting would not terminate.
     enum class Want : uint8_t { All, NonEmpty };
 
     uint32_t add(AutomatonState state);
@@ -136,7 +136,7 @@ uint32_t Compiler::emit_chars(const CharSet& set, uint32_t next) {
 }
 
 uint32_t Compiler::emit_seq(const Expr& e, uint32_t next, Want want) {
-    // Non-empty: the first item that is not empty may be any, as long as all before it can be empty.
+    // Non-empty: any item may be the first non-empty one if all items before it are nullable.
     std::vector<uint32_t> entries;
     size_t n_nullable = 0;
     while (n_nullable < e.items.size() && analysis_.nullable(e.items[n_nullable])) n_nullable++;
@@ -147,8 +147,8 @@ uint32_t Compiler::emit_seq(const Expr& e, uint32_t next, Want want) {
     return want == Want::NonEmpty ? split(std::move(entries)) : next;
 }
 
-/// A tree of sorted, distinct literals that agree in their first `depth` bytes: of a long list of words only
-/// those stay alive that have begun alike.
+/// A trie of sorted, distinct literals that agree in their first `depth` bytes, so that a long list of words
+/// has one live state.
 uint32_t Compiler::emit_literals(std::span<const std::string_view> literals, size_t depth, uint32_t next) {
     if (literals.size() == 1) return emit_bytes(literals[0].substr(depth), next);
     std::vector<ByteEdge> edges;
@@ -166,7 +166,7 @@ uint32_t Compiler::emit_literals(std::span<const std::string_view> literals, siz
 }
 
 uint32_t Compiler::emit_alt(const Expr& e, uint32_t next, Want want) {
-    constexpr size_t kMaxDepth = 1000;  // of the tree
+    constexpr size_t kMaxDepth = 1000;  // of the trie
     std::vector<uint32_t> targets;
     std::vector<std::string_view> literals;
     for (const ExprId item : e.items) {
@@ -192,7 +192,7 @@ uint32_t Compiler::emit_star(ExprId body, uint32_t next) {
 uint32_t Compiler::emit_repeat(const Expr& e, uint32_t next, Want want) {
     if (analysis_.dead(e.index)) return want == Want::NonEmpty ? dead_ : next;
     const bool nullable = analysis_.nullable(e.index);
-    // Rounds that match nothing add nothing: only the others are counted, and none is needed.
+    // Empty iterations add nothing: only non-empty ones are counted, and none is required.
     const uint32_t min = nullable ? 0 : e.min;
     const Want body_want = nullable ? Want::NonEmpty : Want::All;
     const uint32_t needed = want == Want::NonEmpty ? std::max(min, 1u) : min;
@@ -269,8 +269,8 @@ MemberRules Compiler::member_rules(const Members& members) {
     return rules;
 }
 
-/// The trie of the literals [lo, hi), which agree in their first `depth` bytes. A state is entered only while
-/// one of the keys below it may still come, so that a key's beginning never leads into a dead end.
+/// The trie of the literals [lo, hi), which agree in their first `depth` bytes. A state is entered only if
+/// one of the keys below it may still come, so that no prefix of a key is a dead end.
 uint32_t Compiler::emit_keys(const Members& members, size_t lo, size_t hi, size_t depth,
                              const std::vector<uint32_t>& values) {
     std::vector<uint32_t> ways;
@@ -284,8 +284,7 @@ uint32_t Compiler::emit_keys(const Members& members, size_t lo, size_t hi, size_
         const char byte = members.keys[at].literal[depth];
         size_t to = at + 1;
         while (to < hi && members.keys[to].literal[depth] == byte) to++;
-        size_t common =
-            depth + 1;  // one state is enough for what all of them go on with, apart from their guard
+        size_t common = depth + 1;  // one state is enough for the common continuation, apart from the guard
         const std::string &first = members.keys[at].literal, &last = members.keys[to - 1].literal;
         while (common < first.size() && common < last.size() && first[common] == last[common]) common++;
         const uint32_t below = emit_keys(members, at, to, common, values);
@@ -300,7 +299,7 @@ uint32_t Compiler::emit_keys(const Members& members, size_t lo, size_t hi, size_
     return split(std::move(ways));
 }
 
-/// Without the keys that can never be completed.
+/// The members without keys that can never be completed.
 Members Compiler::live_members(const Members& all) const {
     Members live = all;
     std::erase_if(live.open, [&](const Members::Open& open) {
@@ -330,7 +329,7 @@ uint32_t Compiler::emit_members(const Members& all, uint32_t next) {
     std::vector<uint32_t> ways;
     if (!members.keys.empty()) {
         std::vector<uint32_t> values;
-        std::map<ExprId, uint32_t> known;  // a thousand keys often share a few kinds of value
+        std::map<ExprId, uint32_t> known;  // many keys often share few kinds of values
         for (const Members::Key& key : members.keys) {
             const auto [at, is_new] = known.try_emplace(key.value, 0);
             if (is_new) at->second = emit(key.value, separator, Want::All);
@@ -388,8 +387,7 @@ void Compiler::resolve_calls() {
     for (const uint32_t call : calls_) out_.states[call].a = entries_[out_.states[call].a];
 }
 
-/// A call with nothing left to do afterwards needs no frame: lists written as right recursion keep a flat
-/// stack.
+/// Tail calls need no frame, so that lists written as right recursion do not grow the stack.
 void Compiler::shorten_tail_calls() {
     for (const uint32_t call : calls_) {
         AutomatonState& state = out_.states[call];

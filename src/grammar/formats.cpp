@@ -1,6 +1,6 @@
 // Formats as regular expressions, from their RFCs: 3339 (dates, times, durations), 5321 (mail), 4122 (uuid),
 // 1123 (host names), 4291 and 5954 (addresses), 3986 (uri), 6901 (JSON pointers). Next: schema.cpp, which
-// refuses the others by name.
+// refuses unsupported ones by name.
 #include "src/grammar/formats.h"
 
 #include <algorithm>
@@ -42,8 +42,8 @@ std::string date() {
            leap_year + "-02-29)";
 }
 
-/// A leap second ends a day in UTC. All offsets in use are multiples of a quarter of an hour, and only those
-/// are written for it.
+/// A leap second is the last second of a day in UTC. Only offsets that are multiples of 15 minutes are
+/// allowed for it, as all offsets in use are.
 std::string leap_seconds() {
     std::string ways = "23:59:60(?:\\.\\d+)?(?:[Zz]|[+-]00:00)";
     for (int hour = 0; hour < 24; hour++) {

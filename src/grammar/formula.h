@@ -1,6 +1,6 @@
 #pragma once
-// Boolean formulas over numbered atoms: what a schema says about strings, or about numbers, before it is a
-// language.
+// Boolean formulas over numbered atoms: the conditions of a schema on strings or on numbers, before they
+// become automata.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -10,7 +10,7 @@ namespace tessera::grammar {
 
 using FormulaId = uint32_t;
 
-/// Owns all formulas; those built alike are simplified, not shared.
+/// Owns all formulas. Formulas are simplified when built, but equal ones are not shared.
 class Formulas {
   public:
     enum class Kind : uint8_t { False, True, Atom, Not, And, Or };
@@ -46,7 +46,7 @@ class Formulas {
     const Node& node(FormulaId id) const { return nodes_[id]; }
     size_t size() const { return nodes_.size(); }
 
-    /// Its value where `truth(atom)` says which atoms hold.
+    /// The value of the formula; `truth(atom)` is the value of an atom.
     template <class Truth>
     bool evaluate(FormulaId id, const Truth& truth) const {
         const Node& n = nodes_[id];
@@ -75,8 +75,8 @@ class Formulas {
         for (const FormulaId item : n.items) collect_atoms(item, out);
     }
 
-    /// The atom that, if the formula holds, holds too and passes `wanted`; all such atoms where it is a
-    /// choice of them. False where there is no such guarantee.
+    /// Appends atoms that pass `wanted`, of which at least one is true whenever the formula is. Returns false
+    /// if there is no such set.
     template <class Wanted>
     bool implied_atoms(FormulaId id, const Wanted& wanted, std::vector<uint32_t>& out) const {
         const Node& n = nodes_[id];

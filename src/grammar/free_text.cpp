@@ -1,5 +1,5 @@
-// An automaton that looks for the marks (Aho and Corasick). It is deterministic, so a mark cannot be passed
-// over as text. Next: tools.cpp, grammar.cpp.
+// An Aho-Corasick automaton that searches for the marks. It is deterministic, so that a mark cannot also
+// match as text. Next: tools.cpp, grammar.cpp.
 #include "src/grammar/free_text.h"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ ExprId add_mark(std::string_view text, Program& program) {
 
 void allow_reasoning(const Reasoning& reasoning, Program& program) {
     if (reasoning.end.empty()) return;
-    constexpr uint32_t kMostLines = 4;  // between reasoning and what follows
+    constexpr uint32_t kMostLines = 4;  // blank lines between reasoning and the constrained output
     const ExprId rest = program.seq(
         {program.dfa(text_until({reasoning.end}), true), program.repeat(program.bytes("\n"), 0, kMostLines)});
     const ExprId front =

@@ -1,5 +1,5 @@
 #pragma once
-// Text that a grammar leaves to the model, up to a mark. The spelling of control tokens counts as text here.
+// Unconstrained text up to a mark. Special tokens match by their spelling here.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace tessera::grammar {
 
-/// Any text up to and including the first of the marks, none of which is empty.
+/// Any text up to and including the first of the marks, which are not empty.
 ByteDfa text_until(const std::vector<std::string>& marks);
-/// The same text without any mark in it; it may end anywhere, but is not empty.
+/// Nonempty text that contains no mark.
 ByteDfa text_without(ByteDfa until);
-/// Exactly this text, be it ordinary tokens or a control token.
+/// Exactly this text, as ordinary tokens or as a special token.
 ExprId add_mark(std::string_view text, Program& program);
 
-/// Puts the reasoning in front of the root; does nothing where there is none.
+/// Allows reasoning in front of the root; does nothing if `reasoning` has no end mark.
 void allow_reasoning(const Reasoning& reasoning, Program& program);
 
 }  // namespace tessera::grammar

@@ -1,6 +1,6 @@
 #pragma once
-// What values have to satisfy: sets of schemas, some of them negated, broken down by kind of value. Internal
-// to src/grammar.
+// Conditions on values: sets of schemas, some of them negated, split by kind of value. Internal to
+// src/grammar.
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,13 +20,13 @@ struct Literal {
     auto operator<=>(const Literal&) const = default;
 };
 
-/// All of these hold. Sorted, without repetition; see Goals::normalize.
+/// A conjunction of literals. Sorted, without duplicates; see Goals::normalize.
 using Goal = std::vector<Literal>;
 
 enum class Domain : uint8_t { Null, False, True, Number, String, Array, Object };
 
-/// `properties`, `patternProperties` and `additionalProperties` of one schema: names in neither of the first
-/// two get the rest.
+/// `properties`, `patternProperties` and `additionalProperties` of one schema; `rest` applies to names that
+/// the first two do not match.
 struct PropertyLayer {
     std::vector<std::pair<std::string, Literal>> named;
     std::unordered_map<std::string, Literal> index;  // of named
@@ -40,7 +40,7 @@ struct ItemLayer {
     Literal rest;
 };
 
-/// One way to be an array or an object: everything in it holds.
+/// One alternative for an array or an object: a conjunction of the conditions in it.
 struct Branch {
     std::vector<std::shared_ptr<const PropertyLayer>> properties;
     std::set<std::string> required, forbidden;
@@ -56,7 +56,7 @@ struct Branch {
 
     uint32_t min = 0, max = kUnbounded;  ///< members or items
 
-    // What `unevaluated...` need not look at.
+    // Members and items that `unevaluated...` does not apply to.
     std::set<std::string> seen_names;
     std::vector<std::string> seen_patterns;
     std::vector<SchemaId> seen_contained;
@@ -64,31 +64,32 @@ struct Branch {
     bool seen_all = false;
 };
 
-/// Every answer describes values that satisfy the goal; where a branch would need what no grammar can tell
-/// (two keys outside the list that differ, say) it is left out and noted in omitted(). So nothing invalid
-/// gets through, even under `not`.
+/// Every result describes only values that satisfy the goal. A branch that no grammar can express (two
+/// unlisted keys that must differ, for example) is omitted and reported by omitted(). So no invalid value is
+/// accepted, even under `not`.
 class Goals {
   public:
     explicit Goals(SchemaSet& schemas) : schemas_(schemas) {}
 
     SchemaSet& schemas() { return schemas_; }
 
-    /// Sorted; without what is always true; only the schema false where something never is.
+    /// Sorts the goal and removes literals that are always true; a contradiction becomes the schema false
+    /// alone.
     static Goal normalize(Goal goal);
     static bool is_false(const Goal& goal) { return goal == Goal{{0, false}}; }
 
-    /// For Null, False and True a constant. Fails where references go round in a circle.
+    /// The conditions on scalars; a constant for Null, False and True. Errors: circular references.
     Result<FormulaId> formula(const Goal& goal, Domain domain);
-    /// For Array and Object. Fails besides where there are too many combinations.
+    /// The alternatives for Array or Object. Errors: circular references, and too many combinations.
     Result<std::vector<Branch>> branches(const Goal& goal, Domain domain);
 
-    /// What a member of that name has to satisfy.
+    /// The conditions on a member of that name.
     Result<Goal> member_goal(const Branch& branch, const std::string& name);
     static Goal item_goal(const Branch& branch, size_t index);
-    /// Whether names may be so spelled at all.
+    /// Whether a member may have this name.
     Result<bool> name_allowed(const Branch& branch, const std::string& name);
 
-    /// First thing that was left out, as "at "/pointer": why"; empty where nothing was.
+    /// The first omitted branch, as 'at "/pointer": why'; empty if none was.
     const std::string& omitted() const { return omitted_; }
     void omit(SchemaId id, const char* keyword, const std::string& why);
 

@@ -1,5 +1,5 @@
-// "Not" for arrays and objects: one branch for each way to break a keyword. What no branch can express is
-// left out and noted (Goals::omit). Next: goals.cpp.
+// Negation for arrays and objects: one branch for each way to violate a keyword. Violations that no branch
+// can express are omitted and reported (Goals::omit). Next: goals.cpp.
 #include <algorithm>
 
 #include "src/grammar/goals.h"
@@ -29,7 +29,7 @@ Branch with_length(uint32_t min, uint32_t max) {
     return branch;
 }
 
-/// Fewer than `min` or more than `max`.
+/// Branches for fewer than `min` or more than `max`.
 void outside_length(uint32_t min, uint32_t max, std::vector<Branch>& out) {
     if (min > 0) out.push_back(with_length(0, min - 1));
     if (max != kUnbounded) out.push_back(with_length(max + 1, kUnbounded));
@@ -100,7 +100,7 @@ void Goals::negate_object(SchemaId id, Branches& out) {
         omit(id, "unevaluatedProperties", "its negation cannot be enforced");
 }
 
-/// None of the values.
+/// Branches for arrays or objects that equal none of the values.
 Result<void> Goals::negate_values(SchemaId id, Domain domain, Branches& out) {
     for (const auto& values : schemas_[id].values) {
         Branches differ(1);
@@ -185,7 +185,7 @@ Result<Goals::Branches> Goals::expand_negative(SchemaId id, Domain domain) {
         negate_object(id, out);
     TSR_TRY_VOID(negate_applicators(id, domain, out));
     std::erase_if(out, [&](const Branch& branch) { return is_dead(branch, domain, 2); });
-    for (Branch& branch : out) {  // under "not" nothing counts as evaluated
+    for (Branch& branch : out) {  // nothing under "not" counts as evaluated
         branch.seen_names.clear();
         branch.seen_patterns.clear();
         branch.seen_contained.clear();

@@ -1,5 +1,5 @@
-// The doors into the library: each front end makes a Program, which is compiled the same way.
-// Next: gbnf.cpp, regex.cpp, json_schema.cpp, tools.cpp.
+// Entry points of the library: each front end creates a Program, which is compiled the same way. Next:
+// gbnf.cpp, regex.cpp, json_schema.cpp, tools.cpp.
 #include "src/grammar/grammar.h"
 
 #include "src/grammar/free_text.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Grammars that an output can be held to, from the languages in which people write them.
+// Grammars for constrained output, from GBNF, regular expressions, JSON schemas and tool lists.
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,20 +12,20 @@
 
 namespace tessera::grammar {
 
-/// How generated JSON is laid out.
+/// White space in generated JSON.
 enum class JsonLayout {
     Free,     ///< a space, or a line break with up to 20 blanks, wherever JSON allows white space
-    Compact,  ///< none at all, so that more of the output is forced
+    Compact,  ///< no white space, so that more of the output is forced
 };
 
 struct SchemaOptions {
     JsonLayout layout = JsonLayout::Free;
 };
 
-/// What a model may think before it writes what it is held to, as its chat format marks it.
+/// Marks of the reasoning that a model may write in front of the constrained output.
 struct Reasoning {
     std::string begin, end;  ///< empty: none
-    bool is_open = false;    ///< the prompt began it
+    bool is_open = false;    ///< the prompt already contains `begin`
 };
 
 /// A tool the model may call.
@@ -34,43 +34,43 @@ struct ToolSpec {
     std::string parameters;  ///< JSON schema of its arguments; empty: any object
 };
 
-/// How the arguments of a call are written where they are no JSON object: one after the other, in the order
-/// of the schema's properties, each a name and a value. Only properties that the schema lists are written.
+/// Notation of a call's arguments if they are not a JSON object: a sequence of names and values in the order
+/// of the schema's properties. Only properties that the schema lists are written.
 struct ArgumentNotation {
     enum class Text {
         Json,    ///< a JSON string
-        Plain,   ///< as it is, up to value_end; of properties whose schema says `"type": "string"` alone
-        Marked,  ///< as it is, between two `quote`s; then names inside values are bare, too
+        Plain,   ///< unquoted up to value_end; for properties whose schema has the single type "string"
+        Marked,  ///< unescaped between two `quote`s; names inside values are unquoted
     };
     std::string key_begin, key_end, value_end;
     std::string separator;     ///< between two arguments
-    std::string text_key_end;  ///< instead of key_end in front of a plain text; empty: the same
+    std::string text_key_end;  ///< replaces key_end in front of a plain text; empty: key_end
     Text text = Text::Json;
     std::string quote;
-    std::vector<std::string> not_in_text;  ///< what a plain or marked text cannot hold
-    bool strips_lines = false;             ///< a plain text neither begins nor ends with a line feed
+    std::vector<std::string> not_in_text;  ///< strings that a plain or marked text must not contain
+    bool strips_lines = false;             ///< a plain text must not begin or end with a line feed
     bool python_words = false;             ///< True, False, None
 };
 
-/// How calls are written: around the JSON, or with the name outside.
+/// The format of tool calls: a JSON object between marks, or a name followed by arguments.
 struct ToolGrammar {
     std::vector<ToolSpec> tools;
-    /// Texts that begin a call, e.g. "<tool_call>". With none the output is calls from its first byte, or
-    /// text that begins with neither a bracket nor white space.
+    /// Strings that begin a call, e.g. "<tool_call>". Without any, the output is either calls from its first
+    /// byte, or text that begins with neither a bracket nor white space.
     std::vector<std::string> triggers;
-    std::string before, after;  ///< around each call, `before` following the trigger
+    std::string before, after;  ///< around each call; `before` follows the trigger
     std::string name_key = "name", arguments_key = "arguments";
     std::string separator = "\n";  ///< between a call and the next trigger
-    std::string list_separator;    ///< not empty: further calls stand inside before and after, this between
-    bool is_list = false;          ///< they stand there with nothing between
-    /// Not empty: the name stands as it is between call_begin and this, then the arguments and call_end. Else
-    /// a call is a JSON object with name and arguments by their keys.
+    std::string list_separator;    ///< not empty: separator of further calls between `before` and `after`
+    bool is_list = false;          ///< further calls between `before` and `after` without a separator
+    /// Not empty: a call is call_begin, the unquoted name, this, the arguments and call_end. Empty: a call is
+    /// a JSON object with the keys name_key and arguments_key.
     std::string name_end;
     std::string call_begin, call_end;
-    std::optional<ArgumentNotation> arguments;  ///< none: a JSON object
+    std::optional<ArgumentNotation> arguments;  ///< unset: a JSON object
     std::string last;                           ///< may follow the last call
-    std::string forbidden;  ///< begins calls in a form that is not held to anything: never in free text
-    bool parallel = false;  ///< further calls after the first
+    std::string forbidden;  ///< begins calls in a format that cannot be constrained; excluded from free text
+    bool parallel = false;  ///< allow several calls
     bool required = false;  ///< no text before the first trigger
     bool none = false;      ///< no call at all: text without triggers
     SchemaOptions json;

@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens a grammar allows: one grammar, one vocabulary, and what has been worked out about them so far.
+// Computes token masks for one grammar and one vocabulary, and caches intermediate results.
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -21,7 +21,7 @@ namespace tessera::grammar {
 /// nodes ("exits") and go on from the caller, again through the cache.
 class MaskCache {
   public:
-    /// Fails where the grammar refers to a token that the vocabulary does not have.
+    /// Errors: the grammar refers to a token that the vocabulary does not have.
     static Result<std::shared_ptr<MaskCache>> create(std::shared_ptr<const Grammar> grammar,
                                                      std::shared_ptr<const TokenTrie> trie);
 
@@ -31,11 +31,11 @@ class MaskCache {
     /// Whether token reference `ref` of the automaton means token `id`.
     bool matches(uint32_t ref, int32_t id) const;
 
-    /// Sets the bits of the tokens that may come next and clears all others. `items` lie on `stacks`, which
-    /// gets more nodes. `words` has TokenTrie::mask_words() elements.
+    /// Sets the bits of the tokens that may come next and clears all others. `items` refer to `stacks`, to
+    /// which nodes are added. `words` has TokenTrie::mask_words() elements.
     void mask(Stacks& stacks, std::span<const Item> items, bool accepting, std::span<uint64_t> words);
 
-    /// Bytes held, about.
+    /// Approximate number of bytes held.
     size_t memory() const {
         const std::lock_guard lock(mutex_);
         return held();
@@ -44,20 +44,21 @@ class MaskCache {
   private:
     MaskCache(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie);
 
-    // A set of items on stacks whose bottom is "whoever called". Id 0 is the empty set without exit.
+    // A set of items on partial stacks, whose bottom stands for any caller. Id 0 is the empty set without
+    // exit.
     struct Config {
         uint32_t first, n;
         bool exited;
     };
     struct Walk {
-        std::vector<uint64_t> bits;   // either all words,
-        std::vector<int32_t> tokens;  // or, where few are allowed, the ids
+        std::vector<uint64_t> bits;   // either the words of the mask,
+        std::vector<int32_t> tokens;  // or the ids, if there are few
         uint32_t exits = 0;           // a node set; 0: none
     };
     // Node sets: 0 is empty, 1 holds the root.
     static constexpr uint32_t kRootSet = 1;
-    // Config 0 as the start of a walk: the output has ended, so only tokens that end at a node of the set
-    // fit.
+    // Config 0 at the start of a walk: the rule has ended, so only tokens that end at a node of the set
+    // match.
     static constexpr uint32_t kEnded = 0;
 
     void clear();
@@ -81,11 +82,11 @@ class MaskCache {
 
     std::shared_ptr<const Grammar> grammar_;
     std::shared_ptr<const TokenTrie> trie_;
-    std::vector<std::vector<int32_t>> token_refs_;  // ids each reference names, ascending
+    std::vector<std::vector<int32_t>> token_refs_;  // ids that each reference matches, ascending
     size_t n_words_;
 
     mutable std::mutex mutex_;
-    Stacks stacks_;  // of the configs
+    Stacks stacks_;  // stacks of the configs
     std::vector<Config> configs_;
     std::vector<Item> config_items_;
     std::unordered_multimap<uint64_t, uint32_t> config_ids_;
@@ -103,7 +104,7 @@ class MaskCache {
     std::deque<Level> levels_;
     std::vector<uint32_t> path_;
     std::vector<int32_t> found_;
-    size_t work_ = 0;  // items looked at since a walk began
+    size_t work_ = 0;  // items visited in the current walk
 };
 
 }  // namespace tessera::grammar

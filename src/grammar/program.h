@@ -1,6 +1,6 @@
 #pragma once
-// A grammar before it is compiled: rules over a few kinds of expression. All front ends (GBNF, regular
-// expressions, JSON schema, tool calls) end here, and compile.cpp is the only reader.
+// A grammar before it is compiled: rules made of a few kinds of expressions. All front ends (GBNF, regular
+// expressions, JSON schema, tool calls) produce it, and only compile.cpp reads it.
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -31,29 +31,29 @@ struct ByteDfa {
     std::vector<State> states;
 };
 
-/// One whole token of the vocabulary rather than text.
+/// A whole token of the vocabulary rather than text.
 struct TokenRef {
     int32_t id = -1;       ///< or
-    std::string text;      ///< its spelling, where id < 0
-    bool negated = false;  ///< any other token
+    std::string text;      ///< its spelling, if id < 0
+    bool negated = false;  ///< matches any other token
 };
 
-/// Members of an object or a list of distinct values: each key at most once, in an order that fits all
-/// chains, with all required ones. The key set already taken is kept on the stack, so that n keys cost n
+/// Members of an object, or a list of distinct values: each key at most once, in an order consistent with all
+/// chains, with all required keys. The set of keys already used is kept on the stack, so that n keys need n
 /// states, not 2^n.
 struct Members {
     struct Key {
-        std::string literal;  ///< bytes that name it, with quotes
-        ExprId value;         ///< what follows the literal
+        std::string literal;  ///< the key's bytes, with quotes
+        ExprId value;         ///< the expression that follows the literal
         bool required = false;
     };
     struct Open {
         ExprId key, value;
     };
     std::vector<Key> keys;  ///< sorted by literal, distinct
-    /// Keys (by index) that must keep this order among themselves. No cycle among all chains.
+    /// Sequences of keys (by index) that must come in this order. The chains together have no cycle.
     std::vector<std::vector<uint32_t>> chains;
-    std::vector<Open> open;  ///< further keys by grammar; may repeat
+    std::vector<Open> open;  ///< further keys, given by a grammar; these may repeat
     uint32_t min = 0, max = kUnbounded;
     ExprId before = 0, after = 0, comma = 0;  ///< brackets and separator with their white space
 };
@@ -62,8 +62,8 @@ enum class ExprKind : uint8_t { Empty, Never, Bytes, Chars, Seq, Alt, Repeat, Ru
 
 struct Expr {
     ExprKind kind = ExprKind::Empty;
-    bool free = false;   ///< Dfa: text before a trigger, where tokens without text of their own may stand
-    uint32_t index = 0;  ///< into the table of the kind; the rule; the body of a Repeat
+    bool free = false;   ///< Dfa: free text, in which special tokens may occur
+    uint32_t index = 0;  ///< index into the table of the kind; id of the rule; body of a Repeat
     uint32_t min = 0, max = 0;
     std::vector<ExprId> items = {};  ///< Seq, Alt
 };
@@ -93,7 +93,7 @@ class Program {
     struct Rule {
         std::string name;
         ExprId body = 1;
-        std::string place = {};  ///< where its definition stands, e.g. "line 3, column 1"; may be empty
+        std::string place = {};  ///< where it is defined, e.g. "line 3, column 1"; may be empty
     };
     const Expr& expr(ExprId id) const { return exprs_[id]; }
     size_t n_exprs() const { return exprs_.size(); }

@@ -7,12 +7,12 @@
 
 namespace tessera::grammar {
 
-/// Stand for the ends of the text where a pattern is searched for; never part of a text.
+/// Code points for the start and the end of the text in searched patterns; never part of a text.
 constexpr uint32_t kTextStart = 0x110000, kTextEnd = 0x110001;
 
 enum class RegexUse {
-    Whole,   ///< the pattern matches all of a text; ^ and $ only where they say so again
-    Search,  ///< it matches somewhere in a text; ^ and $ become kTextStart and kTextEnd anywhere
+    Whole,   ///< the pattern matches all of a text; ^ and $ are allowed only at its ends
+    Search,  ///< the pattern matches anywhere in a text; ^ and $ become kTextStart and kTextEnd
 };
 
 /// Parses into an expression of `program`. Errors (Malformed, or Unsupported for what is no regular language

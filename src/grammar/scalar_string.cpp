@@ -1,8 +1,8 @@
-// Strings: patterns, lengths and sets of texts are automata over code points that run side by side; the
-// formula says which ends are good. The result is spelled out as bytes of JSON, one way for each character,
-// so that a key or an enum member has one spelling. Plain lengths are counted on the stack instead and keep
-// all escapes. Some formats of tool calls have texts as they are; those are spelled without escapes. Next:
-// goals.cpp, which makes the formulas.
+// String schemas as automata: patterns, lengths and sets of texts become DFAs over code points, whose product
+// is accepting where the formula holds. The product is converted to bytes of JSON with one spelling per
+// character, so that a key or an enum member has one spelling. Strings limited only in length are counted on
+// the stack and keep all escapes. Some formats of tool calls have unquoted texts, which are written without
+// escapes. Next: goals.cpp, which builds the formulas.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxProductStates = 60'000;
 constexpr size_t kMaxByteStates = 600'000;
-constexpr size_t kMaxStatesInAll = 200'000;  // of one schema: two seconds
+constexpr size_t kMaxStatesInAll = 200'000;  // per schema: about two seconds
 
 const char* short_escape(uint32_t c) {
     switch (c) {
@@ -43,7 +43,8 @@ const char* short_escape(uint32_t c) {
 
 bool needs_escape(uint32_t c) { return c < 0x20 || c == '"' || c == '\\'; }
 
-/// Takes out edges from where nothing is accepted any more; all states where that holds of the start.
+/// Removes edges to states that cannot reach an accepting one; removes all states if the start is one of
+/// them.
 template <class Dfa>
 void drop_dead_ends(Dfa& dfa) {
     std::vector<std::vector<uint32_t>> sources(dfa.states.size());
@@ -68,7 +69,7 @@ void drop_dead_ends(Dfa& dfa) {
         std::erase_if(state.edges, [&](const auto& edge) { return !live[static_cast<size_t>(edge.to)]; });
 }
 
-/// Code point edges as bytes of a JSON string, or of the text itself.
+/// Converts edges of code points to bytes of a JSON string or of unquoted text.
 class Speller {
   public:
     explicit Speller(bool is_json) : is_json_(is_json) {}
@@ -85,7 +86,7 @@ class Speller {
                             "the patterns, lengths and names of this string together need too "
                             "many states");
         }
-        if (!is_json_) out_.states[0].edges = out_.states[first_].edges;  // the empty text is the caller's
+        if (!is_json_) out_.states[0].edges = out_.states[first_].edges;  // the caller handles the empty text
         trim(out_);
         return std::move(out_);
     }
@@ -292,7 +293,7 @@ bool StringLanguage::only_length(FormulaId f, Bounds& bounds) const {
     }
 }
 
-/// One character of a string, written in any way.
+/// One character of a JSON string in any spelling.
 ExprId StringLanguage::any_char(Program& program) {
     if (any_char_) return *any_char_;
     const auto hex_of = [&](CharSet set) { return program.chars(std::move(set)); };
@@ -301,7 +302,7 @@ ExprId StringLanguage::any_char(Program& program) {
     const ExprId plain = program.chars(CharSet{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.complement());
     const ExprId simple = program.chars(
         {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {'b', 'b'}, {'f', 'f'}, {'n', 'n'}, {'r', 'r'}, {'t', 't'}});
-    // Half a surrogate pair is no character, though RFC 8259 does not forbid to write one.
+    // A lone surrogate is not a character, although RFC 8259 does not forbid it.
     const ExprId not_surrogate = program.alt(
         {program.seq({hex_of({{'0', '9'}, {'A', 'C'}, {'E', 'F'}, {'a', 'c'}, {'e', 'f'}}), hex, hex, hex}),
          program.seq({d, hex_of({{'0', '7'}}), hex, hex})});
@@ -383,7 +384,7 @@ Result<CharDfa> StringLanguage::product(FormulaId f) {
         }
     }
     TSR_TRY_VOID(charge(states.size()));
-    drop_dead_ends(out);  // before every way to spell what leads there is written out
+    drop_dead_ends(out);  // before the edges to them are expanded into bytes
     return out;
 }
 
@@ -410,7 +411,7 @@ Result<ExprId> StringLanguage::emit_plain(FormulaId f, const std::vector<std::st
     Bounds bounds;
     if (f != Formulas::kTrue && only_length(f, bounds) &&
         (bounds.min > kCountedByStates || (bounds.max != kUnbounded && bounds.max > kCountedByStates))) {
-        // Counted on the stack, with characters that no forbidden text begins with.
+        // Counted on the stack, without the first characters of forbidden texts.
         CharSet none = {{0, 8}, {0xB, 0x1F}, {0x7F, 0x7F}};
         if (no_outer_lines) none.add('\n', '\n');
         for (const std::string& text : forbidden) {

@@ -1,5 +1,5 @@
 #pragma once
-// JSON schemas read into fields, with references resolved. Internal to src/grammar.
+// JSON schemas parsed into fields, with references resolved. Internal to src/grammar.
 #include <deque>
 #include <map>
 #include <memory>
@@ -19,7 +19,7 @@ namespace tessera::grammar {
 using SchemaId = uint32_t;
 constexpr SchemaId kNoSchema = 0xFFFFFFFF;
 
-/// What `type` allows, as bits.
+/// The types that `type` allows, as bits.
 enum TypeBits : uint8_t {
     kNullBit = 1,
     kBooleanBit = 2,
@@ -32,7 +32,7 @@ enum TypeBits : uint8_t {
 };
 
 struct Schema {
-    std::string pointer;  ///< where it stands (the first place, for equal schemas)
+    std::string pointer;  ///< JSON pointer to it (to the first of equal schemas)
     std::optional<bool> boolean;
     uint8_t types = kAllTypes;
     /// From `enum` and `const`: every list must contain the value.
@@ -65,7 +65,7 @@ struct Schema {
     }
 };
 
-/// What becomes of a keyword.
+/// How a keyword is treated.
 struct SchemaKeyword {
     enum class Use : uint8_t { Enforced, Annotation };
     std::string_view name;
@@ -73,18 +73,18 @@ struct SchemaKeyword {
 };
 std::span<const SchemaKeyword> schema_keywords();
 
-/// Owns a document and every schema in it that can be reached.
+/// Owns a document and all schemas reachable in it.
 class SchemaSet {
   public:
-    /// Errors name the pointer of the keyword: Malformed for a value of the wrong kind, a reference that
-    /// leads nowhere, a broken pattern; Unsupported for a keyword or format that is not enforced.
+    /// Errors name the pointer of the keyword: Malformed for a value of the wrong kind, a reference to
+    /// nothing, an invalid pattern; Unsupported for a keyword or format that is not enforced.
     static Result<std::unique_ptr<SchemaSet>> parse(std::string_view text);
 
     const Schema& operator[](SchemaId id) const { return schemas_[id]; }
     SchemaId root() const { return root_; }
     size_t size() const { return schemas_.size(); }
 
-    /// Schemas that no document contains.
+    /// Schemas that are not part of a document.
     SchemaId constant(const JsonValue* value);
     SchemaId boolean(bool value) const { return value ? 1 : 0; }
     SchemaId any_of(std::vector<SchemaId> ways, const std::string& pointer);

@@ -1,6 +1,6 @@
-// Following the states that need no input, on hash-consed stacks. The automaton has no left recursion and
-// counted rounds consume something, so every closure ends; kMaxStacks bounds it for ambiguous grammars. Next:
-// matcher.cpp (whole stacks), mask_cache.cpp (upper parts of stacks).
+// Epsilon closures on hash-consed stacks. The automaton has no left recursion, and counted iterations consume
+// something, so that every closure terminates; kMaxStacks bounds it for ambiguous grammars. Next: matcher.cpp
+// (whole stacks), mask_cache.cpp (upper parts of stacks).
 #include "src/grammar/stacks.h"
 
 #include <algorithm>
@@ -20,8 +20,7 @@ uint64_t hash_node(const Node& node) {
 }
 
 constexpr size_t kWordCount = 0, kWordSure = 1, kWordChains = 2;
-// In the word of the count: keys outside the list may repeat one another, so only one of them counts as
-// distinct.
+// A bit of the count: unlisted keys may be equal, so that only one of them counts as distinct.
 constexpr uint32_t kHasOpen = 1u << 31;
 
 }  // namespace
@@ -53,7 +52,8 @@ bool MemberSets::is_loose_taken(const MemberRules& rules, const Set& set, uint32
     return set.words[kWordChains + rules.chains.size() + bit / 32] >> (bit % 32) & 1;
 }
 
-/// Whether a key is neither taken nor passed over, and no required key would be passed over by taking it.
+/// Whether the chains allow this key next: it is neither used nor skipped, and no required key would be
+/// skipped.
 bool MemberSets::in_order(const MemberRules& rules, const Set& set, uint32_t key) const {
     if (rules.places[key].empty()) return !is_loose_taken(rules, set, key);
     for (const auto& [chain, place] : rules.places[key]) {
@@ -63,7 +63,8 @@ bool MemberSets::in_order(const MemberRules& rules, const Set& set, uint32_t key
     return true;
 }
 
-/// How many listed keys can still follow `key`. There is at most one chain where this matters (Members::min).
+/// Number of listed keys that can still follow `key`. There is at most one chain if this matters
+/// (Members::min).
 uint64_t MemberSets::reachable_after(const MemberRules& rules, const Set& set, uint32_t key) const {
     uint64_t n = 0;
     for (const uint32_t loose : rules.loose) n += loose != key && !is_loose_taken(rules, set, loose);

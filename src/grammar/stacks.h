@@ -1,5 +1,5 @@
 #pragma once
-// Running the automaton: stacks that share their lower parts, and sets of them. Internal to src/grammar.
+// Runs the automaton: stacks that share their lower parts, and sets of stacks. Internal to src/grammar.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,14 +12,14 @@ namespace tessera::grammar {
 
 constexpr uint32_t kBottom = 0;  ///< the node below the first frame
 
-/// More than this many stacks at once, and the grammar counts as too ambiguous.
+/// With more stacks than this at once the grammar counts as too ambiguous.
 constexpr size_t kMaxStacks = 8192;
 
 enum class FrameKind : uint32_t { Call, Members, Loop };
 
 struct Node {
     uint32_t parent, ret;
-    uint32_t data;  ///< Members: id in MemberSets; Loop: rounds begun
+    uint32_t data;  ///< Members: id in MemberSets; Loop: iterations begun
     uint32_t tag;   ///< 0 call, 1 members, else the loop's index + 2
     bool operator==(const Node&) const = default;
     FrameKind kind() const {
@@ -28,14 +28,14 @@ struct Node {
     uint32_t loop() const { return tag - 2; }
 };
 
-/// A state that waits for input, on top of a stack.
+/// A state that consumes input, on top of a stack.
 struct Item {
     uint32_t state, node;
     bool operator==(const Item&) const = default;
     auto operator<=>(const Item&) const = default;
 };
 
-/// Which members of an object have been written; every distinct set has one id.
+/// Sets of the members of an object written so far; every distinct set has one id.
 class MemberSets {
   public:
     explicit MemberSets(const Automaton& automaton) : automaton_(&automaton) {}
@@ -48,18 +48,18 @@ class MemberSets {
     bool may_open(uint32_t id);
     bool may_close(uint32_t id);
     bool may_continue(uint32_t id) { return may_open(id) || available(id, 0, kUnbounded); }
-    /// The id here of a set of another instance.
+    /// The id in this instance of a set of another one.
     uint32_t import(const MemberSets& other, uint32_t id);
     size_t memory() const { return memory_; }
 
   private:
-    // words: members so far, members that are surely distinct, then how far each chain has come, then bits of
-    // loose keys.
+    // words: number of members, number of members known to be distinct, position in each chain, bits of loose
+    // keys.
     struct Set {
         uint32_t spec;
         std::vector<uint32_t> words;
         bool analysed = false;
-        uint32_t missing = 0;             // required keys not yet there
+        uint32_t missing = 0;             // number of required keys not yet written
         std::vector<uint32_t> available;  // ascending
     };
     uint32_t intern(uint32_t spec, std::vector<uint32_t> words);
@@ -86,18 +86,18 @@ class Stacks {
     MemberSets& members() { return members_; }
     const MemberSets& members() const { return members_; }
 
-    /// A closure under way: begin(), any number of add(), then items() and exited().
+    /// Computes an epsilon closure: begin(), any number of add(), then items() and exited().
     void begin();
-    /// Adds what can be reached from a state without input.
+    /// Adds everything reachable from a state without input.
     void add(uint32_t state, uint32_t node);
-    /// States waiting for input; sorted by finish().
+    /// States that consume input; sorted by finish().
     std::vector<Item>& items() { return items_; }
     /// Whether a stack has been emptied.
     bool exited() const { return exited_; }
     /// Whether stacks were dropped because there were too many.
     bool overflowed() const { return overflowed_; }
     void finish();
-    /// A whole closure: what `items` become by one byte. They must not be items().
+    /// The closure of `items` after one byte. `items` must not be items().
     void shift(std::span<const Item> items, uint8_t byte);
 
     size_t n_nodes() const { return nodes_.size(); }

@@ -1,5 +1,5 @@
-// Sorting tokens by their bytes and laying the tree out depth first. What a
-// token stands for is the tokenizer's to say. Next: mask_cache.cpp, which walks the tree.
+// Builds the trie: sorts tokens by their bytes and lays the nodes out depth first. The tokenizer gives each
+// token's bytes. Next: mask_cache.cpp, which walks the trie.
 #include "src/grammar/token_trie.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ Result<std::shared_ptr<const TokenTrie>> TokenTrie::create(std::span<const Token
         const auto id = static_cast<int32_t>(i);
         trie->offsets_.push_back(static_cast<uint32_t>(trie->bytes_.size()));
         trie->bytes_ += token.bytes;
-        // A token without bytes would allow the model to stand still for ever.
+        // A token without bytes could be chosen forever without progress.
         const bool is_text = token.kind == TokenText::Kind::Text;
         trie->kinds_.push_back(is_text && token.bytes.empty() ? TokenText::Kind::Never : token.kind);
         switch (trie->kinds_.back()) {
@@ -82,7 +82,7 @@ Result<std::shared_ptr<const TokenTrie>> TokenTrie::create(std::span<const Token
 }
 
 void TokenTrie::build(std::span<const int32_t> sorted) {
-    std::vector<uint32_t> path = {0};  // the nodes from the root to the last one made
+    std::vector<uint32_t> path = {0};  // path from the root to the node added last
     nodes_.push_back({0, 0, 0, 0});
     std::string_view last;
     for (const int32_t id : sorted) {

@@ -1,5 +1,5 @@
 #pragma once
-// The vocabulary as a tree of bytes, so that a mask visits beginnings that many tokens share only once.
+// The vocabulary as a trie of bytes, so that a mask visits shared prefixes of tokens only once.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,13 +12,13 @@
 
 namespace tessera::grammar {
 
-/// What a token is to a grammar.
+/// How a grammar treats a token.
 struct TokenText {
     enum class Kind : uint8_t {
-        Text,     ///< stands for its bytes
-        Special,  ///< no text; only a token reference or the free text before a trigger lets it through
-        End,      ///< ends the generation: allowed exactly where the grammar accepts
-        Never,    ///< unknown, unused
+        Text,     ///< matches its bytes
+        Special,  ///< has no text; allowed only by a token reference or in the free text before a trigger
+        End,      ///< ends the generation: allowed if and only if the grammar accepts
+        Never,    ///< never allowed: unknown or unused
     };
     std::string bytes;  ///< for Special the spelling
     Kind kind = Kind::Text;
@@ -27,21 +27,21 @@ struct TokenText {
 /// Immutable; every member may be used from many threads.
 class TokenTrie {
   public:
-    /// One entry a token, in the order of the ids. Fails for more than 2^24 tokens and for a token above 64
-    /// KiB.
+    /// One entry per token in the order of the ids. Errors: more than 2^24 tokens, or a token above 64 KiB.
     static Result<std::shared_ptr<const TokenTrie>> create(std::span<const TokenText> tokens);
-    /// The tokens of a vocabulary; those of text stand for Tokenizer::token_bytes().
+    /// The tokens of a vocabulary; text tokens have the bytes of Tokenizer::token_bytes().
     static Result<std::shared_ptr<const TokenTrie>> create(const text::Tokenizer& tokenizer);
 
     /// Nodes in depth-first order; node 0 is the root. The nodes below `n` are n + 1 .. end(n) - 1.
     struct Node {
         uint32_t end;
-        uint32_t first_token;  ///< into tokens(); those of this node end where the next node's begin
-        uint16_t depth;        ///< bytes from the root
+        uint32_t
+            first_token;  ///< index into tokens(); the range of this node ends where the next node's begins
+        uint16_t depth;   ///< bytes from the root
         uint8_t byte;
     };
     std::span<const Node> nodes() const { return {nodes_.data(), nodes_.size() - 1}; }
-    /// Ids whose bytes end at a node; more than one where the vocabulary has duplicates.
+    /// Ids of the tokens that end at a node; several if the vocabulary has duplicates.
     std::span<const int32_t> tokens_at(uint32_t node) const {
         return std::span(node_tokens_)
             .subspan(nodes_[node].first_token, nodes_[node + 1].first_token - nodes_[node].first_token);
@@ -63,7 +63,7 @@ class TokenTrie {
     TokenTrie() = default;
     void build(std::span<const int32_t> sorted);
 
-    std::vector<Node> nodes_;  // and one behind the last, for tokens_at
+    std::vector<Node> nodes_;  // plus one past the end, for tokens_at
     std::vector<int32_t> node_tokens_;
     std::vector<TokenText::Kind> kinds_;
     std::string bytes_;

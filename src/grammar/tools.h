@@ -5,7 +5,7 @@
 
 namespace tessera::grammar {
 
-/// Fills an empty program. Errors name the tool, and the JSON pointer in its schema.
+/// Fills an empty program. Errors name the tool and the JSON pointer in its schema.
 Result<void> build_tools(const ToolGrammar& tools, Program& program);
 
 }  // namespace tessera::grammar

@@ -1,5 +1,5 @@
-// Builds the automaton level by level from the sorted strings: nodes of one depth lie side by side, and a
-// node's failure link, which is shallower, is there before it is needed.
+// Builds the automaton level by level from the sorted strings: nodes of one depth are adjacent, and a node's
+// failure link, which is shallower, exists before it is needed.
 #include "src/sample/byte_matcher.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ ByteMatcher::ByteMatcher(std::span<const std::string> strings) {
     std::vector<std::string_view> sorted(strings.begin(), strings.end());
     std::sort(sorted.begin(), sorted.end());
     struct Range {
-        size_t begin, end;  // of `sorted`: the strings that begin with the node's bytes
+        size_t begin, end;  // range in `sorted` of the strings that begin with the node's bytes
     };
     std::vector<Range> ranges = {{0, sorted.size()}};
     nodes_.emplace_back();
@@ -27,7 +27,7 @@ ByteMatcher::ByteMatcher(std::span<const std::string> strings) {
             while (end < ranges[at].end && sorted[end][depth] == c) end++;
             Node child;
             child.depth = depth + 1;
-            // The root's failure link is itself, and a first byte has nothing shorter to fall back to.
+            // The root's failure link is the root itself, and so is that of nodes of one byte.
             child.fail = at == 0 ? 0 : next(nodes_[at].fail, static_cast<uint8_t>(c));
             const uint32_t inherited = nodes_[child.fail].match;
             const bool whole = sorted[i].size() == child.depth;

@@ -17,9 +17,9 @@ class ByteMatcher {
 
     /// Takes the next byte; returns the length of the shortest string that ends with it, or 0.
     size_t push(uint8_t byte);
-    /// Whether a string ends in these bytes or began before and ends in them; reads them all.
+    /// Whether one of the strings ends within these bytes, wherever it began; consumes all of them.
     bool push_all(std::string_view bytes);
-    /// How many bytes at the end of the stream may be the beginning of one of the strings.
+    /// Length of the stream's longest suffix that is a prefix of one of the strings.
     size_t n_pending() const { return nodes_[state_].depth; }
     void reset() { state_ = 0; }
 
@@ -30,7 +30,7 @@ class ByteMatcher {
     };
     struct Node {
         uint32_t depth = 0;
-        uint32_t fail = 0;          // the longest proper suffix that is a beginning, too
+        uint32_t fail = 0;          // the longest proper suffix that is a prefix of a string
         uint32_t match = 0;         // length of the shortest string that ends here, or 0
         uint32_t first = 0, n = 0;  // its edges
     };
@@ -38,7 +38,7 @@ class ByteMatcher {
     uint32_t next(uint32_t node, uint8_t byte) const;
 
     std::vector<Node> nodes_;  // 0 is the empty string
-    std::vector<Edge> edges_;  // those of a node side by side, by byte
+    std::vector<Edge> edges_;  // edges of a node are adjacent, sorted by byte
     uint32_t state_ = 0;
 };
 

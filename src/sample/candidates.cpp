@@ -1,7 +1,6 @@
-// Selection among the candidates: k best, top mass, typical mass, thresholds, each O(n). What can be told
-// from the row of logits is done there, by blocks; a list is made of what remains. Assumes logits without NaN
-// (assign() sees to it). Why weights are integers: fixed_exp.h. Next: sampler.h (who calls this), chain.cpp
-// (when).
+// Selection among the candidates: k best, top mass, typical mass, thresholds, each O(n). Works on blocks of
+// the row as far as possible and makes a list of the rest. Assumes logits without NaN (assign() removes
+// them). Why weights are integers: fixed_exp.h. Next: sampler.h (who calls this), chain.cpp (when).
 #include "src/sample/candidates.h"
 
 #include <algorithm>
@@ -19,25 +18,25 @@ namespace {
 
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
 
-// Below this many entries a sort costs less than the passes that avoid it.
+// Below this many entries a sort is faster than the passes that avoid it.
 constexpr size_t kFew = 256;
 
-// Buckets of distance: 1/32 each, and all that weighs nothing (29 and more) in the last.
+// Buckets of distance, 1/32 each; the last one holds all distances of weight 0 (29 and more).
 constexpr size_t kBuckets = 1024;
 constexpr double kBucketsPerUnit = 32.0;
 
-// How far from the centre the likely tokens are looked for, before all are.
+// Distances from the centre within which likely tokens are searched first.
 constexpr double kRadii[] = {4, 10};
 
 }  // namespace
 
-/// How far a logit lies from a point below the best one, and the order that follows from it.
+/// Distance of a logit from a point below the best one, and the order by it.
 struct Candidates::Nearness {
     float max;
     double centre;
 
     double distance(float logit) const {
-        // Where the best is infinite, the difference of two such logits is no number.
+        // If the best logit is infinite, the difference of two such logits is NaN.
         const double below = logit == max ? 0.0 : static_cast<double>(max) - static_cast<double>(logit);
         return std::abs(below - centre);
     }
@@ -189,7 +188,7 @@ uint64_t Candidates::weigh_list(float max) {
         for (Candidate& c : entries()) sum += c.weight = weight_of(c.logit, max);
         return sum;
     }
-    // The exponentials of many at once, side by side, are vector code.
+    // Batch size of exponentials, which are vectorized.
     constexpr size_t kAtOnce = 64;
     for (size_t from = 0; from < size_; from += kAtOnce) {
         const size_t n = std::min(kAtOnce, size_ - from);
@@ -268,12 +267,12 @@ Candidate Candidates::pick(uint64_t rest) {
     return *chosen;
 }
 
-/// Makes a list of those tokens of the row for which keep(logit) holds; it holds for none below `least`.
+/// Makes a list of the tokens of the row for which keep(logit) is true; it is false for all below `least`.
 template <class Keep>
 void Candidates::gather(double least, Keep keep) {
     Candidate* out = entries_.data();
     row_.visit_blocks(least, [&](size_t id, float logit) {
-        *out = {static_cast<int32_t>(id), logit, 0};  // kept or overwritten: there is no telling beforehand
+        *out = {static_cast<int32_t>(id), logit, 0};  // branchless: overwritten by the next one if not kept
         out += keep(logit);
     });
     size_ = static_cast<size_t>(out - entries_.data());
@@ -324,7 +323,7 @@ void Candidates::keep_relative(double p, size_t min_keep) {
     if (p <= 0) return;
     const bool was_complete = !listed_;
     if (was_complete) {
-        // A little lower than the bar, so that the weights, which are rounded, decide.
+        // A little below the threshold, so that the rounded weights decide.
         const double bar = static_cast<double>(max_logit()) + exact_log(std::max(p, 1e-30)) - 1e-3;
         gather(bar, [&](float logit) { return static_cast<double>(logit) >= bar; });
     }
@@ -378,8 +377,8 @@ void Candidates::keep_mass(double p, size_t min_keep) {
 
 void Candidates::keep_typical(double p, size_t min_keep) {
     if (p >= 1.0) return;
-    // The distance of a logit from the best one, less the mean of these distances, is -log(probability) less
-    // the entropy: the logarithm of the sum is in both.
+    // A logit's distance from the best one minus the mean of these distances equals -log(probability) minus
+    // the entropy, since both terms contain the logarithm of the sum.
     const Mass sums = mass();
     const auto weight = static_cast<double>(sums.weight);
     const uint64_t target = std::min(static_cast<uint64_t>(p * weight) + 1, sums.weight);
@@ -430,11 +429,11 @@ void Candidates::keep_nearest(double centre, uint64_t target, size_t min_keep) {
             order_ = Order::None;
         }
     }
-    weighed_ = centre == 0;  // else the best may be gone, in whose units the weights are
+    weighed_ = centre == 0;  // else the best candidate, which scales the weights, may be dropped
 }
 
-/// The place of the last candidate, nearest first, that is needed to reach `target`. The bucket it lies in is
-/// found by one pass; within the bucket the search halves, which is again linear in all.
+/// Index of the last candidate, nearest first, that is needed to reach `target`. One pass finds its bucket;
+/// within the bucket a quickselect is linear as well.
 uint32_t Candidates::last_needed(const Nearness& nearness, uint64_t target) {
     std::array<uint64_t, kBuckets> mass{};
     for (size_t i = 0; i < size_; i++) mass[nearness.bucket(entries_[i].logit)] += entries_[i].weight;

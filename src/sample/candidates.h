@@ -1,5 +1,5 @@
 #pragma once
-// The tokens still in the running, with their logits: what every sampler edits.
+// The candidate tokens with their logits, which all samplers edit.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -13,7 +13,7 @@ namespace tessera::sample {
 
 struct Candidate {
     int32_t id;
-    float logit;      ///< may be -inf (banned) or +inf (certain), never NaN; after temper() less a constant
+    float logit;  ///< may be -inf (banned) or +inf (certain), never NaN; shifted by a constant after temper()
     uint64_t weight;  ///< exp(logit - best logit) in fixed point; valid after Candidates::weigh()
 };
 
@@ -25,17 +25,17 @@ inline bool ranks_before(const Candidate& a, const Candidate& b) {
 /// A reusable buffer over one row of logits. Rules of use:
 ///   - assign() begins a token. At first all tokens are there, addressed by id; the first filter that drops
 ///     some, or entries(), makes a list of them.
-///   - Who edits logits through entries() calls logits_changed() afterwards.
+///   - After editing logits through entries(), call logits_changed().
 ///   - The keep_*() filters never leave it empty.
-///   - Results depend on the set of (id, logit) alone, never on the order in which the entries happen to lie:
-///     ties go by id, and weights are integers whose sums do not depend on the order of the summands.
-/// Memory is taken by reserve() or by the first assign() of a size; from then on nothing allocates.
-/// Not for concurrent use; one buffer may serve any number of chains in turn.
+///   - Results depend only on the set of (id, logit) pairs, not on the order of the entries: ties go to the
+///     lower id, and weights are integers, whose sums do not depend on the order of the summands.
+/// Memory is allocated by reserve() or by the first assign() of a size, and never afterwards. Not
+/// thread-safe; several chains may use one buffer one after the other.
 class Candidates {
   public:
-    /// Makes room for rows of n_vocab logits: 32 bytes a token.
+    /// Allocates memory for rows of n_vocab logits: 32 bytes per token.
     void reserve(size_t n_vocab);
-    /// What that takes, but for a fraction of a percent and less than a MiB that huge pages round up to.
+    /// Bytes that reserve() allocates, except for overhead below 1 % and rounding to huge pages (< 1 MiB).
     static size_t bytes(size_t n_vocab);
 
     /// All tokens of logits [n_vocab], 1 <= n_vocab <= 2^24. NaN becomes -inf, as do tokens whose bit in
@@ -44,7 +44,7 @@ class Candidates {
     size_t assign(std::span<const float> logits, std::span<const uint64_t> allowed = {});
 
     size_t size() const { return listed_ ? size_ : row_.size(); }
-    /// Whether nothing was dropped or listed yet, so that logit() answers for every token.
+    /// Whether nothing was dropped or listed yet: logit() is valid for every token.
     bool complete() const { return !listed_; }
     /// The logit of token id; complete() only.
     float logit(int32_t id) const { return row_[static_cast<size_t>(id)]; }
@@ -52,33 +52,34 @@ class Candidates {
 
     /// The candidates as a list; O(n_vocab) where they are complete().
     std::span<Candidate> entries();
-    /// Whether the list lies best first, as sort() leaves it.
+    /// Whether the list is sorted best first, as sort() does.
     bool sorted() const { return listed_ && order_ == Order::ByRank; }
     void logits_changed();
     void sort();
     void sort_by_id();
     /// Keeps the first n of the list, 1 <= n <= size().
     void shrink(size_t n);
-    /// Makes token id the only one, whether it was there or not.
+    /// Makes token id the only candidate, even if it had been dropped.
     void keep_only(int32_t id);
 
-    /// Gives the tokens `ids` that are still there a new logit each: new_logit(i, logit), in double, for
-    /// ids[i]. No id twice. Costs O(ids), and O(size()) more for a list.
+    /// Sets the logit of each token of `ids` that is still a candidate to new_logit(i, logit), in double, for
+    /// ids[i]. Ids must be distinct. Costs O(ids), and O(size()) more for a list.
     template <class NewLogit>
     void edit(std::span<const int32_t> ids, NewLogit new_logit);
-    /// Sets tokens to -inf. No id twice; neighbours in the vocabulary are best neighbours in `ids`.
+    /// Sets tokens to -inf. Ids must be distinct; ascending order is fastest.
     void ban(std::span<const int32_t> ids);
-    /// logit / temperature for all; temperature is positive. Nothing where all are banned. The best logit is
-    /// then stored as 0 and the others below it: at low temperatures float would lose the differences that
-    /// matter. edit() still sees the quotient.
+    /// Divides all logits by the temperature, which is positive; does nothing if all are banned. Stores the
+    /// logits relative to the best one, since float would lose their small differences at low temperatures.
+    /// edit() still sees the quotient.
     void temper(double temperature);
 
-    /// preferred(p) for all that are not banned, where p is the probability of each; writes it to p_of[id],
-    /// LogitRow::padded(n_vocab) of them. Nothing where all are banned.
+    /// Sets each logit that is not banned to preferred(p), where p is the token's probability, and writes p
+    /// to p_of[id]; p_of is [LogitRow::padded(n_vocab)]. Does nothing if all are banned.
     void prefer(std::span<float> p_of, const Preference& preference);
 
-    /// Makes the weights of all candidates valid, and returns their sum; the probability of one is weight /
-    /// sum, within 4e-6 of itself (5e-6 after temper()) and n * 2^-40 of the exact softmax.
+    /// Computes the weights of all candidates and returns their sum. A candidate's probability is weight /
+    /// sum, which differs from the exact softmax by a relative error of at most 4e-6 (5e-6 after temper())
+    /// plus n * 2^-40.
     uint64_t weigh();
     /// The sum of weights, and of weights times distances from the best logit.
     Mass mass();
@@ -86,29 +87,29 @@ class Candidates {
     double entropy();
     Spread spread();
 
-    /// The k best in order of rank, k >= 1 (fewer where there are fewer), without dropping the others. Valid
+    /// The k best in order of rank, k >= 1 (or all, if there are fewer), without dropping the others. Valid
     /// until the next call.
     std::span<const Candidate> top(size_t k);
 
-    /// The candidate in which `rest` falls when the weights are laid out by id; rest < weigh().
+    /// The candidate that contains `rest` in the running sum of weights by id; rest < weigh().
     Candidate pick(uint64_t rest);
 
-    /// Keeps the k best, k >= 1. May leave the list in no order.
+    /// Keeps the k best, k >= 1. The list may be unsorted afterwards.
     void keep_top(size_t k);
-    /// Keeps the logits from `least` up; at least the best.
+    /// Keeps logits of at least `least`, and always the best one.
     void keep_from(double least);
     /// Keeps the shortest run of best candidates whose probabilities sum to at least p, and at least
     /// min_keep of them.
     void keep_mass(double p, size_t min_keep);
-    /// Keeps the shortest run of candidates, those first whose -log(probability) is nearest to the entropy,
+    /// Sorts candidates by the distance of -log(probability) from the entropy and keeps the shortest prefix
     /// whose probabilities sum to more than p, and at least min_keep of them.
     void keep_typical(double p, size_t min_keep);
     /// Keeps those whose probability is at least p times the best one's, and at least the min_keep best.
     void keep_relative(double p, size_t min_keep);
-    /// Keeps those whose probability is at least p, and at least the best.
+    /// Keeps those whose probability is at least p, and always the best one.
     void keep_likely(double p);
-    /// Of those whose probability is at least p, drops all but the last; nothing where fewer than min_keep
-    /// would remain.
+    /// Drops all tokens of probability p or more but the least likely of them; does nothing if fewer than
+    /// min_keep would remain.
     void drop_likely(double p, size_t min_keep);
 
   private:
@@ -129,7 +130,7 @@ class Candidates {
     std::vector<uint32_t> indices_;    // [n_vocab reserved], scratch of keep_nearest
     std::vector<uint32_t> positions_;  // [n_vocab reserved], scratch of edit(): 1 + place in the list, else 0
     size_t size_ = 0;
-    double origin_ = 0;  // to be added to each logit
+    double origin_ = 0;  // added to each stored logit
     bool listed_ = false;
     bool weighed_ = false;
     Order order_ = Order::ById;

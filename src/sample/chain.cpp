@@ -1,5 +1,5 @@
-// Builds a sequence's samplers from its parameters and runs them in order. Knows no sampler by name: what
-// exists is registry.cpp's business, what each one does its own file's.
+// Builds a sequence's samplers from its parameters and runs them in order. Knows no sampler by name:
+// registry.cpp lists them, and each has a file of its own.
 #include "src/sample/chain.h"
 
 #include "src/sample/fixed_exp.h"
@@ -23,7 +23,7 @@ Result<Chain> Chain::create(const Params& params, const Setting& setting, uint64
     chain.n_vocab_ = n_vocab;
     chain.stream_ = stream;
     const double seed = params.number("seed");
-    // 53 bits, which the parameter can hold: the run is repeated by giving this seed.
+    // 53 bits, which fit the parameter, so that this seed can be given to repeat the run.
     chain.seed_ = seed < 0 ? random_seed() >> 11 : static_cast<uint64_t>(seed);
     TSR_TRY(const std::vector<const SamplerInfo*> order, chosen_order(params));
     for (const SamplerInfo* info : order) {

@@ -1,12 +1,13 @@
 #pragma once
 // exp(x) for x <= 0 as a fixed-point weight. Private to this folder.
 //
-// The C library's exp may differ in its last bit from one processor to the next (it picks an FMA variant at
-// run time), so a polynomial of our own is used: plain IEEE operations in the default rounding mode, hence
-// the same bits everywhere. The weight is an integer, so that sums of weights do not depend on the order of
-// the summands. No libm call, no branch, and float as far as it goes: a row of 262144 logits is weighed for
-// every token, side by side in vectors (passes.h). Included by units of an instruction set: C headers alone,
-// and every function inlined, so that no copy for a newer processor can be the one that the linker keeps.
+// The C library's exp may differ in its last bit between processors, as it selects an FMA variant at run
+// time. This polynomial uses plain IEEE operations in the default rounding mode and gives the same bits
+// everywhere. The weight is an integer, so that sums of weights do not depend on the order of the summands.
+// No libm calls, no branches, and mostly float, so that rows of 262144 logits are computed with vector
+// instructions for every token (passes.h). Units compiled for one instruction set include this file: it may
+// include C headers only, and every function is inlined, so that the linker cannot keep a copy compiled for a
+// newer processor.
 #include <stdint.h>
 
 namespace tessera::sample {
@@ -18,16 +19,17 @@ inline constexpr float kBannedLogit = -__builtin_huge_valf();
 /// The weight of exp(0). 2^24 - 1 candidates of this weight still sum without overflow.
 inline constexpr uint64_t kWeightOne = uint64_t{1} << 40;
 
-/// Added to a number below 2^51 in size, it leaves that number, rounded to whole, in the low bits of the sum.
+/// Added to a number of absolute value below 2^51, it leaves the number rounded to an integer in the sum's
+/// low bits.
 inline constexpr double kRoundToWhole = 0x1.8p52;
 
-/// kWeightOne * exp(x) for x <= 0; below -30, where that is less than a tenth, as for -30. The relative error
-/// is below 4e-7 for -4 <= x, below 2e-6 for all x, and 0 for 0.
+/// kWeightOne * exp(x) for x <= 0; x below -30, where the result is less than 0.1, counts as -30. The
+/// relative error is below 4e-7 for -4 <= x, below 2e-6 for all x, and 0 for 0.
 TSR_SAMPLE_INLINE float scaled_exp(float x) {
     constexpr float kLog2E = 1.44269504f;
     constexpr float kRoundFloatToWhole = 0x1.8p23f;
     const float t = (x > -30.0f ? x : -30.0f) * kLog2E;
-    const float shifted = t + kRoundFloatToWhole;  // its low bits hold the whole number next to t
+    const float shifted = t + kRoundFloatToWhole;  // its low bits hold t rounded to an integer
     const float f = t - (shifted - kRoundFloatToWhole);
     // 2^f for |f| <= 1/2: the polynomial of degree 5 with the smallest relative error, 1e-7, that is 1 at 0.
     float y = 0x1.5bba14p-10f * 0x1p40f;
@@ -41,8 +43,8 @@ TSR_SAMPLE_INLINE float scaled_exp(float x) {
         float, __builtin_bit_cast(uint32_t, y) + (__builtin_bit_cast(uint32_t, shifted) << 23));
 }
 
-/// The whole number next to x, below 2^51, in the low bits of a sum: what is above them is the same for all
-/// and can be taken off a sum of many at once.
+/// x, below 2^51, rounded to an integer in the low bits. The high bits are the same for all x, so that many
+/// can be summed before these are subtracted.
 TSR_SAMPLE_INLINE uint64_t shifted_bits(float x) {
     return __builtin_bit_cast(uint64_t, static_cast<double>(x) + kRoundToWhole);
 }
@@ -50,8 +52,8 @@ TSR_SAMPLE_INLINE uint64_t whole_part(float x) {
     return shifted_bits(x) - __builtin_bit_cast(uint64_t, kRoundToWhole);
 }
 
-/// exp(logit - max) in units of 1/kWeightOne, rounded to whole; scaled_exp() has the error. max is finite,
-/// logit <= max is finite or -inf.
+/// exp(logit - max) in units of 1/kWeightOne, rounded to an integer, with the error of scaled_exp(). max is
+/// finite; logit <= max is finite or -inf.
 TSR_SAMPLE_INLINE uint64_t fixed_weight(float logit, float max) {
     return whole_part(scaled_exp(logit - max));
 }
@@ -68,7 +70,7 @@ TSR_SAMPLE_INLINE bool weighs(float logit, float max) {
     return static_cast<double>(max) - static_cast<double>(logit) < 28.5;
 }
 
-/// The weight for any best logit: where that is infinite, all that equal it share alike.
+/// The weight for any best logit: if it is infinite, all logits equal to it have the same weight.
 TSR_SAMPLE_INLINE uint64_t weight_of(float logit, float max) {
     if (max == -kBannedLogit || max == kBannedLogit) return logit == max ? kWeightOne : 0;
     return fixed_weight(logit, max);

@@ -1,6 +1,6 @@
-// The row as a whole: its copy, its best, its weights. The wide loops are passes.h's, compiled once per
-// instruction set; here is what surrounds them. Assumes no NaN after assign(). Next: candidates.cpp, which
-// decides when a row becomes a list.
+// Operations on the whole row: copy, maximum, weights. The vectorized loops are in passes.h, compiled once
+// per instruction set. Assumes no NaN after assign(). Next: candidates.cpp, which decides when a row becomes
+// a list.
 #include "src/sample/logit_row.h"
 
 #include <algorithm>
@@ -89,12 +89,12 @@ float LogitRow::reached_by(size_t k) {
 }
 
 float LogitRow::best(size_t k, size_t& n_equal) const {
-    // Bits that rise with the logit, found from the top in three passes of counting; both zeros are one.
+    // Order-preserving bits of the logit, for a radix select in three passes; 0 and -0 are equal.
     const auto key_of = [](float x) {
         const auto bits = std::bit_cast<uint32_t>(x + 0.0f);
         return bits ^ (bits >> 31 ? 0xFFFFFFFFu : 0x80000000u);
     };
-    uint32_t found = 0, known = 0;  // bits of the key, and which they are
+    uint32_t found = 0, known = 0;  // bits of the key found so far, and their mask
     n_equal = k;
     constexpr struct { uint32_t shift, width; } kPasses[] = {{20, 12}, {8, 12}, {0, 8}};
     for (const auto& [shift, width] : kPasses) {

@@ -1,6 +1,6 @@
 #pragma once
-// A row of logits by token id, before any token was dropped, with the best of every block of ids: what makes
-// a filter over a large vocabulary cost one pass over its floats. Private to this folder.
+// A row of logits by token id, before any token is dropped, with the maximum of each block of ids. A filter
+// over a large vocabulary then costs one pass over the floats. Private to this folder.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace tessera::sample {
 
-/// Mean and deviation of the finite logits, of which there are n.
+/// Mean and standard deviation of the n finite logits.
 struct Spread {
     size_t n = 0;
     double mean = 0, deviation = 0;
 };
 
-/// Sums that come out the same for a row and for a list in order of id that holds the same tokens: a token's
-/// id decides which partial sum takes it.
+/// A sum with the same bits for a row and for a list sorted by id with the same tokens: the token's id
+/// selects the partial sum.
 class LaneSum {
   public:
     static constexpr size_t kLanes = 8;
@@ -33,7 +33,7 @@ class LaneSum {
     std::array<double, kLanes> lanes_{};
 };
 
-/// Not thread-safe. Memory is taken by reserve() alone.
+/// Not thread-safe. Only reserve() allocates.
 class LogitRow {
   public:
     static constexpr size_t kBlock = kRowBlock;
@@ -54,28 +54,29 @@ class LogitRow {
     void ban(std::span<const int32_t> ids);
 
     float max() const;
-    /// A logit that at least k tokens reach, as high as the block maxima show; k is at most n_blocks().
+    /// The highest logit known from the block maxima that at least k tokens reach; k is at most n_blocks().
     float reached_by(size_t k);
     size_t n_blocks() const { return n_blocks_; }
-    /// The k-th best logit, 1 <= k <= size(); n_equal of the k best equal it.
+    /// The k-th best logit, 1 <= k <= size(); n_equal: how many of the k best equal it.
     float best(size_t k, size_t& n_equal) const;
 
-    /// (logit - max) / temperature for all, 0 for those that equal `max`, which is max() and not -inf.
+    /// Sets all logits to (logit - max) / temperature, and those equal to `max` to 0; `max` is max() and not
+    /// -inf.
     void temper(float max, double temperature);
 
-    /// Every logit that is not -inf becomes preferred(p), and p_of[id] that p: its probability, for `max`,
-    /// which is finite. p_of is [padded(size())].
+    /// Sets every logit that is not -inf to preferred(p), where p is the token's probability, and p_of[id] to
+    /// p. `max` is finite; p_of is [padded(size())].
     void prefer(float max, std::span<float> p_of, const Preference& preference);
 
-    /// The sum of all weights; remembers those of the blocks, for pick().
+    /// The sum of all weights; stores the sums of the blocks for pick().
     uint64_t weigh(float max);
     Mass mass(float max) const;
     Spread spread() const;
 
-    /// The token in which `rest` falls when the weights are laid out by id; rest < weigh().
+    /// The token that contains `rest` in the running sum of weights by id; rest < weigh().
     size_t pick(uint64_t rest, float max) const;
 
-    /// Calls visit(id, logit) for every token of each block whose best reaches `least`, by id.
+    /// Calls visit(id, logit) in order of id for all tokens of each block whose maximum is at least `least`.
     template <class Visit>
     void visit_blocks(double least, Visit visit) const {
         for (size_t b = 0; b < n_blocks_; b++) {
@@ -90,7 +91,7 @@ class LogitRow {
     void find_best(size_t block);
     uint64_t block_of_infinite(size_t block, float max) const;
 
-    std::vector<float> logits_;     // [n_blocks * kBlock], -inf behind the last token
+    std::vector<float> logits_;     // [n_blocks * kBlock], padded with -inf
     std::vector<float> best_;       // [n_blocks]
     std::vector<float> scratch_;    // [n_blocks]
     std::vector<uint64_t> masses_;  // [n_blocks] sums of weights

@@ -1,5 +1,5 @@
 #pragma once
-// Sampling defaults that a model file brings along.
+// Sampling defaults stored in a model file.
 #include <string>
 #include <vector>
 
@@ -8,10 +8,10 @@
 
 namespace tessera::sample {
 
-/// Takes over `general.sampling.*` for all parameters that were not given: the command line and the request
-/// win over the model file, and that wins over our defaults. Keys are those of the rows
-/// (ParamInfo::model_key). A value of the wrong kind or out of range is left out with a warning. Returns the
-/// names of those taken over.
+/// Sets all parameters that were not given from `general.sampling.*`: the command line and the request
+/// override the model file, which overrides the built-in defaults. Keys are those of the rows
+/// (ParamInfo::model_key). A value of the wrong kind or out of range is ignored with a warning. Returns the
+/// names of the parameters set.
 std::vector<std::string> apply_model_defaults(const gguf::File& file, Params& params);
 
 }  // namespace tessera::sample

@@ -1,6 +1,6 @@
-// Reads and checks sampling parameters, and renders their table. Owns no rows: those lie with the samplers
-// and in registry.cpp. Values are doubles, so whole numbers are exact up to 2^53; every row's range keeps to
-// that. Next: registry.cpp (the rows), chain.cpp (their use).
+// Parses and checks sampling parameters, and renders their table. The rows are in the samplers' files and
+// registry.cpp. Values are doubles, so integers are exact up to 2^53, which every row's range respects. Next:
+// registry.cpp (the rows), chain.cpp (their use).
 #include "src/sample/params.h"
 
 #include <cmath>
@@ -117,7 +117,7 @@ Result<void> Params::set(std::string_view name, std::span<const std::string> str
         return fail(ErrorCode::InvalidArgument, "%s: expected a single value, found a list of %zu strings",
                     std::string(param->name).c_str(), strings.size());
     }
-    for (const std::string& string : strings) {  // an empty one has no spelling that says so
+    for (const std::string& string : strings) {  // an empty string cannot be written in a list
         if (string.empty())
             return fail(ErrorCode::InvalidArgument, "%s: expected strings that are not empty",
                         std::string(param->name).c_str());
@@ -146,7 +146,7 @@ const std::string& Params::text(std::string_view name) const {
 
 std::vector<std::string> Params::list(std::string_view name) const {
     auto strings = parse_string_list(text(name));
-    TSR_CHECK(strings);  // set() and the tests of the rows saw to it
+    TSR_CHECK(strings);  // checked by set() and, for the defaults, by the tests
     return *strings;
 }
 

@@ -26,8 +26,9 @@ struct ParamInfo {
     std::string_view default_text{};  ///< of Text and List
     double min = 0, max = 0;          ///< of Int and Float, both allowed
     std::string_view form{};          ///< of Text and List: how it is written, for help and errors
-    Result<void> (*check)(std::string_view text) = nullptr;  ///< of Text and List: what is wrong with a value
-    std::string_view model_key{};  ///< X where a model file may set the default as `general.sampling.X`
+    Result<void> (*check)(std::string_view text) =
+        nullptr;                   ///< of Text and List: the error of an invalid value
+    std::string_view model_key{};  ///< X if a model file may set the default as `general.sampling.X`
     std::string_view help{};
 
     bool is_number() const { return kind == ParamKind::Int || kind == ParamKind::Float; }
@@ -45,7 +46,7 @@ std::string flag_of(const ParamInfo& param);
 /// The default as text: "0.8", "empty", or a list with its escapes.
 std::string default_of(const ParamInfo& param);
 
-/// A value for every row, each within its range at all times.
+/// A value for every row, always within its range.
 class Params {
   public:
     Params();
@@ -60,7 +61,7 @@ class Params {
 
     /// Whether set() was called for this row, whatever the value.
     bool given(std::string_view name) const;
-    /// A default from elsewhere, such as the model file: like set(), but it yields to what was given.
+    /// A default from elsewhere, such as the model file: like set(), but does not override given values.
     template <class Value>
     Result<void> set_default(std::string_view name, Value value) {
         if (given(name)) return {};
@@ -87,7 +88,7 @@ class Params {
     std::vector<Value> values_;  // parallel to all_params()
 };
 
-/// The table as markdown: one line a parameter. docs/reference/sampling.md holds a copy, which a test
+/// The table as markdown, one line per parameter. docs/reference/sampling.md holds a copy, which a test
 /// compares.
 std::string params_markdown();
 /// The default order as the same page has it: names with arrows between.

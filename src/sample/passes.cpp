@@ -1,5 +1,5 @@
-// Chooses the passes over a row. All give the same bits, so nothing but the time depends on it. Next:
-// arch/passes.inl (the passes), logit_row.cpp (who calls them).
+// Selects the table of passes over a row. All tables give the same bits and differ in speed only. Next:
+// arch/passes.inl (the passes), logit_row.cpp (the caller).
 #include "src/sample/passes.h"
 
 #include <cstdlib>

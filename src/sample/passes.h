@@ -1,7 +1,7 @@
 #pragma once
-// The passes over a whole row of logits, compiled once per instruction set: one constant table each, all with
-// the same bits. Private to this folder. Included by units of an instruction set: C headers alone, and
-// everything inlined.
+// Passes over a whole row of logits, compiled once per instruction set into one constant table each, all with
+// the same bits. Private to this folder. Units compiled for one instruction set include this file: C headers
+// only, and everything is inlined.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,24 +9,24 @@
 
 namespace tessera::sample {
 
-/// Rows are cut into blocks of so many logits, -inf behind the last token.
+/// Number of logits per block; the last block is padded with -inf.
 inline constexpr size_t kRowBlock = 64;
 
-/// Weights summed (fixed_exp.h), and each weight times its distance from the best logit, likewise.
+/// Sum of weights (fixed_exp.h), and sum of each weight times its distance from the best logit.
 struct Mass {
     uint64_t weight = 0;
     uint64_t moment = 0;
 };
 
-/// A logit after division by a temperature: how far it then lies from the best one, `max`, which becomes 0.
-/// Rises with the logit.
+/// A logit divided by a temperature, relative to the best logit `max`, which becomes 0. Increases with the
+/// logit.
 TSR_SAMPLE_INLINE float tempered(float logit, float max, float inverse) {
     const float scaled = (logit - max) * inverse;
     return logit == max ? 0.0f : scaled;
 }
 
-/// A preference for a probability, as logits: `peak` on target, falling first with the square of the
-/// distance, counted in widths, then linearly.
+/// A preference for a probability as logits: `peak` at the target, decreasing with the distance in widths,
+/// first quadratically and then linearly.
 struct Preference {
     float target;
     float inverse_width;
@@ -50,9 +50,9 @@ struct RowPasses {
     /// The sum of weights of each block, and of all.
     uint64_t (*weigh)(const float* x, const float* best, size_t n_blocks, float max, uint64_t* masses);
     Mass (*mass)(const float* x, const float* best, size_t n_blocks, float max);
-    /// tempered() for the first n of x, any n.
+    /// tempered() for the first n of x; n is arbitrary.
     void (*temper)(float* x, size_t n, float max, float inverse);
-    /// out[i] = scaled_exp(x[i] - max), not rounded; returns what weigh() does.
+    /// out[i] = scaled_exp(x[i] - max), not rounded; returns the sum as weigh() does.
     uint64_t (*weights)(const float* x, size_t n_blocks, float max, float* out);
     /// p, like x: p[i] *= inverse, then preferred(p[i]) in place of each x[i] that is not -inf; then the best
     /// of each block.
@@ -62,7 +62,7 @@ struct RowPasses {
 
 extern const RowPasses kPassesBaseline, kPassesAvx2;
 
-/// The widest that this machine can do and TESSERA_ISA does not forbid; chosen once.
+/// The table of the widest instruction set that the machine has and TESSERA_ISA allows; chosen once.
 const RowPasses& row_passes();
 
 }  // namespace tessera::sample

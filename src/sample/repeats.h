@@ -1,5 +1,5 @@
 #pragma once
-// The recent tokens of a text, and where its end was there before. Private to this folder.
+// The recent tokens of a text, and earlier occurrences of its end. Private to this folder.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace tessera::sample {
 /// A sliding window over the text. After construction nothing allocates.
 class Repeats {
   public:
-    /// Looks back over n_window tokens, at least 1.
+    /// Window of n_window tokens, at least 1.
     explicit Repeats(size_t n_window) : n_window_(n_window), tokens_(2 * n_window), lengths_(n_window) {}
 
     void push(int32_t id) {
@@ -23,9 +23,9 @@ class Repeats {
     void clear() { end_ = 0; }
     size_t size() const { return std::min(end_, n_window_); }
 
-    /// Calls found(id, length) for every earlier place: `length` is how many tokens before it are also the
-    /// last of the text, counted up to `longest` and maybe 0; id is the token that followed there. O(size()),
-    /// by the Z algorithm (Gusfield, "Algorithms on strings, trees, and sequences", 1997) on the text read
+    /// Calls found(id, length) for every earlier position: the `length` tokens before it equal the last ones
+    /// of the text (counted up to `longest`, may be 0), and id is the token at that position. O(size()), by
+    /// the Z algorithm (Gusfield, "Algorithms on strings, trees, and sequences", 1997) on the text read
     /// backwards.
     template <class Found>
     void find(size_t longest, Found found) {
@@ -33,7 +33,7 @@ class Repeats {
         if (n == 0) return;
         const int32_t* const last = tokens_.data() + end_ - 1;
         const auto token = [last](size_t i) { return *(last - i); };  // 0 is the newest
-        // [left, right) is the stretch found so far that reaches back furthest and repeats the newest tokens.
+        // [left, right) is the match with the newest tokens that ends furthest back so far.
         size_t left = 0, right = 0;
         for (size_t i = 1; i < n; i++) {
             size_t length = i < right ? std::min<size_t>(right - i, lengths_[i - left]) : 0;

@@ -1,5 +1,5 @@
-// Follows the bytes of the text with one automaton for all strings. What it has matched so far of any string
-// is the part that is held back; a match lies wholly within it. Next: banned_strings.cpp (single tokens).
+// Runs one automaton for all strings over the bytes of the text. The longest partial match is held back;
+// every match lies within it. Next: banned_strings.cpp (single tokens).
 #include "src/sample/string_ban.h"
 
 #include <algorithm>
@@ -45,11 +45,11 @@ Result<void> StringBan::push(int32_t id) {
     return {};
 }
 
-/// Drops all tokens held but the first `kept`, and bans the first of those dropped at its place.
+/// Drops all held tokens but the first `kept`, and bans the first dropped one at its position.
 void StringBan::rewind(size_t kept) {
     n_rewind_ = held_.size() - kept;
     const size_t position = n_released_ + kept;
-    // What was banned further on belongs to a text that is given up.
+    // Bans at later positions belong to text that was discarded.
     std::erase_if(bans_, [&](const Ban& ban) { return ban.position > position; });
     bans_.push_back({position, held_[kept]});
     held_.resize(kept);
@@ -59,7 +59,7 @@ void StringBan::rewind(size_t kept) {
     for (const int32_t id : held_) matcher_.push_all(bytes_of(id));
 }
 
-/// Lets go of the tokens that end within the first n_bytes held.
+/// Releases the tokens that end within the first n_bytes held.
 void StringBan::release(size_t n_bytes) {
     const auto n = std::upper_bound(ends_.begin(), ends_.end(), n_bytes) - ends_.begin();
     if (n == 0) return;

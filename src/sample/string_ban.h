@@ -1,6 +1,6 @@
 #pragma once
-// Banned strings that spread over several tokens: holds tokens back while they may be the beginning of one,
-// and says when to go back.
+// Banned strings that span several tokens: holds tokens back while they may be the beginning of one, and
+// tells when generation must back up.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,8 +12,7 @@
 
 namespace tessera::sample {
 
-/// Stands between the chain and whoever shows the text. For each token that was drawn, and before it is
-/// shown:
+/// Sits between the chain and the output. For each token that was drawn, before it is shown:
 ///     push(id)
 ///     show released(), which can no longer become part of a banned string
 ///     where n_rewind() is not 0, take that many tokens back, this one among them: out of the model's cache,
@@ -24,10 +23,10 @@ namespace tessera::sample {
 /// are compared by bytes, and control tokens have none. Not thread-safe.
 class StringBan {
   public:
-    /// None of the strings is empty; the tokenizer outlives this.
+    /// No string may be empty; the tokenizer must outlive this object.
     StringBan(std::span<const std::string> strings, const text::Tokenizer& tokenizer);
 
-    /// Error (Unsupported): kMaxRewinds rewinds in a row brought no token that could be shown.
+    /// Error (Unsupported): after kMaxRewinds rewinds in a row there was still no token that may be shown.
     Result<void> push(int32_t id);
 
     /// All three are valid until the next push().
@@ -40,7 +39,7 @@ class StringBan {
 
   private:
     struct Ban {
-        size_t position;  // of the token in the generated text
+        size_t position;  // index of the token in the generated text
         int32_t id;
     };
     std::string_view bytes_of(int32_t id) const;
@@ -50,10 +49,10 @@ class StringBan {
     ByteMatcher matcher_;
     const text::Tokenizer* tokenizer_;
     std::vector<int32_t> held_, released_, banned_;
-    std::vector<size_t> ends_;  // [held] where each token ends, counted from the first byte held
-    std::vector<Ban> bans_;     // by position, none before the first token held
+    std::vector<size_t> ends_;  // [held] end of each token in bytes from the first byte held
+    std::vector<Ban> bans_;     // sorted by position, none before the first token held
     std::string tail_;          // the last bytes shown, in which a string may have begun
-    size_t n_tail_ = 0;         // how many of them matter
+    size_t n_tail_ = 0;         // number of its bytes that still matter
     size_t n_released_ = 0, n_rewind_ = 0, n_rewinds_ = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace tessera::sample {
 
 /// At most kMaxStrings of 1 to kMaxStringBytes bytes each; empty text is an empty list. Errors
-/// (InvalidArgument): an escape that is none, an empty string, too long, too many.
+/// (InvalidArgument): an unknown escape, an empty string, a string too long, too many strings.
 Result<std::vector<std::string>> parse_string_list(std::string_view text);
 
 /// The text that parse_string_list() reads as these strings.

@@ -1,4 +1,4 @@
-// Bytes and their letters. Next: bpe.cpp, whose vocabularies are spelled so.
+// Bytes and their letters. Next: bpe.cpp, whose vocabularies use this spelling.
 #include "src/text/byte_letters.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ const std::array<std::string, 256>& byte_letters() {
 void append_spelled_bytes(std::string_view spelling, std::string& out) {
     const auto is_itself = [](char c) { return c >= 0x21 && c <= 0x7E; };
     while (!spelling.empty()) {
-        // Most of a vocabulary is letters of ASCII, and there is much of it.
+        // Fast path: most of a vocabulary is ASCII.
         const auto other = std::find_if_not(spelling.begin(), spelling.end(), is_itself);
         const auto n = static_cast<size_t>(other - spelling.begin());
         out += spelling.substr(0, n);

@@ -1,6 +1,5 @@
-// The streaming inverse of Tokenizer::encode. Encoding puts a space in front of the text and right of every
-// special token where the vocabulary says so; the same places lose it here. Next: tokenizer.cpp,
-// common/utf8.h.
+// The streaming inverse of Tokenizer::encode. If the vocabulary says so, encoding adds a space in front of
+// the text and after every special token; decoding removes it there. Next: tokenizer.cpp, common/utf8.h.
 #include "src/text/detokenizer.h"
 
 #include "common/utf8.h"

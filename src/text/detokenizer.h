@@ -1,5 +1,5 @@
 #pragma once
-// Token ids to text, one at a time, for printing while a model writes.
+// Streaming conversion of token ids to text.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,18 +8,17 @@
 
 namespace tessera::text {
 
-/// One stream of text. What push() and flush() return, put together, is Tokenizer::decode of the same ids.
-/// The Tokenizer must outlive it. Used by one thread at a time; copying copies the stream's state.
+/// One stream of text. The concatenated results of push() and flush() equal Tokenizer::decode of the same
+/// ids. The Tokenizer must outlive it. Not thread-safe; a copy has the same state.
 class Detokenizer {
   public:
     explicit Detokenizer(const Tokenizer& tokenizer, DecodeOptions options = {});
 
-    /// The text that is certain now: always whole UTF-8 characters, with U+FFFD for bytes that can form none;
-    /// empty while a character is incomplete. Valid until the next call. An id outside the vocabulary adds
-    /// nothing.
+    /// The text that is complete so far: whole UTF-8 characters, with U+FFFD for invalid bytes; empty while a
+    /// character is incomplete. Valid until the next call. An id outside the vocabulary adds nothing.
     std::string_view push(int32_t id);
 
-    /// Ends the stream: an incomplete character comes out as U+FFFD. The next push() starts a new text.
+    /// Ends the stream: an incomplete character becomes U+FFFD. The next push() starts a new text.
     std::string_view flush();
 
   private:
@@ -28,8 +27,8 @@ class Detokenizer {
 
     const Tokenizer* tokenizer_;
     DecodeOptions options_;
-    bool drop_space_;      // a space that comes next was put there by encoding
-    std::string pending_;  // the start of a character
+    bool drop_space_;      // the next space was added by encoding
+    std::string pending_;  // the bytes of an incomplete character
     std::string out_;
 };
 

@@ -1,5 +1,5 @@
 // The queue of the merge loop. Orders are kept in a heap, the positions of each in a bucket of its own: a
-// text has far fewer orders than positions. Next: bpe.cpp and spm.cpp, which say what merges.
+// text has far fewer orders than positions. Next: bpe.cpp and spm.cpp, which define the merges.
 #include "src/text/merge_loop.h"
 
 namespace tessera::text {

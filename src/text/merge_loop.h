@@ -1,5 +1,5 @@
 #pragma once
-// Merging of neighbours, as all kinds of byte-pair encoding do it; internal to src/text.
+// The merge loop of all kinds of byte-pair encoding; internal to src/text.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace tessera::text {
 
-/// A stretch of the text that is one symbol by now.
+/// A range of the text that is one symbol so far.
 struct Symbol {
     uint32_t begin = 0, n_bytes = 0;
-    int32_t id = -1;  ///< the scheme's; -1: a character without a token
+    int32_t id = -1;  ///< id in the scheme; -1: a character without a token
 };
 
-/// What two neighbours may become. The lowest order merges first, the leftmost among equals.
+/// The merge of two neighbours. The lowest order merges first, the leftmost one among equals.
 struct Merge {
     static constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
     uint32_t order = kNever;
     int32_t id = -1;
 };
 
-/// Positions waiting to merge, the first of the lowest order on top. Positions of one order mostly come
-/// ascending and are kept as a list; one that does not makes a heap of them. So runs of one character, with
-/// few orders and many positions, cost constant time for each, and nothing costs more than a logarithm.
+/// Queue of positions to merge: lowest order first, then leftmost. Positions of one order mostly arrive in
+/// ascending order and are kept as a list, which becomes a heap at the first exception. Runs of one character
+/// thus cost constant time per position, and all others at most logarithmic time.
 class MergeQueue {
   public:
     struct Entry {
@@ -36,32 +36,32 @@ class MergeQueue {
 
     void clear();
     void push(uint32_t order, uint32_t at);
-    /// Removes and returns the next one; false when there is none.
+    /// Removes the next entry; false if there is none.
     bool pop(Entry& entry);
 
   private:
     struct Bucket {
         uint32_t order;
         bool is_heap = false, is_queued = false;
-        size_t head = 0;  // of a list: what was popped already
+        size_t head = 0;  // of a list: number of entries already popped
         std::vector<uint32_t> positions{};
     };
 
     Bucket& bucket_of(uint32_t order);
 
     std::vector<Bucket> buckets_;
-    std::unordered_map<uint32_t, uint32_t> index_;  // order -> of buckets_
+    std::unordered_map<uint32_t, uint32_t> index_;  // order -> index in buckets_
     std::priority_queue<std::pair<uint32_t, uint32_t>, std::vector<std::pair<uint32_t, uint32_t>>,
                         std::greater<>>
-        orders_;         // (order, index of its bucket), of those that are not empty
-    uint32_t last_ = 0;  // the bucket used last
+        orders_;         // (order, index of its bucket) of non-empty buckets
+    uint32_t last_ = 0;  // index of the bucket used last
 };
 
 /// Working memory of one thread.
 class MergeLoop {
   public:
-    /// Merges until nothing can: `lookup(left, right)` gives the Merge of two neighbouring symbols and must
-    /// only depend on what is asked. O(n log n), O(n) for runs of one character. Up to 2^32 - 2 symbols.
+    /// Merges until no pair merges. `lookup(left, right)` gives the Merge of two neighbouring symbols and
+    /// must be a pure function. O(n log n), O(n) for runs of one character. Up to 2^32 - 2 symbols.
     template <class Lookup>
     void run(std::vector<Symbol>& symbols, Lookup&& lookup) {
         if (symbols.size() < 2) return;
@@ -71,11 +71,11 @@ class MergeLoop {
             run_many(symbols, lookup);
     }
 
-    /// Frees what only an unusually long text needs.
+    /// Frees memory that only unusually long texts need.
     void trim();
 
   private:
-    static constexpr size_t kFew = 160;  // up to here looking at all pairs again is faster than a queue
+    static constexpr size_t kFew = 160;  // up to this length scanning all pairs is faster than a queue
     static constexpr uint32_t kEnd = std::numeric_limits<uint32_t>::max();
     static constexpr size_t kKeep = size_t{1} << 16;
 
@@ -128,7 +128,8 @@ class MergeLoop {
         for (uint32_t i = 0; i + 1 < n; i++) look(i);
         for (MergeQueue::Entry entry; queue_.pop(entry);) {
             const uint32_t at = entry.at;
-            if (orders_[at] != entry.order) continue;  // one of the two has merged with another since
+            if (orders_[at] != entry.order)
+                continue;  // stale: one of the two symbols has merged with another
             const uint32_t gone = links_[at].next, next = links_[gone].next;
             symbols[at].n_bytes += symbols[gone].n_bytes;
             symbols[at].id = ids_[at];
@@ -148,8 +149,8 @@ class MergeLoop {
         uint32_t previous, next;
     };
 
-    std::vector<uint32_t> orders_;  // of each symbol with its right neighbour
-    std::vector<int32_t> ids_;      // and what they would become
+    std::vector<uint32_t> orders_;  // order of the merge of each symbol with its right neighbour
+    std::vector<int32_t> ids_;      // and the id of the result
     std::vector<Link> links_;
     MergeQueue queue_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Which pairs of symbols merge, into what and in which order; internal to src/text.
+// The table of merges: which pairs of symbols merge, their results and order. Internal to src/text.
 #include <bit>
 #include <cstdint>
 
@@ -9,24 +9,24 @@
 
 namespace tessera::text {
 
-/// A flat table. Immutable once it is filled; any number of threads.
+/// An open-addressing table. Immutable once it is filled, and then thread-safe.
 class MergeTable {
   public:
-    /// Makes room for `n` pairs in all; before the first add().
+    /// Allocates room for `n` pairs in all; call before the first add().
     void reserve(size_t n) { slots_.resize(std::bit_ceil(n + n / 2 + n / 10 + 2)); }
 
-    /// Asks for the memory of a pair that is added soon: of many, each would wait for its own.
+    /// Prefetches the slot of a pair that is added soon, to overlap the cache misses of many.
     [[gnu::always_inline]] void prefetch(int32_t left, int32_t right) const {
         __builtin_prefetch(&slots_[first_place(key_of(left, right))]);
     }
 
-    /// The first order of a pair stays. At most as many pairs as were reserved; ids are not negative.
+    /// Keeps the first order of a pair. At most as many pairs as were reserved; ids are not negative.
     void add(int32_t left, int32_t right, Merge merge) {
         Slot& slot = slots_[place_of(key_of(left, right))];
         if (slot.merge.order == Merge::kNever) slot = {key_of(left, right), merge};
     }
 
-    /// Order kNever when the pair does not merge.
+    /// Order kNever if the pair does not merge.
     Merge find(int32_t left, int32_t right) const { return slots_[place_of(key_of(left, right))].merge; }
 
   private:
@@ -51,7 +51,7 @@ class MergeTable {
         return at;
     }
 
-    PageVector<Slot> slots_;  // a power of two, at most five eighths of them taken
+    PageVector<Slot> slots_;  // a power of two, at most 5/8 occupied
 };
 
 }  // namespace tessera::text

@@ -1,5 +1,5 @@
-// The set of adjacent code points over all pieces, some ten thousand of them for a usual vocabulary.
-// Assumes valid UTF-8 in text. Next: spm.cpp, which cuts with it.
+// The set of pairs of adjacent code points in all pieces, some ten thousand for a usual vocabulary. Assumes
+// valid UTF-8 text. Next: spm.cpp, which uses it.
 #include "src/text/safe_cuts.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kSpaceSymbolChar = 0x2581;
 
-/// Spaces in text and the symbol for them in pieces are the same.
+/// Maps a space in text to its symbol in pieces.
 uint32_t symbol_of(uint32_t code_point) { return code_point == kSpaceSymbolChar ? ' ' : code_point; }
 
 }  // namespace

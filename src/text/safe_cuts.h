@@ -1,5 +1,6 @@
 #pragma once
-// Where a long text may be cut without changing how SentencePiece BPE encodes it; internal to src/text.
+// Positions at which a long text may be cut without changing its SentencePiece BPE encoding; internal to
+// src/text.
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -8,17 +9,18 @@
 
 namespace tessera::text {
 
-/// BPE only ever holds single characters and pieces of the vocabulary, and which merge comes next among two
-/// neighbourhoods changes neither. So between two characters that are adjacent in no piece nothing is ever
-/// merged, and encoding both sides apart gives the same ids as encoding them together.
+/// BPE symbols are single characters or pieces of the vocabulary, and the order of merges in separate regions
+/// does not matter. So nothing ever merges across two characters that are adjacent in no piece, and encoding
+/// both sides separately gives the same ids.
 class SafeCuts {
   public:
-    /// Registers a piece that merging may form; spaces as U+2581. Pieces that are not UTF-8 never match text.
+    /// Registers a piece that merging may form, with spaces as U+2581. Pieces that are not UTF-8 never match
+    /// text.
     void add_piece(std::string_view piece);
-    /// After the last piece.
+    /// Call after the last piece.
     void finish();
 
-    /// Where the first safe cut of a non-empty valid UTF-8 text is: in 1..text.size().
+    /// Byte offset of the first safe cut of a non-empty valid UTF-8 text, in 1..text.size().
     size_t first(std::string_view text) const;
 
   private:

@@ -1,6 +1,6 @@
 #pragma once
-// What one kind of tokenizer has to provide; internal to src/text. Tokenizer does what all kinds share:
-// special tokens, framing, token bytes, decoding.
+// The interface of one kind of tokenizer; internal to src/text. Tokenizer implements the common parts:
+// special tokens, bos and eos, token bytes, decoding.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,22 +14,21 @@
 
 namespace tessera::text {
 
-/// Immutable after creation; const members are called from many threads. Refers to the Vocab it was made
-/// with.
+/// Immutable after creation; const members are called from many threads. Keeps a reference to its Vocab.
 class Scheme {
   public:
     virtual ~Scheme() = default;
 
-    /// Appends the ids of a non-empty stretch of text without special tokens; any bytes. `at_boundary`: the
-    /// stretch stands at the start of the text or right of a special token.
+    /// Appends the ids of a non-empty text without special tokens; any bytes. `at_boundary`: it is at the
+    /// start of the text or follows a special token.
     virtual Result<void> encode_fragment(std::string_view text, bool at_boundary,
                                          std::vector<int32_t>& ids) const = 0;
 
-    /// Appends the bytes that a Normal or Unused token stands for inside running text.
+    /// Appends the bytes of a Normal or Unused token inside running text.
     virtual void append_bytes(int32_t id, std::string& out) const = 0;
 };
 
-/// Schemes in whose vocabularies U+2581 stands for a space.
+/// Schemes whose vocabularies spell a space as U+2581.
 class SpaceSymbolScheme : public Scheme {
   public:
     void append_bytes(int32_t id, std::string& out) const override {

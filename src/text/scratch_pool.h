@@ -1,5 +1,5 @@
 #pragma once
-// Working memory of calls that may come from many threads; internal to src/text.
+// A pool of scratch memory for calls from many threads; internal to src/text.
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace tessera::text {
 
-/// Lends a T to each caller and keeps some for the next ones, caches in them included. Any number of threads.
+/// Lends a T to each caller and keeps some, with their caches, for later calls. Thread-safe.
 template <class T>
 class ScratchPool {
   public:

@@ -15,7 +15,7 @@ inline void append_with_spaces(std::string_view piece, std::string& out) {
     out += piece;
 }
 
-/// Spaces in runs count as one, at both ends not at all.
+/// Replaces runs of spaces by one, and removes spaces at both ends.
 inline std::string collapse_spaces(std::string_view text) {
     std::string out;
     for (const char c : text)

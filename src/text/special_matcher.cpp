@@ -1,4 +1,4 @@
-// The trie of special spellings. Children are linked lists: their number is small everywhere but at the root,
+// The trie of special spellings. Children are linked lists, since nodes have few of them, except the root,
 // which has a table. Next: tokenizer.cpp, its only user.
 #include "src/text/special_matcher.h"
 

@@ -10,8 +10,8 @@
 
 namespace tessera::text {
 
-/// A byte trie over the spellings of Control, Unknown and UserDefined tokens, up to kMaxSpellingBytes long
-/// (no longer one is known, and they would cost any text time). Immutable; any number of threads.
+/// A byte trie over the spellings of Control, Unknown and UserDefined tokens of up to kMaxSpellingBytes
+/// (longer ones are unknown in practice, and would slow down every text). Immutable; thread-safe.
 class SpecialMatcher {
   public:
     static constexpr size_t kMaxSpellingBytes = 512;
@@ -24,13 +24,13 @@ class SpecialMatcher {
         int32_t id = kNoToken;
     };
 
-    /// The leftmost match at or after `from`, and the longest there. UserDefined tokens always count, the
-    /// others when `parse_special`. O(bytes passed x longest spelling).
+    /// The leftmost match at or after `from`, and the longest one there. UserDefined tokens always match, the
+    /// others with `parse_special`. O(bytes passed x longest spelling).
     Match find(std::string_view text, size_t from, bool parse_special) const;
 
   private:
     struct Node {
-        int32_t first_child = -1, next_sibling = -1;  // indices of nodes_
+        int32_t first_child = -1, next_sibling = -1;  // indices in nodes_
         int32_t id = kNoToken;                        // the token spelled up to here
         int32_t user_id = kNoToken;                   // the same if it is UserDefined
         char byte = 0;

@@ -1,6 +1,6 @@
-// Regular expressions of tokenizers through PCRE2, compiled to machine code where it can.
-// Text is valid UTF-8 when it gets here, and every pattern of the tables finds its match or fails within time
-// linear in what it consumes. Next: pretokenizers.cpp (the patterns), bpe.cpp (what becomes of the pieces).
+// Regular expressions of tokenizers through PCRE2, with its JIT compiler where available. Assumes valid UTF-8
+// text. Every pattern of the tables matches or fails in time linear in the text it consumes. Next:
+// pretokenizers.cpp (the patterns), bpe.cpp (which merges the pieces).
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "src/text/splitter.h"
 
@@ -46,11 +46,11 @@ struct Splitter::Pattern {
 struct Splitter::Scratch::State {
     MatchData data{pcre2_match_data_create(1, nullptr)};
     MatchContext context{pcre2_match_context_create(nullptr)};
-    std::vector<size_t> stage;  // ends of pieces before a pattern
+    std::vector<size_t> stage;  // ends of the pieces before the current pattern
 };
 
 Splitter::Scratch::Scratch() : state_(std::make_unique<State>()) {
-    // The default would refuse runs of some million characters; a match never costs more than linear time.
+    // The default limit would refuse runs of millions of characters; matches take linear time anyway.
     if (state_->context) pcre2_set_match_limit(state_->context.get(), std::numeric_limits<uint32_t>::max());
 }
 
@@ -95,7 +95,7 @@ Result<Splitter> Splitter::create(std::span<const std::string_view> patterns) {
         if (!code)
             return fail(ErrorCode::Internal, "pattern '%s': expected a regular expression, found at %zu: %s",
                         printable(full, 400).c_str(), at, error_text(error).c_str());
-        // Where there is no compiler for this processor, the same results come slower.
+        // Without a JIT compiler for this processor the results are the same, but slower.
         const bool is_native = pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE) == 0;
         compiled.push_back({std::move(code), is_native});
     }
@@ -104,7 +104,7 @@ Result<Splitter> Splitter::create(std::span<const std::string_view> patterns) {
 
 namespace {
 
-/// Appends the ends of the pieces that one pattern makes of `piece`, which begins at `base`.
+/// Appends the ends of the pieces into which one pattern splits `piece`, which begins at `base`.
 template <class Match>
 Result<void> split_piece(std::string_view piece, size_t base, Match&& match, const size_t* where,
                          std::vector<size_t>& ends) {
@@ -125,7 +125,7 @@ Result<void> split_piece(std::string_view piece, size_t base, Match&& match, con
         cut(where[1]);
         from = where[1];
         if (where[1] > where[0]) continue;
-        do from++;  // no match of length zero twice at one place
+        do from++;  // no second empty match at the same position
         while (from < piece.size() && (static_cast<uint8_t>(piece[from]) & 0xC0) == 0x80);
     }
     cut(piece.size());

@@ -1,5 +1,5 @@
 #pragma once
-// Cuts text into the stretches that byte-level BPE merges within; internal to src/text.
+// Splits text into the pieces within which byte-level BPE merges; internal to src/text.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace tessera::text {
 
-/// A list of regular expressions. Immutable; any number of threads, each with a Scratch of its own.
+/// A list of regular expressions. Immutable; thread-safe with one Scratch per thread.
 class Splitter {
   public:
     /// Working memory of one thread, for any Splitter.
@@ -28,16 +28,16 @@ class Splitter {
     };
 
     /// PCRE2's syntax with Unicode properties; `\s` and `\S` follow Unicode's White_Space. Errors: a pattern
-    /// that does not compile, with place and reason.
+    /// that does not compile, with position and reason.
     static Result<Splitter> create(std::span<const std::string_view> patterns);
 
     Splitter(Splitter&&) noexcept;
     Splitter& operator=(Splitter&&) noexcept;
     ~Splitter();
 
-    /// Where each piece of a valid UTF-8 text ends, ascending, into `ends`. The first pattern cuts the text
-    /// into its matches and what lies between, the next one each of these, and so on; a match of length zero
-    /// is a cut. Errors: the library ran out of memory.
+    /// Writes the ends of the pieces of a valid UTF-8 text to `ends`, ascending. The first pattern splits the
+    /// text into its matches and the text between them, the next one splits each of these, and so on; an
+    /// empty match is a cut. Errors: the library ran out of memory.
     Result<void> split(std::string_view text, Scratch& scratch, std::vector<size_t>& ends) const;
 
   private:

@@ -1,8 +1,7 @@
 // SentencePiece BPE: characters merge into the piece with the best score, the leftmost among equals, as
 // libsentencepiece does it (the tests compare), but in linear time for runs of one character too. Spaces are
-// U+2581 in pieces. What a text's characters cannot express becomes byte tokens or the unknown token. Next:
-// merge_loop.h, safe_cuts.h (why long texts may be cut), tokenizer.cpp (special tokens, which never get
-// here).
+// U+2581 in pieces. Characters without a piece become byte tokens or the unknown token. Next: merge_loop.h,
+// safe_cuts.h (cuts of long texts), tokenizer.cpp (special tokens, which are removed before).
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -22,9 +21,10 @@ namespace tessera::text {
 
 namespace {
 
-constexpr size_t kMaxRunBytes = size_t{1} << 30;    // three times as much with its spaces spelled out
-constexpr size_t kMaxSpmPieceBytes = 4096;          // longer pieces do not count
-constexpr size_t kMaxUnusedWork = size_t{1} << 26;  // bytes looked at before Unused pieces count as formable
+constexpr size_t kMaxRunBytes = size_t{1} << 30;  // up to three times as much with spaces as U+2581
+constexpr size_t kMaxSpmPieceBytes = 4096;        // longer pieces are ignored
+constexpr size_t kMaxUnusedWork = size_t{1}
+                                  << 26;  // bytes visited before Unused pieces are assumed to be formable
 constexpr size_t kKeepSymbols = size_t{1} << 16;
 
 class SpmScheme final : public SpaceSymbolScheme {
@@ -37,7 +37,7 @@ class SpmScheme final : public SpaceSymbolScheme {
                                  std::vector<int32_t>& ids) const override;
 
   private:
-    /// How an Unused piece came about last, by its id: its left part's length in bytes.
+    /// The last merge that formed each Unused piece, by id: length of its left part in bytes.
     using Splits = std::unordered_map<int32_t, uint32_t>;
 
     struct Scratch {
@@ -46,7 +46,7 @@ class SpmScheme final : public SpaceSymbolScheme {
         std::vector<Symbol> symbols;
         std::string spelled;  // a run with its spaces as U+2581
         Splits splits;
-        size_t first = 0;  // of the ids of this fragment
+        size_t first = 0;  // index of this fragment's first id
     };
 
     bool can_be_formed(std::string_view piece) const;
@@ -59,13 +59,13 @@ class SpmScheme final : public SpaceSymbolScheme {
     void append_bytes_of(std::string_view text, size_t first, std::vector<int32_t>& ids) const;
 
     TextIndex pieces_;                   // the Normal and Unused ones, each text once
-    std::vector<uint32_t> orders_;       // of each token: the better its score, the lower
+    std::vector<uint32_t> orders_;       // merge order of each token: lower for a better score
     std::array<int32_t, 256> byte_ids_;  // the token of each byte, or what stands for it
     int n_byte_tokens_ = 0;
     int32_t unknown_ = kNoToken;
     size_t max_piece_bytes_ = 0;
-    /// False when an Unused piece can come out of merging: it is then taken apart by how one like it came
-    /// about last anywhere in the text, which ties distant places together.
+    /// False if merging can form an Unused piece: it is then split by the last merge that formed the same
+    /// piece anywhere in the text, which makes distant positions depend on each other.
     bool may_cut_ = true;
     SafeCuts cuts_;
     mutable ScratchPool<Scratch> pool_;
@@ -123,7 +123,7 @@ bool SpmScheme::can_be_formed(std::string_view piece) const {
     return false;
 }
 
-/// The one the file names unless it is a piece or a byte, else the first typed so.
+/// Takes the file's id unless it is a piece or a byte, else the first token of type Unknown.
 void SpmScheme::load_unknown_token() {
     const int32_t named = vocab_.special().unk;
     if (named != kNoToken && vocab_.type(named) != TokenType::Byte &&
@@ -166,12 +166,12 @@ Result<void> SpmScheme::encode_fragment(std::string_view text, bool at_boundary,
     return {};
 }
 
-/// A valid text, in runs between which nothing merges.
+/// Encodes valid text in runs between which nothing merges.
 void SpmScheme::encode_valid(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
     while (!text.empty()) {
         const std::string_view run = text.substr(0, may_cut_ ? cuts_.first(text) : text.size());
         text.remove_prefix(run.size());
-        // Unknown characters side by side are one token, whatever lies between the runs.
+        // Adjacent unknown characters are one token, also across runs.
         const bool after_unknown =
             n_byte_tokens_ == 0 && ids.size() > scratch.first && ids.back() == unknown_;
         if (run.size() > WordCache::kMaxWordBytes || !may_cut_ || after_unknown) {
@@ -221,10 +221,10 @@ Merge SpmScheme::merge_of(const Symbol& left, const Symbol& right, Scratch& scra
     return {orders_[static_cast<size_t>(id)], id};
 }
 
-/// A piece that merging arrived at, or a single character.
+/// Appends a merged piece, or a single character.
 void SpmScheme::append_piece(std::string_view piece, const Scratch& scratch,
                              std::vector<int32_t>& ids) const {
-    // Parts of Unused pieces wait here, the next one last: they may have such parts in turn, to any depth.
+    // A stack of the parts of Unused pieces, whose parts may be Unused again, to any depth.
     std::vector<std::string_view> waiting{piece};
     while (!waiting.empty()) {
         const std::string_view part = waiting.back();
@@ -242,7 +242,7 @@ void SpmScheme::append_piece(std::string_view piece, const Scratch& scratch,
     }
 }
 
-/// What no piece expresses. `first`: of the fragment's ids.
+/// Appends text without a piece as bytes or as the unknown token. `first`: index of the fragment's first id.
 void SpmScheme::append_bytes_of(std::string_view text, size_t first, std::vector<int32_t>& ids) const {
     if (n_byte_tokens_ == 0 && ids.size() > first && ids.back() == unknown_) return;
     for (const char byte : n_byte_tokens_ == 0 ? text.substr(0, 1) : text)

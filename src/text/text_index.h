@@ -1,5 +1,5 @@
 #pragma once
-// Spellings to ids, as a flat table; internal to src/text.
+// An open-addressing table from spellings to ids; internal to src/text.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ inline uint64_t load(const char* bytes, size_t n_bytes) {
 
 }  // namespace detail
 
-/// Of words and spellings: one multiplication for each eight bytes.
+/// A hash for words and spellings, with one multiplication per eight bytes.
 inline uint64_t hash_text(std::string_view text) {
     constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;
     uint64_t hash = text.size() * kOdd;
@@ -42,32 +42,32 @@ inline uint64_t hash_text(std::string_view text) {
     return detail::mix(hash ^ tail, kOdd * 3);
 }
 
-/// The texts are views: whoever owns them outlives the index.
+/// Holds views of the texts, whose owner must outlive the index.
 class TextIndex {
   public:
-    /// Makes room for `n` texts in all; before the first add().
+    /// Allocates room for `n` texts in all; call before the first add().
     void reserve(size_t n) { slots_.resize(std::bit_ceil(n * 2 + 2)); }
 
-    /// How many texts ahead to ask for, of many that are added in turn.
+    /// Prefetch distance in texts when many are added.
     static constexpr int32_t kAhead = 16;
-    /// Asks for the memory of a text that is added or looked for soon: of many, each would wait for its own.
-    /// Always inline: gcc 12 leaves out calls of a function that only fetches.
+    /// Prefetches the slot of a text that is added or looked up soon, to overlap the cache misses of many.
+    /// Always inline, since gcc 12 removes calls of functions that only prefetch.
     [[gnu::always_inline]] void prefetch(std::string_view text) const {
         if (!slots_.empty()) __builtin_prefetch(&slots_[first_place(text)]);
     }
 
-    /// The first id of a text stays. At most as many texts as were reserved.
+    /// Keeps the first id of a text. At most as many texts as were reserved.
     void add(std::string_view text, int32_t id) {
         Slot& slot = slots_[place_of(text)];
         if (slot.text.data() == nullptr) slot = {text.empty() ? std::string_view("") : text, id};
     }
 
-    /// -1 when absent.
+    /// -1 if absent.
     int32_t find(std::string_view text) const { return slots_.empty() ? -1 : slots_[place_of(text)].id; }
 
   private:
     struct Slot {
-        std::string_view text;  // its pointer is null in a free slot
+        std::string_view text;  // null pointer in a free slot
         int32_t id = -1;
     };
 
@@ -82,7 +82,7 @@ class TextIndex {
         return at;
     }
 
-    PageVector<Slot> slots_;  // a power of two, at most half of them taken
+    PageVector<Slot> slots_;  // a power of two, at most half occupied
 };
 
 }  // namespace tessera::text

@@ -1,4 +1,4 @@
-// The frame around every scheme: cuts special tokens out of the text, adds bos and eos, and knows the bytes
+// The common part of all schemes: splits special tokens off the text, adds bos and eos, and holds the bytes
 // of each token. Assumes a checked Vocab. Next: spm.cpp (a scheme), detokenizer.cpp (ids to text).
 #include "src/text/tokenizer.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Text to token ids and back, for the vocabulary of a GGUF file.
+// Converts text to token ids and back, with the vocabulary of a GGUF file.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,38 +17,38 @@ namespace tessera::text {
 class Scheme;
 
 struct EncodeOptions {
-    bool add_special = true;     ///< bos in front and eos behind, where the model wants them
-    bool parse_special = false;  ///< the spelling of a control token in the text becomes that token
+    bool add_special = true;     ///< add bos and eos if the model wants them
+    bool parse_special = false;  ///< turn spellings of control tokens in the text into these tokens
 };
 
 struct DecodeOptions {
-    /// False where the ids continue an earlier text: then a leading space is kept.
+    /// False if the ids continue an earlier text: a leading space is kept.
     bool at_text_start = true;
-    /// True: control and unknown tokens appear by their spelling. False: they are left out.
+    /// Whether control and unknown tokens appear by their spelling; otherwise they are omitted.
     bool show_special = false;
 };
 
-/// Immutable and self-contained (the File may go); const members may be called from many threads.
+/// Immutable and self-contained: the File may be destroyed. Const members may be called from many threads.
 class Tokenizer {
   public:
     /// Errors: those of Vocab::load; a `tokenizer.ggml.model` that is not supported; a vocabulary that its
-    /// scheme cannot work with.
+    /// scheme cannot use.
     static Result<std::shared_ptr<const Tokenizer>> load(const gguf::File& file);
 
     ~Tokenizer();
     Tokenizer(const Tokenizer&) = delete;
     Tokenizer& operator=(const Tokenizer&) = delete;
 
-    /// Any bytes are accepted; invalid UTF-8 becomes byte tokens where the vocabulary has them. Every id is
+    /// Any bytes are accepted; invalid UTF-8 becomes byte tokens if the vocabulary has them. Every id is
     /// valid. Errors: the scheme's library failed (out of memory, or its own bug).
     Result<std::vector<int32_t>> encode(std::string_view text, EncodeOptions options = {}) const;
 
-    /// The bytes a token stands for inside running text: " the" with its space, one raw byte, a special
-    /// token's spelling. Empty for an id outside the vocabulary. Valid while the Tokenizer lives. O(1).
+    /// The bytes of a token inside running text: " the" with its space, one raw byte, a special token's
+    /// spelling. Empty for an id outside the vocabulary. Valid as long as the Tokenizer. O(1).
     std::string_view token_bytes(int32_t id) const;
 
-    /// Valid UTF-8: what a Detokenizer with the same options prints for these ids, flushed. Ids outside the
-    /// vocabulary are left out.
+    /// Valid UTF-8: the text of a Detokenizer with the same options for these ids, flushed. Ids outside the
+    /// vocabulary are ignored.
     std::string decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
 
     const Vocab& vocab() const { return vocab_; }
@@ -59,8 +59,8 @@ class Tokenizer {
     Vocab vocab_;
     SpecialMatcher specials_;
     std::unique_ptr<const Scheme> scheme_;
-    std::string bytes_;             // of all tokens, one after another
-    std::vector<size_t> byte_end_;  // [n_tokens] where each ends in bytes_
+    std::string bytes_;             // of all tokens, concatenated
+    std::vector<size_t> byte_end_;  // [n_tokens] end of each token in bytes_
 };
 
 }  // namespace tessera::text

@@ -1,4 +1,4 @@
-// Look-ups in the tables of unicode_tables.inc, which make_unicode_tables.py writes. Next: wordpiece.cpp.
+// Lookups in the tables of unicode_tables.inc, which make_unicode_tables.py generates. Next: wordpiece.cpp.
 #include "src/text/unicode.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct BareForm {
     Form to;
 };
 
-/// Every `step`th code point from first to last moves by `delta`.
+/// Every `step`th code point from first to last maps to itself plus `delta`.
 struct LowerRun {
     uint32_t first, last, step;
     int32_t delta;
@@ -79,7 +79,7 @@ uint32_t lower(uint32_t c) {
     const auto after =
         std::upper_bound(std::begin(kLowerRuns), std::end(kLowerRuns), c,
                          [](uint32_t value, const LowerRun& run) { return value < run.first; });
-    // Runs of every second character may interlock.
+    // Runs with a step of two may be interleaved.
     for (auto run = after; run != std::begin(kLowerRuns) && after - run < 2;) {
         --run;
         if (c <= run->last && (c - run->first) % run->step == 0)

@@ -1,7 +1,7 @@
 // SentencePiece Unigram through libsentencepiece; the only source that includes it. A GGUF file holds the
-// pieces but not the model file they came from, so the library's serialized form is written anew, with every
-// entry it would refuse renamed and the character map checked, which the library follows without looking.
-// Next: tokenizer.cpp (special tokens, which never get here), spm.cpp (the other kind of SentencePiece).
+// pieces but not the original model file, so the library's serialized form is rebuilt: entries that it would
+// refuse are renamed, and the character map is validated, which the library does not do. Next: tokenizer.cpp
+// (special tokens, which are removed before), spm.cpp (the other kind of SentencePiece).
 #include <sentencepiece_processor.h>
 
 #include <array>
@@ -20,10 +20,10 @@ namespace tessera::text {
 namespace {
 
 constexpr const char* kCharsMapKey = "tokenizer.ggml.precompiled_charsmap";
-constexpr size_t kMaxFragmentBytes = size_t{64} << 20;  // the library needs some 100 bytes of memory for each
-constexpr size_t kMaxUnigramPieceBytes = 4096;          // longer pieces are refused by some of its versions
+constexpr size_t kMaxFragmentBytes = size_t{64} << 20;  // the library needs some 100 bytes of memory per byte
+constexpr size_t kMaxUnigramPieceBytes = 4096;          // some versions of the library refuse longer pieces
 
-// The message and field numbers of sentencepiece_model.proto that are written here.
+// The field numbers of sentencepiece_model.proto that are used here.
 enum class Field : uint32_t {
     ModelPieces = 1,
     ModelTrainerSpec = 2,
@@ -41,7 +41,7 @@ enum class Field : uint32_t {
 };
 constexpr uint64_t kModelTypeUnigram = 1;
 
-/// Protocol buffers' wire format, as far as it is needed.
+/// The part of the protocol buffer wire format that is needed.
 class ProtoWriter {
   public:
     void number(Field field, uint64_t value) {
@@ -69,8 +69,8 @@ class ProtoWriter {
     std::string bytes_;
 };
 
-/// The map from characters to what replaces them: a length, a double-array trie of u32 units, and the
-/// replacements, each ended by a zero byte. Every step and value of the trie has to stay inside.
+/// Validates the map from characters to replacements: a length, a double-array trie of u32 units, and the
+/// replacements, each terminated by a zero byte. Every step and value of the trie must stay in bounds.
 Result<void> check_chars_map(std::string_view map) {
     const auto unit_at = [&](size_t i) {
         uint32_t unit;
@@ -92,7 +92,7 @@ Result<void> check_chars_map(std::string_view map) {
         const size_t offset = size_t{unit >> 10} << (unit & kFarOffset ? 8 : 0);
         bool is_inside =
             unit & kIsValue ? (unit & ~kIsValue) < n_replacement_bytes : ((i ^ offset) | 0xFF) < n;
-        // The unit that holds the value need not say that it does.
+        // The flag of the unit that holds the value need not be set.
         if (is_inside && !(unit & kIsValue) && unit & kHasValue)
             is_inside = (unit_at(1 + (i ^ offset)) & ~kIsValue) < n_replacement_bytes;
         if (!is_inside)
@@ -116,7 +116,7 @@ Result<std::string_view> chars_map(const gguf::File& file) {
     return map;
 }
 
-/// Calls the library: its exceptions and its Status become our Error.
+/// Calls the library and converts its exceptions and Status to an Error.
 template <class Fn>
 Result<void> guarded(const char* what, Fn&& fn) {
     try {
@@ -145,7 +145,7 @@ class UnigramScheme final : public SpaceSymbolScheme {
     int32_t unknown_token() const;
 
     sentencepiece::SentencePieceProcessor processor_;
-    std::vector<int32_t> ids_;  // of the library's pieces
+    std::vector<int32_t> ids_;  // ids of the library's pieces
     int32_t unknown_ = kNoToken;
     bool has_bytes_ = false;  // whether the vocabulary has byte tokens of its own
 };
@@ -154,7 +154,7 @@ void UnigramScheme::append_piece(ProtoWriter& model, std::string_view text, int3
     ProtoWriter piece;
     piece.text(Field::PieceText, text);
     piece.real(Field::PieceScore, vocab_.contains(id) ? vocab_.score(id) : 0.0f);
-    piece.number(Field::PieceType, static_cast<uint64_t>(type));  // the two numberings are the same
+    piece.number(Field::PieceType, static_cast<uint64_t>(type));  // both enumerations have the same values
     model.message(Field::ModelPieces, piece);
     ids_.push_back(id);
 }
@@ -167,8 +167,8 @@ int32_t UnigramScheme::unknown_token() const {
     return kNoToken;
 }
 
-/// Entries that take no part get a name that no text contains (0xFF is in no UTF-8) and a type the library
-/// keeps out: second spellings, special tokens, and what it cannot hold.
+/// Entries that must never match (duplicates, special tokens, and those the library cannot hold) get a name
+/// that no text contains (0xFF never occurs in UTF-8) and an unused type.
 Result<std::string> UnigramScheme::serialize(std::string_view map) {
     unknown_ = unknown_token();
     if (unknown_ == kNoToken)
@@ -199,9 +199,8 @@ Result<std::string> UnigramScheme::serialize(std::string_view map) {
                      : id == unknown_ ? TokenType::Unknown
                                       : TokenType::Control);
     }
-    // Without byte tokens the library takes time that grows with the square of a run of unknown characters;
-    // with them it does not. So there are always some; which of them stand for the unknown token is known
-    // here.
+    // Without byte tokens the library takes quadratic time for a run of unknown characters. So byte tokens
+    // are always added, and those that stand for the unknown token are recorded.
     for (unsigned byte = 0; byte < 256; byte++)
         if (byte_ids[byte] == kNoToken)
             append_piece(model, strf("<0x%02X>", byte), unknown_, TokenType::Byte);
@@ -226,7 +225,7 @@ Result<void> UnigramScheme::load(const gguf::File& file) {
     return guarded("load the vocabulary", [&] { return processor_.LoadFromSerializedProto(serialized); });
 }
 
-/// Bytes that are no UTF-8 count as U+FFFD.
+/// Bytes that are not UTF-8 count as U+FFFD.
 Result<void> UnigramScheme::encode_fragment(std::string_view text, bool, std::vector<int32_t>& ids) const {
     if (text.size() > kMaxFragmentBytes)
         return fail(ErrorCode::InvalidArgument,
@@ -237,7 +236,7 @@ Result<void> UnigramScheme::encode_fragment(std::string_view text, bool, std::ve
     const size_t first = ids.size();
     for (const int piece : found) {
         const int32_t id = ids_[static_cast<size_t>(piece)];
-        // Unknown characters side by side are one token.
+        // Adjacent unknown characters are one token.
         if (id == unknown_ && !has_bytes_ && ids.size() > first && ids.back() == unknown_) continue;
         ids.push_back(id);
     }

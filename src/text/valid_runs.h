@@ -1,5 +1,5 @@
 #pragma once
-// Texts that may hold bytes which are no UTF-8; internal to src/text.
+// Splits text into valid UTF-8 and other bytes; internal to src/text.
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace tessera::text {
 
-/// Where the valid UTF-8 at the start of a text ends.
+/// Length in bytes of the longest valid UTF-8 prefix of a text.
 inline size_t valid_prefix(std::string_view text) {
     constexpr uint64_t kHighBits = 0x8080808080808080;
     size_t at = 0;
@@ -33,7 +33,7 @@ inline size_t valid_prefix(std::string_view text) {
     return at;
 }
 
-/// Calls `on_valid(run)` for each longest run of characters and `on_byte(byte)` for each byte between them,
+/// Calls `on_valid(run)` for each maximal run of characters and `on_byte(byte)` for each byte between them,
 /// in order, until one fails. Results are Result<void>.
 template <class OnValid, class OnByte>
 Result<void> for_each_valid_run(std::string_view text, OnValid&& on_valid, OnByte&& on_byte) {

@@ -1,6 +1,6 @@
-// Loading of a vocabulary from GGUF metadata. Assumes that gguf::File has checked the file's structure;
-// checks the meaning of every key here, so that the rest of src/text works on a vocabulary without surprises.
-// Next: tokenizer.cpp (text to ids), spm.cpp (the SentencePiece scheme).
+// Loads a vocabulary from GGUF metadata. Assumes that gguf::File has checked the file's structure. Validates
+// every key, so that the rest of src/text can rely on the vocabulary. Next: tokenizer.cpp (text to ids),
+// spm.cpp (the SentencePiece scheme).
 #include "src/text/vocab.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ constexpr const char* kTokensKey = "tokenizer.ggml.tokens";
 constexpr const char* kScoresKey = "tokenizer.ggml.scores";
 constexpr const char* kTypesKey = "tokenizer.ggml.token_type";
 
-/// What a kind of vocabulary means where its file has no key for it.
+/// Defaults of a kind of vocabulary for absent keys.
 struct KindDefaults {
     std::string_view model;
     bool add_bos, add_eos, add_sep, add_space_prefix;
-    SpecialIds ids;  // each counts only where that token is no plain text
+    SpecialIds ids;  // each applies only if that token is not plain text
 };
 
 constexpr KindDefaults kKinds[] = {
@@ -50,7 +50,7 @@ constexpr KindDefaults kKinds[] = {
 };
 constexpr KindDefaults kOtherKind{};
 
-// Spellings that end a turn in the chat formats in use. Only a token of its own has this meaning.
+// Spellings that end a turn in common chat formats, if they are single tokens.
 constexpr std::string_view kEndMarkers[] = {"<|im_end|>",
                                             "<|eot_id|>",
                                             "<|eom_id|>",
@@ -112,7 +112,7 @@ struct SpecialKey {
     int32_t SpecialIds::*role;
 };
 
-// The older of two keys for a role comes first, so that the newer one wins.
+// The older of two keys for a role comes first, so that the newer one overrides it.
 constexpr SpecialKey kSpecialKeys[] = {
     {"tokenizer.ggml.bos_token_id", &SpecialIds::bos},
     {"tokenizer.ggml.eos_token_id", &SpecialIds::eos},
@@ -120,7 +120,7 @@ constexpr SpecialKey kSpecialKeys[] = {
     {"tokenizer.ggml.eom_token_id", &SpecialIds::eom},
     {"tokenizer.ggml.unknown_token_id", &SpecialIds::unk},
     {"tokenizer.ggml.padding_token_id", &SpecialIds::pad},
-    {"tokenizer.ggml.seperator_token_id", &SpecialIds::sep},  // spelled so in the format
+    {"tokenizer.ggml.seperator_token_id", &SpecialIds::sep},  // the format's spelling
     {"tokenizer.ggml.cls_token_id", &SpecialIds::cls},
     {"tokenizer.ggml.mask_token_id", &SpecialIds::mask},
     {"tokenizer.ggml.prefix_token_id", &SpecialIds::fim_prefix},
@@ -152,7 +152,7 @@ std::optional<uint8_t> parse_byte_token(std::string_view text) {
     return static_cast<uint8_t>(value);
 }
 
-/// Bracketed by bars or unmistakable otherwise: no plain text is a single token spelled so by chance.
+/// Whether the spelling is so distinctive that it is never plain text.
 bool is_distinctive(std::string_view text) {
     return text.substr(0, 2) == "<|" || text.substr(0, 4) == "<｜" || text == "<end_of_turn>" ||
            text == "<turn|>" || text == "<end_of_utterance>";
@@ -164,7 +164,7 @@ const KindDefaults& defaults_of(std::string_view model) {
     return kOtherKind;
 }
 
-/// An optional array that goes with the tokens: null when absent.
+/// An optional array parallel to the tokens: null if absent.
 Result<const gguf::Value*> parallel_array(const gguf::File& file, const char* key, size_t n_tokens) {
     const gguf::Value* value = file.find(key);
     if (!value) return nullptr;
@@ -298,8 +298,8 @@ Result<void> Vocab::load_special_ids(const gguf::File& file) {
 }
 
 void Vocab::settle_markers() {
-    // Converters write these as user-defined or even normal tokens now and then; taken literally, any text
-    // could then spell an end of turn.
+    // Some converters write these as user-defined or even normal tokens, with which any text could contain an
+    // end of turn.
     const auto settle = [&](std::string_view name) {
         const int32_t id = find(name);
         if (id == kNoToken) return;
@@ -339,9 +339,8 @@ void Vocab::collect_end_ids() {
     for (const RoleNames& role : kRoles)
         if (role.ends) add(special_.*role.role);
 
-    // Where a format has an end of its own, these two only separate: <|end|> the channels of the harmony
-    // format,
-    // </s> is left over in vocabularies that end a turn with a tool's response.
+    // Not ends of generation in formats with other end tokens: <|end|> separates the channels of the harmony
+    // format, and </s> is unused in vocabularies that end a turn with a tool's response.
     const bool returns = control("<|return|>") != kNoToken || control("<|flush|>") != kNoToken;
     const bool calls = control("<|call|>") != kNoToken || control("<|calls|>") != kNoToken;
     if (returns && calls) std::erase(end_ids_, control("<|end|>"));
@@ -355,7 +354,7 @@ void Vocab::collect_end_ids() {
 Result<void> Vocab::load_flags(const gguf::File& file) {
     const KindDefaults& kind = defaults_of(model_);
     const PreTokenizer* pre = model_ == "gpt2" ? find_pre_tokenizer(pre_) : nullptr;
-    // A default frames the text only where there is such a token; a key that cannot be followed is told.
+    // A default applies only if the token exists; a key that cannot be applied gives a warning.
     const auto frames = [&](const char* key, bool usual, int32_t id) -> Result<bool> {
         TSR_TRY(const bool wanted, file.get_bool_or(key, usual));
         if (wanted && id == kNoToken && file.find(key))
@@ -368,12 +367,12 @@ Result<void> Vocab::load_flags(const gguf::File& file) {
     TSR_TRY(add_sep_,
             frames("tokenizer.ggml.add_sep_token", kind.add_sep || (pre && pre->add_sep), special_.sep));
     TSR_TRY(add_space_prefix_, file.get_bool_or("tokenizer.ggml.add_space_prefix", kind.add_space_prefix));
-    // WordPiece puts a space before every word, byte-level BPE has its spaces in the text.
+    // WordPiece puts a space before every word; byte-level BPE takes spaces from the text.
     if (model_ == "bert") add_space_prefix_ = true;
     if (model_ == "gpt2") add_space_prefix_ = false;
     TSR_TRY(remove_extra_whitespaces_, file.get_bool_or("tokenizer.ggml.remove_extra_whitespaces", false));
 
-    // Phi-3's special tokens swallow the white space after them; GGUF has no key that says so.
+    // Phi-3's special tokens absorb white space after them; GGUF has no key for that.
     TSR_TRY(const std::string_view architecture, file.get_string_or("general.architecture", ""));
     TSR_TRY(const std::string_view name, file.get_string_or("general.name", ""));
     const std::string lower = to_lower(name);

@@ -1,5 +1,5 @@
 #pragma once
-// The ids of words seen lately: prose repeats itself. Internal to src/text.
+// A cache of the ids of recent words, as words repeat in prose. Internal to src/text.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace tessera::text {
 
-/// A word has one place; a newer word takes it from an older one, so that the size is fixed (2 MiB, from the
-/// first word on). Used by one thread at a time.
+/// Direct-mapped: a newer word replaces an older one, so that the size is fixed (2 MiB, from the first word
+/// on). Not thread-safe.
 class WordCache {
   public:
     static constexpr size_t kMaxWordBytes = 30, kMaxIds = 8;
 
-    /// Where a word is or would be; the word has at most kMaxWordBytes and is not empty.
+    /// The slot of a word, which has 1 to kMaxWordBytes bytes.
     class Entry {
       public:
         bool holds(std::string_view word) const {
             return n_bytes_ == word.size() && std::memcmp(word_.data(), word.data(), word.size()) == 0;
         }
         std::span<const int32_t> ids() const { return {ids_.data(), n_ids_}; }
-        /// Takes the place, unless there are too many ids.
+        /// Stores the word in the slot, unless it has too many ids.
         void set(std::string_view word, std::span<const int32_t> ids) {
             if (ids.size() > kMaxIds) return;
             n_bytes_ = static_cast<uint8_t>(word.size());

@@ -1,6 +1,6 @@
-// WordPiece, as BERT has it: text is cleaned, lower-cased and stripped of its marks, cut at white space,
-// punctuation and ideographs, and each word is covered from the left by the longest pieces. In the vocabulary
-// U+2581 begins a piece that begins a word. Next: unicode.h, tokenizer.cpp (special tokens).
+// WordPiece as in BERT: text is cleaned, lower-cased and stripped of marks, split at white space, punctuation
+// and ideographs, and each word is matched from the left by the longest pieces. In the vocabulary, pieces at
+// the beginning of a word start with U+2581. Next: unicode.h, tokenizer.cpp (special tokens).
 #include <algorithm>
 
 #include "common/utf8.h"
@@ -26,7 +26,7 @@ class WordPieceScheme final : public SpaceSymbolScheme {
                                  std::vector<int32_t>& ids) const override;
 
   private:
-    /// A word while it is read, with U+2581 in front.
+    /// The word being read, with U+2581 in front.
     struct Word {
         std::string text;
         size_t n_characters = 0;
@@ -103,7 +103,7 @@ void WordPieceScheme::finish(Word& word, std::vector<int32_t>& ids) const {
     word.n_characters = 0;
 }
 
-/// A word that pieces do not cover is unknown as a whole.
+/// A word that pieces do not cover is one unknown token.
 void WordPieceScheme::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
     const size_t before = ids.size();
     while (!word.empty()) {

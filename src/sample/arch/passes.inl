@@ -1,15 +1,15 @@
-// The passes over a row as plain loops, without branches and of a fixed length inside, for the compiler to
-// turn into the vector code of the unit that includes this. Everything is local to the unit
-// (cmake/isa.cmake). The bits are the same whatever the width: floats are never summed, and the integers that
-// are do not depend on the order.
+// The passes over a row as plain loops without branches and with inner loops of fixed length, which the
+// compiler vectorizes for the instruction set of the including unit. Everything is local to the unit
+// (cmake/isa.cmake). The bits do not depend on the vector width: floats are never summed, and sums of
+// integers do not depend on the order.
 #include "src/sample/passes.h"
 
 namespace tessera::sample {
 
 namespace {
 
-/// A number that rises with x, and its own inverse: compilers make vector code of the greatest integer of
-/// many, but not of the greatest float.
+/// An order-preserving map of floats to integers, its own inverse: compilers vectorize the maximum of
+/// integers, but not that of floats.
 TSR_SAMPLE_INLINE int32_t rank_bits(int32_t bits) { return bits ^ (bits >> 31 & 0x7FFFFFFF); }
 
 TSR_SAMPLE_INLINE float best_of(const float* x) {
@@ -40,8 +40,8 @@ void find_best(const float* x, float* best, size_t n_blocks) {
     for (size_t b = 0; b < n_blocks; b++) best[b] = best_of(x + b * kRowBlock);
 }
 
-/// The sum of a block of terms, rounded to whole each. They were computed in a loop of their own, since one
-/// of floats and integers of 64 bits does not become vector code.
+/// The sum of a block of terms, each rounded to an integer. The terms come from a separate loop, since loops
+/// that mix floats and 64-bit integers are not vectorized.
 TSR_SAMPLE_INLINE uint64_t sum_of_block(const float* terms) {
     uint64_t sum = 0;
     for (size_t i = 0; i < kRowBlock; i++) sum += shifted_bits(terms[i]);
@@ -93,8 +93,8 @@ void prefer(float* __restrict x, float* __restrict p, float* best, size_t n_bloc
     const Preference fixed = *preference;
     for (size_t b = 0; b < n_blocks; b++, x += kRowBlock, p += kRowBlock) {
         for (size_t i = 0; i < kRowBlock; i++) {
-            // Read before the store: p and x often lie alike within their pages, and then a load waits for
-            // it.
+            // Loaded before the store: p and x often have the same offset within a page, and a later load
+            // would then wait for the store (4K aliasing).
             const float logit = x[i], share = p[i] * inverse;
             p[i] = share;
             const float fresh = preferred(share, fixed);

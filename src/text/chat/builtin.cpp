@@ -1,5 +1,5 @@
-// Templates of our own, for models whose files bring none: a row is a name and a template. The formats are
-// the public ones of the models they are named after, without their tools and default system messages.
+// Built-in templates, for models whose files have none: a row is a name and a template. The formats are those
+// of the models they are named after, without tools and default system messages.
 #include <array>
 
 #include "src/text/chat/template.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The chat template that a model's file brings.
+// The chat template in a model's file.
 #include "ggml-like/gguf/file.h"
 #include "src/text/chat/template.h"
 #include "src/text/vocab.h"
@@ -10,7 +10,7 @@ namespace tessera::chat {
 SpecialTexts special_texts(const text::Vocab& vocab);
 
 /// The source in `tokenizer.chat_template`; with `for_tools`, the variant `tokenizer.chat_template.tool_use`
-/// where there is one. Empty where the file has none. Errors: a key of another type than text.
+/// if there is one. Empty if the file has none. Errors: a key of another type than text.
 Result<std::string_view> template_source(const gguf::File& file, bool for_tools = false);
 
 /// The model's template, or ChatML with a warning if it has none or a broken one.

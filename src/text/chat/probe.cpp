@@ -1,5 +1,5 @@
-// What a template takes, found out by rendering small dialogues with words that occur nowhere else and
-// looking for them in the prompt. Runs once, when a template is loaded: some twenty renders of a few lines.
+// Detects abilities by rendering small dialogues with unique words and searching them in the prompt. Runs
+// once when a template is loaded: some twenty renders of a few lines.
 #include "src/text/chat/probe.h"
 
 #include "src/text/jinja/json.h"
@@ -78,7 +78,7 @@ void Prober::content_forms() {
     const auto as_text = render({text_message("user", kUser)}, false, true);
     const auto as_parts = render({message("user", text_part(kUser))}, false, true);
     abilities_.text = as_text && contains(*as_text, kUser);
-    // A template that prints the list as it stands does not know parts.
+    // A template that prints the list itself does not support parts.
     abilities_.parts = as_parts && contains(*as_parts, kUser) && !contains(*as_parts, "'text'") &&
                        !contains(*as_parts, "\"text\"");
     if (!abilities_.text && !abilities_.parts) abilities_.text = true;
@@ -94,7 +94,7 @@ void Prober::tools_and_calls() {
     const auto with_tools = render({user()}, true, true);
     abilities_.tools = with_tools && contains(*with_tools, kTool);
 
-    // The first form that comes out whole: arguments neither printed as Python would nor quoted twice.
+    // Takes the first form that is printed correctly: arguments neither as a Python repr nor quoted twice.
     for (const bool object : {true, false})
         for (const bool null_content : {false, true})
             for (const bool short_ids : {false, true}) {
@@ -137,7 +137,7 @@ std::string Prober::turn_end() const {
     if (!text) return {};
     const size_t answer = text->find(kAnswer);
     if (answer == std::string::npos) return {};
-    // The marker right behind the answer, in any of the usual brackets.
+    // The marker after the answer, in one of the usual kinds of brackets.
     std::string_view rest = std::string_view(*text).substr(answer + kAnswer.size());
     while (!rest.empty() && (rest[0] == ' ' || rest[0] == '\n')) rest.remove_prefix(1);
     if (rest.empty()) return {};

@@ -1,5 +1,5 @@
 #pragma once
-// Finds out what a template takes; used by ChatTemplate when it loads.
+// Detects the abilities of a template; used by ChatTemplate when it loads.
 #include <optional>
 
 #include "src/text/chat/template.h"
@@ -10,7 +10,7 @@ class Prober {
   public:
     explicit Prober(const ChatTemplate& chat_template) : template_(chat_template) {}
 
-    /// In this order: each question is asked in the form that the earlier ones found to work.
+    /// Call in this order: each probe uses the forms that the earlier ones found to work.
     void absent_tools();
     void content_forms();
     void system();
@@ -18,7 +18,7 @@ class Prober {
     void thinking();
 
     const Abilities& abilities() const { return abilities_; }
-    /// The marker behind an answer.
+    /// The marker after an answer.
     std::string turn_end() const;
 
     /// The forms of a call that templates differ in.

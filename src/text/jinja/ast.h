@@ -17,7 +17,7 @@ constexpr uint32_t kMaxStmtDepth = 80;
 enum class ExprKind : uint8_t {
     Constant,   // value
     Name,       // id, name
-    Slot,       // the text caught by a filter block or a filtered {% set %}
+    Slot,       // the captured text of a filter block or a filtered {% set %}
     List,       // args
     Tuple,      // args
     Dict,       // args: key, value, key, value, ...
@@ -46,8 +46,8 @@ using ExprPtr = std::unique_ptr<Expr>;
 struct Expr {
     ExprKind kind = ExprKind::Constant;
     Op op = Op::Add;
-    uint32_t offset = 0;  ///< in the source
-    uint32_t depth = 1;   ///< of the tree below, itself included
+    uint32_t offset = 0;  ///< byte offset in the source
+    uint32_t depth = 1;   ///< depth of the tree, itself included
     uint32_t id = 0;      ///< of a name, see Program::names
     std::string name;
     Value value;
@@ -73,7 +73,7 @@ enum class StmtKind : uint8_t {
     Continue,
 };
 
-/// Where an assignment goes: a name, a member of a namespace, or several of them.
+/// The target of an assignment: a name, a member of a namespace, or several of these.
 struct Target {
     uint32_t id = 0;
     uint32_t offset = 0;
@@ -96,7 +96,7 @@ struct Branch {
     Body body;
 };
 
-/// What the body of a macro asks for besides its parameters.
+/// The special variables that the body of a macro uses.
 struct MacroUses {
     bool varargs = false, kwargs = false, caller = false;
 };
@@ -116,7 +116,7 @@ struct Stmt {
     Body body, otherwise;
 };
 
-/// A whole template. Names are numbered; the first few have fixed numbers.
+/// A parsed template. Names are numbered; the first few numbers are fixed.
 struct Program {
     enum FixedName : uint32_t { kLoop, kVarargs, kKwargs, kCaller };
     std::vector<std::string> names;

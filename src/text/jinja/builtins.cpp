@@ -1,4 +1,4 @@
-// How rows of the tables are found and called, and the global functions. The other tables: filters_*.cpp,
+// Lookup and calls of rows of the tables, and the global functions. The other tables: filters_*.cpp,
 // tests.cpp, methods.cpp.
 #include "src/text/jinja/builtins.h"
 
@@ -11,10 +11,10 @@ namespace tessera::jinja {
 
 namespace {
 
-// As Python's sandbox has it.
+// The limit of Jinja's sandbox.
 constexpr int64_t kMaxRange = 100000;
 
-// joiner(): nothing at the first call, the separator from then on.
+// joiner(): empty at the first call, the separator afterwards.
 class JoinerObject final : public Object {
   public:
     JoinerObject(std::string separator, Heap* heap)

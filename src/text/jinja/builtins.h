@@ -24,8 +24,8 @@ class Bound {
     const Args* raw_ = nullptr;
 };
 
-/// `params`: names in order, a `?` behind those that may be left out; "*" for any arguments. `function` gets
-/// the value that is filtered, tested or called upon (none for globals).
+/// `params`: names in order, with a `?` after optional ones; "*" for any arguments. `function` gets the value
+/// that is filtered, tested or whose method is called (none for globals).
 struct Builtin {
     std::string_view name;
     std::string_view params;
@@ -37,13 +37,13 @@ Result<Bound> bind(const Builtin& builtin, const Args& args);
 
 using BuiltinTable = std::span<const Builtin>;
 
-/// Null when there is no such row.
+/// Null if there is no such row.
 const Builtin* find_filter(std::string_view name);
 const Builtin* find_test(std::string_view name);
 const Builtin* find_global(std::string_view name);
 /// A method of a value's type.
 const Builtin* find_method(const Value& self, std::string_view name);
-/// Whether the name is that of a method of Python that changes its object: refused by name.
+/// Whether this is the name of a Python method that modifies its object, which is refused.
 bool is_mutating_method(const Value& self, std::string_view name);
 
 BuiltinTable text_filters();

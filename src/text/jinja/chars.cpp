@@ -1,4 +1,4 @@
-// Characters: case by ranges instead of the whole Unicode tables, for chat templates change the case of role
+// Characters: case by ranges instead of full Unicode tables, since chat templates change the case of role
 // names and dates, not of prose.
 #include "src/text/jinja/chars.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 struct CaseRange {
     uint32_t first, last;  // lower case
-    int32_t to_upper;      // distance; kEven, kOdd: pairs of neighbours, the upper one even or odd
+    int32_t to_upper;      // offset; kEven, kOdd: adjacent pairs whose upper-case code point is even or odd
 };
 
 constexpr int32_t kEven = 0, kOdd = 1;

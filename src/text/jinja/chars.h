@@ -1,6 +1,6 @@
 #pragma once
-// Text by characters: what Python's str knows of letters and places. Case and classes are exact for ASCII,
-// Latin, Greek and Cyrillic; letters of other scripts have no case here.
+// Text as characters, as in Python's str. Case and classes are exact for ASCII, Latin, Greek and Cyrillic;
+// letters of other scripts have no case here.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,14 +21,14 @@ std::string capitalize(std::string_view text);
 /// Each word's first letter upper, the others lower case.
 std::string title(std::string_view text);
 
-/// White space, or any of the characters of `set`, off the left and right end.
+/// Removes white space, or any of the characters of `set`, from the left and right end.
 std::string_view strip(std::string_view text, bool left, bool right, const std::string* set = nullptr);
 
-/// Byte offset of the character with number `n`; the text's size when it has no more than n.
+/// Byte offset of character `n`; the text's size if it has at most n characters.
 size_t char_offset(std::string_view text, size_t n);
 /// Number of characters before a byte offset.
 size_t count_before(std::string_view text, size_t offset);
-/// The characters, each a view.
+/// Views of the characters.
 std::vector<std::string_view> characters(std::string_view text);
 
 }  // namespace tessera::jinja

@@ -1,5 +1,5 @@
-// Expressions: walks the tree. Each level counts as a step and against the depth limit; the innermost failing
-// expression is where an error is reported.
+// Evaluates expressions by walking the tree. Each level counts as a step and towards the depth limit; errors
+// are reported at the innermost failing expression.
 #include <algorithm>
 
 #include "src/text/jinja/runtime.h"

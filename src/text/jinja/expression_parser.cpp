@@ -1,5 +1,5 @@
-// Expressions, from the loosest operator to the tightest, then what stands on its own, then what follows it.
-// Next: parser.cpp, the statements.
+// Parses expressions: operators from the lowest to the highest precedence, then primary expressions and their
+// suffixes. Next: parser.cpp, the statements.
 #include "src/text/jinja/expression_parser.h"
 
 #include <array>
@@ -228,7 +228,7 @@ ParsedExpr ExpressionParser::primary() {
         }
         case TokenKind::Float: {
             const std::optional<double> value = parse_double(token.text);
-            // Out of range: Python reads infinity, or nothing.
+            // Out of range: Python reads infinity or 0.
             const bool tiny = token.text.find('-') != std::string::npos;
             node->value = Value::real(value.value_or(tiny ? 0.0 : std::numeric_limits<double>::infinity()));
             advance();

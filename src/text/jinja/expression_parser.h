@@ -1,6 +1,6 @@
 #pragma once
-// Tokens to expressions, and the names in them: which number each has, and what the loops and macros around
-// it are told of its use.
+// Parses tokens into expressions and numbers the names in them; records which special variables loops and
+// macros use.
 #include <optional>
 #include <unordered_map>
 
@@ -10,31 +10,31 @@ namespace tessera::jinja {
 
 using ParsedExpr = Parsed<ExprPtr>;
 
-/// An operator and how it is written.
+/// An operator and its spelling.
 struct OpRow {
     std::string_view text;
     Op op;
 };
 
-/// Recursive descent, one function a level of precedence. Recursion is bounded (Level), and chains that grow
-/// to the left are bounded by the depth of their tree.
+/// Recursive descent with one function per level of precedence. Recursion is bounded (Level), and
+/// left-associative chains are bounded by the depth of their tree.
 class ExpressionParser : protected TokenCursor {
   protected:
     using Words = std::initializer_list<std::string_view>;
 
     explicit ExpressionParser(std::vector<Token> tokens);
 
-    /// The number of a name in the program, a new one for a new name.
+    /// The number of a name in the program; new names get a new number.
     uint32_t id_of(const std::string& name);
-    /// `a if b else c` and everything tighter; without choice, everything tighter.
+    /// `a if b else c` and everything that binds tighter; with_choice false: only the latter.
     ParsedExpr expression(bool with_choice = true);
-    /// Expressions with commas between them; a single one without a comma is itself. `ends` are names that
-    /// end it.
+    /// Comma-separated expressions; a single one without a comma is not a tuple. `ends` are names that end
+    /// it.
     ParsedExpr tuple(bool with_choice, Words ends, bool may_be_empty);
     /// Filters over the text of a block.
     ParsedExpr filter_chain();
 
-    /// One more level of nesting while it lives.
+    /// Counts one level of nesting during its lifetime.
     struct Level {
         uint32_t& depth;
         explicit Level(uint32_t& depth_) : depth(++depth_) {}
@@ -45,9 +45,9 @@ class ExpressionParser : protected TokenCursor {
 
     Parsed<void> check_level() const;
 
-    Program program_;  // of which this fills in the names
+    Program program_;  // this class fills in its names
     uint32_t expr_depth_ = 0;
-    std::vector<bool*> loops_;        // of the loops being parsed: whether `loop` is used
+    std::vector<bool*> loops_;        // for each open loop: whether `loop` is used
     std::vector<MacroUses*> macros_;  // being parsed
 
   private:
@@ -57,7 +57,7 @@ class ExpressionParser : protected TokenCursor {
     /// operand (word operand)*, kept flat.
     template <class Operand, class Skip>
     ParsedExpr flat(ExprKind kind, Operand operand, Skip skip);
-    // From the loosest to the tightest.
+    // From the lowest to the highest precedence.
     ParsedExpr disjunction();
     ParsedExpr conjunction();
     ParsedExpr negation();
@@ -82,7 +82,7 @@ class ExpressionParser : protected TokenCursor {
     ParsedExpr call(ExprPtr callee);
     Parsed<void> arguments(Expr& node);
     Parsed<std::string> dotted_name();
-    // One filter's name and arguments, its bar read already.
+    // One filter's name and arguments, after its bar.
     ParsedExpr filter(ExprPtr object);
     ParsedExpr test(ExprPtr object);
     bool starts_test_argument() const;

@@ -1,4 +1,4 @@
-// Filters that go through a sequence with another filter or a test: map, select, reject and their like.
+// Filters that apply another filter or a test to a sequence: map, select, reject and similar ones.
 #include "common/strings.h"
 #include "src/text/jinja/builtins.h"
 #include "src/text/jinja/chars.h"
@@ -12,13 +12,13 @@ using V = const Value&;
 using B = const Bound&;
 using Out = Result<Value>;
 
-// What is false has no elements, even where it could not be walked: Jinja asks in this order.
+// A false value has no elements, even if it is not iterable: Jinja checks in this order.
 Result<Value::Items> elements(Runtime& runtime, V self) {
     if (!self.truthy()) return Value::Items();
     return runtime.walk(self);
 }
 
-// The arguments behind the first n.
+// The arguments after the first n.
 Args rest_of(const Args& args, size_t n) {
     Args rest;
     rest.named = args.named;
@@ -69,7 +69,7 @@ Out map(Runtime& runtime, V self, B args) {
     return runtime.generator(std::move(out));
 }
 
-// With an attribute, its value is what is tested; without a test, its truth counts.
+// With an attribute, its value is tested; without a test, its truth.
 template <bool keeps, bool by_attribute>
 Out select(Runtime& runtime, V self, B args) {
     const Args& raw = args.raw();

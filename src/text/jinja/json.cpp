@@ -1,5 +1,5 @@
-// JSON. Reading goes through the events of nlohmann-json, which needs no recursion, straight into values;
-// writing follows Python's json.dumps byte for byte.
+// JSON. Parsing builds values from the events of nlohmann-json, without recursion; writing equals Python's
+// json.dumps byte for byte.
 #include "src/text/jinja/json.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A context wraps what it is given in a few levels more.
+// A context adds a few levels around the value.
 constexpr size_t kMaxJsonDepth = kMaxValueDepth - 28;
 
 class Reader final : public nlohmann::json_sax<Json> {
@@ -26,7 +26,7 @@ class Reader final : public nlohmann::json_sax<Json> {
     bool number_integer(number_integer_t value) override { return add(Value::integer(value)); }
     bool number_unsigned(number_unsigned_t value) override { return add(Value::integer(value)); }
     bool number_float(number_float_t value, const string_t& digits) override {
-        // Integers too long for 64 bits come as floats; Python keeps them exact.
+        // nlohmann-json reports integers beyond 64 bits as floats; Python keeps them exact.
         if (const auto exact =
                 digits.find_first_of(".eE") == string_t::npos ? read_int(digits) : std::nullopt)
             return add(Value::integer(*exact));
@@ -67,7 +67,7 @@ class Reader final : public nlohmann::json_sax<Json> {
         Value::Pairs pairs;
     };
 
-    // The library's message without its own prefix and place.
+    // The library's message without its prefix and position.
     static std::string reason(std::string what) {
         const size_t colon = what.rfind("column ");
         const size_t at = colon == std::string::npos ? std::string::npos : what.find(": ", colon);

@@ -1,5 +1,5 @@
 #pragma once
-// JSON to values and back, as Python's json module writes it.
+// Converts JSON to values and back, in the format of Python's json module.
 #include <string>
 #include <string_view>
 
@@ -7,8 +7,8 @@
 
 namespace tessera::jinja {
 
-/// The whole text as one JSON value. Objects keep their order; of equal keys the last counts. Errors:
-/// Malformed with the place, nesting beyond kMaxValueDepth.
+/// Parses the whole text as one JSON value. Objects keep their order; of equal keys the last is used. Errors:
+/// Malformed with the position, nesting beyond kMaxValueDepth.
 Result<Value> parse_json(std::string_view text);
 
 struct JsonStyle {
@@ -20,8 +20,8 @@ struct JsonStyle {
     size_t max_bytes = size_t{64} << 20;
 };
 
-/// Errors: values that JSON has no form for (Undefined, generators, functions), keys that are no scalars, and
-/// more than max_bytes.
+/// Errors: values that JSON cannot represent (Undefined, generators, functions), keys that are not scalars,
+/// and more than max_bytes.
 Result<std::string> dump_json(const Value& value, const JsonStyle& style = {});
 
 }  // namespace tessera::jinja

@@ -1,6 +1,6 @@
-// The lexer: finds tags in text, applies the white space rules around them, and cuts their insides. Works on
-// offsets of the normalized source; line and column are found from them when an error is reported
-// (template.cpp).
+// The lexer: finds tags in text, applies the white space rules around them, and splits their insides into
+// tokens. Works on offsets in the normalized source, from which template.cpp computes line and column of
+// errors.
 #include "src/text/jinja/lexer.h"
 
 #include <array>
@@ -16,7 +16,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
 bool is_binary(char c) { return c == '0' || c == '1'; }
-// Letters beyond ASCII are allowed in names; which of them are letters is not looked at.
+// All characters beyond ASCII are allowed in names.
 bool starts_name(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
            static_cast<unsigned char>(c) >= 0x80;
@@ -29,7 +29,7 @@ bool is_space_code(uint32_t c) {
            c == 0x3000;
 }
 
-// The longest operator first.
+// Longer operators come first.
 constexpr std::array<std::string_view, 25> kOperators = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
                                                          "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                                          "<",  ">",  "=",  ".",  ":",  "|",  ","};
@@ -82,8 +82,8 @@ class Lexer {
         return c == '-' || c == '+' ? c : '\0';
     }
 
-    // Data up to a tag, less the white space that the tag strips; at_ stands behind the bracket and its sign
-    // then.
+    // Adds the data up to a tag without the white space that the tag strips; moves at_ behind the bracket and
+    // its sign.
     bool text_before(size_t tag, bool strips_line) {
         std::string_view text = source_.substr(at_, tag - at_);
         const char sign = sign_at(tag + 2);
@@ -110,7 +110,8 @@ class Lexer {
         return text.substr(0, line);
     }
 
-    // Behind a closing bracket: `-` eats all white space, a bracket of a block or comment one line feed.
+    // After a closing bracket: `-` skips all white space; a bracket of a block or comment skips one line
+    // feed.
     void after_tag(char sign, bool trims) {
         if (sign == '-') {
             while (const size_t n = space_at(source_, at_)) at_ += n;
@@ -135,7 +136,7 @@ class Lexer {
         return at;
     }
 
-    // Whether `word` and a closing bracket follow; then at_ stands at the bracket's sign.
+    // Whether `word` and a closing bracket follow; sets `end` to the bracket's sign.
     bool at_word(size_t at, std::string_view word, size_t& end) const {
         at = skip_spaces(at);
         if (source_.substr(at, word.size()) != word) return false;
@@ -175,7 +176,7 @@ class Lexer {
         brackets_.clear();
         for (;;) {
             at_ = skip_spaces(at_);
-            if (at_ >= source_.size()) return true;  // the parser says what is missing
+            if (at_ >= source_.size()) return true;  // the parser reports what is missing
             const char sign = sign_at(at_);
             const bool signed_end = sign && (sign == '-' || is_block) && source_.substr(at_ + 1, 2) == close;
             if (brackets_.empty() && (signed_end || source_.substr(at_, 2) == close)) {
@@ -221,8 +222,8 @@ class Lexer {
         return true;
     }
 
-    // Digits of a base with single underscores between them, appended without these; the end, or `at` for
-    // none.
+    // Appends digits of a base without the single underscores between them; returns the end, or `at` if there
+    // are none.
     size_t digits(size_t at, bool (*is)(char), std::string& out) const {
         while (at < source_.size()) {
             const bool gap = source_[at] == '_' && at + 1 < source_.size() && is(source_[at + 1]);
@@ -292,7 +293,7 @@ class Lexer {
         return fail(at_, "the string that begins here has no end");
     }
 
-    // The code of n hex digits at `at`, or -1.
+    // The value of n hexadecimal digits at `at`, or -1.
     int64_t hex_code(size_t at, size_t n) const {
         if (at + n > source_.size()) return -1;
         int64_t code = 0;
@@ -303,8 +304,8 @@ class Lexer {
         return code;
     }
 
-    // One escape, `at` behind its backslash; the offset behind it. Unknown ones stay as they are, as in
-    // Python.
+    // Appends one escape, with `at` after its backslash; returns the offset after it. Unknown ones are
+    // copied, as in Python.
     size_t escape(size_t at, std::string& out) const {
         static constexpr std::string_view kNames = "abfnrtv\\'\"", kCodes = "\a\b\f\n\r\t\v\\'\"";
         const char c = source_[at];
@@ -343,7 +344,7 @@ class Lexer {
     std::string_view source_;
     size_t at_ = 0;
     bool line_starts_ = true;
-    std::string brackets_;  // the closing brackets that are awaited
+    std::string brackets_;  // the expected closing brackets
     std::vector<Token> tokens_;
     SyntaxError error_;
     bool failed_ = false;

@@ -1,5 +1,5 @@
 #pragma once
-// "a.b.0": what filters take as `attribute`.
+// Paths such as "a.b.0", which filters take as `attribute`.
 #include <vector>
 
 #include "src/text/jinja/runtime.h"
@@ -8,7 +8,7 @@ namespace tessera::jinja {
 
 class MemberPath {
   public:
-    /// None: the item itself. `preset` stands in for members that are undefined, if it is not that itself.
+    /// None selects the item itself. `preset` replaces undefined members, unless it is undefined.
     explicit MemberPath(const Value& attribute, Value preset = {});
 
     Result<Value> of(Runtime& runtime, const Value& item) const;

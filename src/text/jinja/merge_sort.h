@@ -1,6 +1,6 @@
 #pragma once
-// A stable sort that stays inside its vector whatever the comparison answers: templates may compare NaN, or
-// values that cannot be compared at all. std::sort promises that for strict weak orders only.
+// A stable sort that stays in bounds for any comparison function: templates may compare NaN, or values that
+// cannot be compared. std::sort guarantees that only for strict weak orders.
 #include <cstddef>
 #include <utility>
 #include <vector>

@@ -14,7 +14,7 @@ namespace tessera::jinja {
 
 namespace {
 
-// Digits with single underscores between them; nothing if an underscore stands elsewhere.
+// Removes single underscores between digits; nothing if there is an underscore elsewhere.
 std::optional<std::string> without_underscores(std::string_view text) {
     std::string out;
     for (size_t i = 0; i < text.size(); i++) {
@@ -36,7 +36,7 @@ int digit_value(char c) {
 }  // namespace
 
 std::string format_int(Integer value, unsigned base) {
-    // Negative digits, as the lowest value has no positive twin.
+    // Works with negative values, since the lowest value has no positive counterpart.
     const bool negative = value < 0;
     std::string out;
     do {

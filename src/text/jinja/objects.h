@@ -25,13 +25,13 @@ class MacroObject final : public Object {
     const std::shared_ptr<Frame>& frame() const { return frame_; }
 
   private:
-    static constexpr size_t kFrameBytes = 512;  // a scope that is kept for it, about
+    static constexpr size_t kFrameBytes = 512;  // approximate size of a scope kept for it
 
     const Stmt& stmt_;
     std::shared_ptr<Frame> frame_;
 };
 
-/// `loop`. Counts from 0; at() is set before each round.
+/// The variable `loop`. Counts from 0; at() is set before each iteration.
 class LoopObject final : public Object {
   public:
     LoopObject(const Stmt& stmt, std::shared_ptr<Frame> outer, Value::Items items, size_t level, Heap* heap)
@@ -63,7 +63,7 @@ class LoopObject final : public Object {
     Value::Items items_;
     size_t level_, at_ = 0;
     bool has_last_ = false;
-    Value::Items last_;  // what changed() saw
+    Value::Items last_;  // last arguments of changed()
 };
 
 class NamespaceObject final : public Object {

@@ -1,4 +1,4 @@
-// The parser: one function a statement, from a table of their names. Expressions are those of
+// The parser of statements: a table of their names with one function each. Expressions are in
 // expression_parser.h.
 #include "src/text/jinja/parser.h"
 
@@ -18,8 +18,8 @@ class Parser : ExpressionParser {
     }
 
   private:
-    // Everything up to a block tag that begins with one of `ends`; that word is the current token then. With
-    // no ends: up to the end of the template.
+    // Parses up to a block tag that begins with one of `ends`, which is then the current token; without ends,
+    // up to the end of the template.
     Parsed<Body> body(Words ends) {
         if (++stmt_depth_ > kMaxStmtDepth)
             return fail(strf("expected at most %u blocks inside each other", kMaxStmtDepth));
@@ -145,7 +145,7 @@ class Parser : ExpressionParser {
         return stmt;
     }
 
-    // Names with commas between them, brackets around some.
+    // Comma-separated names, possibly in brackets.
     Parsed<Target> target(bool may_be_member) {
         const Level level(expr_depth_);
         PARSE_TRY_VOID(check_level());
@@ -318,7 +318,7 @@ class Parser : ExpressionParser {
 
     StmtPtr jump(StmtKind kind) {
         auto stmt = statement_node(kind);
-        // A macro's body is no part of the loop around it.
+        // A macro's body is not part of the loop around it.
         if (loops_.size() == loops_before_macro())
             return fail(strf("'%s' outside of a loop", now().text.c_str()));
         advance();
@@ -328,7 +328,7 @@ class Parser : ExpressionParser {
     StmtPtr break_statement() { return jump(StmtKind::Break); }
     StmtPtr continue_statement() { return jump(StmtKind::Continue); }
 
-    // Loops that are open around the innermost macro.
+    // Number of loops open around the innermost macro.
     size_t loops_before_macro() const {
         size_t n = 0;
         for (size_t i = open_.size(); i-- > 0;)

@@ -28,7 +28,7 @@ void Frame::set(uint32_t id, Value value) {
     variables_.emplace_back(id, std::move(value));
 }
 
-// A new innermost scope while it lives.
+// A new innermost scope during its lifetime.
 struct Runtime::Scope {
     Runtime& runtime;
     std::shared_ptr<Frame> saved;
@@ -260,7 +260,7 @@ Result<Value> Runtime::recurse(const LoopObject& loop, const Value& items) {
     std::string outside = std::exchange(output_, {});
     const size_t n_outside = outside.size();
     n_captured_ += n_outside;
-    // Held: what the loop's body does may end the loop that is asked.
+    // Holds a reference, since the body may end the loop.
     const std::shared_ptr<Frame> outer = loop.outer();
     const Result<Flow> flow = run_loop(loop.stmt(), outer, items, loop.level() + 1);
     n_captured_ -= n_outside;
@@ -354,7 +354,7 @@ Result<Runtime::Flow> Runtime::run_scope(const Stmt& stmt) {
 }
 
 Result<Value> Runtime::call_macro(const MacroObject& macro, Args args) {
-    // The object may be let go of by its own body.
+    // The body may release the object.
     const Stmt& stmt = macro.stmt();
     const Scope scope(*this, macro.frame());
     TSR_TRY_VOID(fill_parameters(macro, std::move(args)));

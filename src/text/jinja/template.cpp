@@ -1,4 +1,4 @@
-// The face of the engine: parse once, render often. Turns offsets into lines and columns.
+// The public interface: parse once, render often. Converts offsets to lines and columns.
 #include "src/text/jinja/template.h"
 
 #include <algorithm>

@@ -18,24 +18,24 @@ namespace tessera::jinja {
 
 struct Program;
 
-/// Why a template could not be parsed or rendered.
+/// The reason why a template could not be parsed or rendered.
 struct Failure {
     enum class Kind {
-        Syntax,   ///< it breaks the grammar
-        Raised,   ///< it refused the input itself, with raise_exception(message)
-        Runtime,  ///< an operation that the values do not allow
-        Limit,    ///< it used more than it may
+        Syntax,   ///< a syntax error
+        Raised,   ///< the template refused the input with raise_exception(message)
+        Runtime,  ///< an invalid operation on values
+        Limit,    ///< a limit was exceeded
     };
     Kind kind = Kind::Runtime;
     size_t line = 1, column = 1;  ///< from 1; columns count characters
-    std::string message;          ///< without the place
+    std::string message;          ///< without the position
 
-    /// "line 3, column 7: ..."; of raised ones the message says so.
+    /// "line 3, column 7: ..."; tells if the template raised it.
     std::string to_string() const;
     Error to_error() const;
 };
 
-/// A parsed template. Immutable: any number of threads may render it at the same time.
+/// A parsed template. Immutable; many threads may render it at the same time.
 class Template {
   public:
     /// Errors: Syntax, and sources over 4 MiB.

@@ -1,6 +1,6 @@
 #pragma once
-// The tokens of a template and a place among them: what the parser of expressions and that of statements
-// (parser.cpp) both stand on.
+// The tokens of a template and a position in them: the base of the parsers of expressions and of statements
+// (parser.cpp).
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@ namespace tessera::jinja {
 template <class T>
 using Parsed = tl::expected<T, SyntaxError>;
 
-// What TSR_TRY is to Result.
+// TSR_TRY for Parsed.
 #define PARSE_TRY(decl, expression)                                                              \
     auto TSR_CONCAT(parse_try_, __LINE__) = (expression);                                        \
     if (!TSR_CONCAT(parse_try_, __LINE__))                                                       \

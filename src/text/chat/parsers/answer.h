@@ -1,5 +1,5 @@
 #pragma once
-// What a model's answer holds, apart from its format.
+// The content of a model's answer, independent of its format.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,8 @@ struct ToolCall {
 struct Answer {
     std::string content, reasoning;
     std::vector<ToolCall> calls;
-    /// What could not be read and stayed in the content, and why. For people, not for programs.
+    /// Parts that could not be parsed and remain in the content, with the reason. For people, not for
+    /// programs.
     std::vector<std::string> notes;
 
     bool operator==(const Answer&) const = default;

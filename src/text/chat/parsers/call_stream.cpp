@@ -1,6 +1,6 @@
-// A machine over the bytes of one call's inside. It knows the forms of tool_call_bodies_json.cpp in which the
-// name comes first and the arguments are an object, as models write them and as grammars hold them to; the
-// reader of the whole body stays the judge of everything else. output_parser.cpp has what becomes of it.
+// A state machine over the bytes of one call's body. It recognizes the forms of tool_call_bodies_json.cpp in
+// which the name comes first and the arguments are an object, as models write them and grammars enforce them;
+// everything else is left to the parser of the complete body. Next: output_parser.cpp, the user.
 #include "src/text/chat/parsers/call_stream.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void CallStream::begin(ReadBody read) {
     const bool named = read == read_named_calls;
     state_ = named || read == read_json_calls || read == read_python_tag ? State::Between : State::Lost;
     text_.clear();
-    in_object_ = !named;  // a header may come first otherwise
+    in_object_ = !named;  // without a name a header may come first
 }
 
 void CallStream::begin_arguments(std::string_view name) {
@@ -70,7 +70,7 @@ CallStream::Step CallStream::arguments(char c) {
     return Step::Argument;
 }
 
-/// The quote at the end of a text; one with escapes, or too long, is for the reader of the whole.
+/// Whether the text ends; texts with escapes or too long are left to the parser of the complete body.
 bool CallStream::is_text_end(char c) {
     if (c == '"') return true;
     text_ += c;

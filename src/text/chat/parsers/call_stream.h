@@ -1,5 +1,5 @@
 #pragma once
-// Calls in JSON, seen to begin before they are whole.
+// Detects the beginning of JSON calls while they are streamed.
 #include <string>
 #include <string_view>
 
@@ -10,29 +10,30 @@ namespace tessera::chat {
 /// Whether one of the tools (a list in OpenAI's form, or none) has this name.
 bool names_a_tool(const jinja::Value& tools, std::string_view name);
 
-/// Takes the inside of a call byte by byte, and tells where arguments begin: behind the name of one of the
-/// tools, if they are an object. What is not of this form never begins, and is for the reader of the whole.
+/// Takes the body of a call byte by byte, and detects the beginning of its arguments: after the name of one
+/// of the tools, if they are an object. Other forms are never reported, and are parsed when they are
+/// complete.
 class CallStream {
   public:
     /// The tools must outlive it.
     explicit CallStream(const jinja::Value& tools) : tools_(&tools) {}
 
-    /// A new body, of which `read` will make calls.
+    /// Starts a new body, which `read` parses.
     void begin(ReadBody read);
-    /// A body that is the arguments of this function and nothing else.
+    /// Starts a body that consists only of the arguments of this function.
     void begin_arguments(std::string_view name);
 
     enum class Step { Nothing, Begin, Argument };
-    /// Begin: the byte is the first of the arguments of a call of name(). Argument: it is one more of them.
+    /// Begin: the byte is the first of the arguments of a call of name(). Argument: it is a further one.
     Step push(char c);
 
     const std::string& name() const { return name_; }
-    /// As the model gave it in front of the arguments; mostly empty.
+    /// The id in front of the arguments; mostly empty.
     const std::string& id() const { return id_; }
 
   private:
     enum class State {
-        Lost,       ///< nothing more is told of this body
+        Lost,       ///< this body is not reported
         Between,    ///< outside of objects
         Header,     ///< name[CALL_ID]id[ARGS]
         BeforeKey,  ///< in an object

@@ -1,6 +1,6 @@
-// The table of formats: how answers are read; tool_call_formats.cpp has how calls are written. More specific
-// marks come first: many templates hold "<tool_call>" besides what is special to them. A new format is a row
-// here, an example in the tests, and a function in tool_call_bodies.h if none there fits.
+// The table of formats for parsing answers; tool_call_formats.cpp has the notations for writing calls. More
+// specific marks come first, since many templates contain "<tool_call>" as well. A new format is a row here,
+// an example in the tests, and a function in tool_call_bodies.h if no existing one fits.
 #include "src/text/chat/parsers/formats.h"
 
 #include <algorithm>
@@ -109,7 +109,7 @@ const std::vector<Format>& table() {
          .calls = {{"<|python_tag|>", "", read_python_tag}},
          .dropped = {"<|eom_id|>", "<|eot_id|>"},
          .bare_json = true},
-        // What tools become in the prompt of a template that knows none (adapt.cpp) asks for these tags.
+        // The tags that the prompt asks for if the template does not support tools (adapt.cpp).
         {.name = "plain",
          .marks = {""},
          .reasoning = {kThink, {"[THINK]", "[/THINK]"}},

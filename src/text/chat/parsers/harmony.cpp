@@ -25,7 +25,7 @@ class HarmonyParser final : public OutputParser {
         scanner_.set_tags({kMarks.begin(), kMarks.end()});
         const size_t turn = options_.opening.rfind(kMarks[kStart]);
         if (turn != std::string::npos) push(std::string_view(options_.opening).substr(turn));
-        // Of the opening only the state counts.
+        // Only the state after the opening matters.
         raw_.clear();
         body_.clear();
         answer_ = {};
@@ -52,8 +52,7 @@ class HarmonyParser final : public OutputParser {
 
     void on_text(char c) {
         if (mode_ == Mode::Between) {
-            // Between messages there is nothing but, rarely, a line feed; anything else is an answer without
-            // a header.
+            // Between messages there is at most a line feed; anything else is an answer without a header.
             if (c == '\n' || c == ' ') return;
             begin_body(Purpose::Content);
         }
@@ -104,7 +103,7 @@ class HarmonyParser final : public OutputParser {
         }
     }
 
-    // A mark that means nothing where it stands.
+    // Handles a mark without meaning at its position.
     void put(std::string_view text) {
         for (const char c : text) on_text(c);
     }
@@ -129,11 +128,11 @@ class HarmonyParser final : public OutputParser {
             if (word.starts_with("to=")) recipient_ = trim(word.substr(3));
         }
         raw_ += kMarks[kMessage];
-        // An assistant's words to itself or to the user have no recipient that could be called.
+        // Messages of the assistant to itself or to the user are not calls.
         const bool is_call = !recipient_.empty() && recipient_ != "assistant" && recipient_ != "user";
         const bool is_thought = !is_call && channel == "analysis";
         if (is_call ? options_.no_calls : is_thought && options_.keep_reasoning) {
-            // Content with its header, and in front of its end mark.
+            // Content includes its header and precedes its end mark.
             begin_body(Purpose::Content);
             add_body(raw_);
             is_kept_ = true;
@@ -165,7 +164,7 @@ class HarmonyParser final : public OutputParser {
     void add_body(std::string_view text) {
         const auto kind = purpose_ == Purpose::Reasoning ? Delta::Kind::Reasoning : Delta::Kind::Content;
         const std::string& before = purpose_ == Purpose::Reasoning ? answer_.reasoning : answer_.content;
-        // Several messages of one kind are paragraphs.
+        // Several messages of one kind become paragraphs.
         if (std::exchange(begins_message_, false) && !before.empty()) add_text(kind, "\n\n");
         add_text(kind, text);
     }
@@ -181,7 +180,7 @@ class HarmonyParser final : public OutputParser {
         if (purpose_ != Purpose::Call) return;
         const std::string_view name = function_name();
         std::optional<std::string> arguments = trim(body_).empty() ? "{}" : arguments_json(body_);
-        // The interpreter gets its code as it is.
+        // The interpreter gets its code unchanged.
         if (!arguments && name == "python") {
             const auto code = jinja::Value::dict_of({{"code", jinja::Value::text(body_)}});
             if (auto json = jinja::dump_json(code)) arguments = std::move(*json);
@@ -208,8 +207,8 @@ class HarmonyParser final : public OutputParser {
     Purpose purpose_ = Purpose::Content;
     std::string header_, raw_, recipient_, body_;  // raw_: the header as it was written
     bool begins_message_ = true;
-    bool begun_ = false;    // deltas tell of this call already
-    bool is_kept_ = false;  // this message's marks are content, too
+    bool begun_ = false;    // deltas have reported this call
+    bool is_kept_ = false;  // this message's marks are content
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Literals of Python, JSON and gemma in one reader: models mix them.
+// One parser for literals of Python, JSON and gemma, since models mix them.
 #include <algorithm>
 
 #include "common/strings.h"
@@ -100,7 +100,7 @@ class LiteralReader {
         return std::nullopt;
     }
 
-    // The escape whose letter is at `at`; the place behind it.
+    // Appends the escape whose letter is at `at`; returns the offset after it.
     size_t escape(size_t at, std::string& out) const {
         static constexpr std::string_view kNames = "abfnrtv0", kCodes("\a\b\f\n\r\t\v\0", 8);
         const char c = text_[at];

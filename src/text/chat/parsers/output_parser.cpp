@@ -1,5 +1,5 @@
-// Formats made of tags: a machine of three modes that takes one byte at a time. White space next to a tag
-// belongs to the tag. What looked like a call and was none is put back into the content as it came.
+// Formats made of tags: a state machine of three modes that takes one byte at a time. White space next to a
+// tag belongs to the tag. Text that looked like a call but is none is put back into the content unchanged.
 #include "src/text/chat/parsers/output_parser.h"
 
 #include <algorithm>
@@ -13,8 +13,7 @@ namespace tessera::chat {
 
 namespace {
 
-// A call's text may hold its own closing tag; after so many that did not complete it, it is taken for plain
-// text.
+// A call's text may contain its own closing tag; after this many that did not complete it, it counts as text.
 constexpr int kMaxTries = 8;
 
 bool is_any_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -45,7 +44,7 @@ class TaggedParser final : public OutputParser {
         if (mode_ == Mode::Call || mode_ == Mode::BareCall) {
             if (!accept_call("")) reject_call("the answer ended before it was complete");
         }
-        // Space at the end of an answer is its own, unless calls came before it.
+        // White space at the end of an answer is kept, unless calls came before it.
         if (answer_.calls.empty()) flush_spaces();
     }
 
@@ -55,7 +54,7 @@ class TaggedParser final : public OutputParser {
     struct Tag {
         std::string_view text;
         Meaning meaning;
-        size_t index;  // of the row in the format
+        size_t index;  // index of the row in the format
     };
 
     void look_for(std::vector<Tag> tags) {
@@ -78,7 +77,7 @@ class TaggedParser final : public OutputParser {
         look_for(std::move(tags));
     }
 
-    /// `space`: what stands behind the mark already.
+    /// `space`: white space already read after the mark.
     void enter_reasoning(const TagPair& pair, std::string_view space = {}) {
         may_be_bare_ = may_be_bare_ && answer_.content.empty();
         if (options_.keep_reasoning) {
@@ -119,7 +118,7 @@ class TaggedParser final : public OutputParser {
         look_for(std::move(tags));
     }
 
-    /// More of a call's inside.
+    /// Appends to a call's body.
     void add_body(std::string_view text) {
         body_ += text;
         if (!options_.stream_calls) return;
@@ -181,7 +180,7 @@ class TaggedParser final : public OutputParser {
                 enter_content(!options_.keep_reasoning);
                 return;
             default:
-                // Closes whatever is open, and says nothing.
+                // Closes everything open without output.
                 spaces_.clear();
                 enter_content(true);
         }
@@ -219,7 +218,7 @@ class TaggedParser final : public OutputParser {
         std::optional<std::vector<ToolCall>> calls;
         if (mode_ == Mode::BareCall) {
             calls = read_json_calls(body_, options_.tools);
-            // An answer in JSON is no call unless it names a tool.
+            // A JSON answer is a call only if it names a tool.
             for (const ToolCall& call : calls.value_or(std::vector<ToolCall>{}))
                 if (!names_a_tool(options_.tools, call.name)) return false;
         } else if (call_->keeps_begin) {
@@ -257,7 +256,7 @@ class TaggedParser final : public OutputParser {
     const CallTags* call_ = nullptr;
     std::string body_, spaces_;
     CallStream stream_{options_.tools};
-    size_t n_begun_ = 0;  // calls of this body that deltas have told of
+    size_t n_begun_ = 0;  // calls of this body that deltas have reported
     int tries_ = 0;
     bool end_seen_ = false, at_edge_ = false, may_be_bare_ = false;
 };
@@ -272,7 +271,7 @@ void OutputParser::add_text(Delta::Kind kind, std::string_view text) {
 }
 
 void OutputParser::add_calls(std::vector<ToolCall> calls, size_t n_known) {
-    // An id may come behind the arguments.
+    // An id may come after the arguments.
     const size_t first = answer_.calls.size() - n_known;
     for (size_t i = 0; i < std::min(n_known, calls.size()); i++)
         answer_.calls[first + i].id = std::move(calls[i].id);

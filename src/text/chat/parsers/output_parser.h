@@ -1,5 +1,6 @@
 #pragma once
-// A model's answer, as it streams, to content, reasoning and tool calls. The formats are data (formats.h).
+// A streaming parser of a model's answer into content, reasoning and tool calls. The formats are tables
+// (formats.h).
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,37 +12,37 @@
 
 namespace tessera::chat {
 
-/// What a piece of the stream added. Pieces of the same kind in a row may come apart anywhere.
+/// The result of a piece of the stream. Consecutive deltas of the same kind may be split anywhere.
 struct Delta {
-    /// A call comes whole, or, with ParserOptions::stream_calls, as its beginning and any number of
+    /// A call is reported whole, or, with ParserOptions::stream_calls, as a beginning and any number of
     /// arguments.
     enum class Kind { Content, Reasoning, Call, CallBegin, CallArguments };
     Kind kind = Kind::Content;
-    std::string text;  ///< Content, Reasoning, CallArguments
-    size_t call_index =
-        0;  ///< of Answer::calls: Call, which is complete now; CallBegin, whose name and id are
+    std::string text;       ///< Content, Reasoning, CallArguments
+    size_t call_index = 0;  ///< index in Answer::calls: of a Call, which is complete; of a CallBegin, whose
+                            ///< name and id are complete
 };
 
 struct ParserOptions {
-    /// The tools of the request: types of arguments, and whether an answer may be a bare call.
+    /// The tools of the request: they give the types of arguments, and allow an answer to be a bare call.
     jinja::Value tools = jinja::Value::none();
-    /// Prompt::opening: tells whether the answer begins inside the reasoning.
+    /// Prompt::opening, which determines whether the answer begins inside the reasoning.
     std::string opening;
-    /// ChatTemplate::turn_end(): where the answer ends, if the marker itself shows up.
+    /// ChatTemplate::turn_end(): ends the answer if it occurs in the text.
     std::string turn_end;
-    /// Calls of these tools whose arguments are JSON are told of as they are written, and are calls from then
-    /// on: where one breaks off, its arguments are the text so far, and a note says so.
+    /// Reports calls of these tools with JSON arguments while they are streamed. If such a call breaks off,
+    /// its arguments are the text so far, with a note.
     bool stream_calls = false;
-    bool no_calls = false;  ///< what looks like a call is content
-    /// Reasoning is content, with its marks: also with the one that the opening ends with.
+    bool no_calls = false;  ///< calls are content
+    /// Reasoning is content, with its marks, including one at the end of the opening.
     bool keep_reasoning = false;
 };
 
-/// Never fails: what cannot be read stays content, and a note says so. The same text gives the same answer
-/// whichever way it is cut into pieces: every byte is taken for itself. One thread at a time.
+/// Never fails: text that cannot be parsed remains content, with a note. The result does not depend on how
+/// the text is split into pieces, since every byte is processed by itself. Not thread-safe.
 ///
-/// The text must hold the spelling of control tokens (DecodeOptions::show_special), which many formats are
-/// made of.
+/// The text must contain the spelling of control tokens (DecodeOptions::show_special), which many formats
+/// use.
 class OutputParser {
   public:
     virtual ~OutputParser() = default;
@@ -50,22 +51,22 @@ class OutputParser {
 
     static std::unique_ptr<OutputParser> make(const Format& format, ParserOptions options);
 
-    /// The next piece; cheap, and amortised linear in all pieces together.
+    /// Takes the next piece; amortized linear time in the text.
     virtual void push(std::string_view text) = 0;
-    /// The answer has ended. Nothing may be pushed afterwards.
+    /// Ends the answer. Nothing may be pushed afterwards.
     virtual void finish() = 0;
 
-    /// All that is certain so far; complete after finish().
+    /// The parts that are final so far; complete after finish().
     const Answer& answer() const { return answer_; }
-    /// What has become certain since the last call.
+    /// The parts that became final since the last call.
     std::vector<Delta> take_deltas() { return std::exchange(deltas_, {}); }
 
   protected:
     OutputParser() = default;
     void add_text(Delta::Kind kind, std::string_view text);
-    /// But for the first n_known, of which deltas have told.
+    /// Adds calls, without deltas for the first n_known, which were reported before.
     void add_calls(std::vector<ToolCall> calls, size_t n_known = 0);
-    /// What the stream saw in one more byte of a call. True where a call begins.
+    /// Reports the step of the stream for one more byte of a call. True if a call begins.
     bool add_step(CallStream::Step step, const CallStream& stream, char c);
     void note_broken(const char* why);
 

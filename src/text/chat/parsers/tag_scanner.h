@@ -1,5 +1,5 @@
 #pragma once
-// Finds tags in a stream of bytes, whichever way it is cut.
+// Finds tags in a stream of bytes, independent of how it is split.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -7,22 +7,22 @@
 
 namespace tessera::chat {
 
-/// Holds back what may become a tag. Of several tags that begin at one place the shortest counts; none may be
-/// empty.
+/// Holds back text that may become a tag. Of several tags that begin at the same position the shortest
+/// matches; none may be empty.
 class TagScanner {
   public:
-    /// The tags looked for from here on; what is held back is looked at anew with the next byte.
+    /// Sets the tags to search from here on; text held back is scanned again with the next byte.
     void set_tags(std::vector<std::string_view> tags) { tags_ = std::move(tags); }
 
-    /// One more byte: calls on_text(byte) for each that is no part of a tag, on_tag(number) for a whole tag.
-    /// Both may call set_tags.
+    /// Takes one more byte: calls on_text(byte) for each byte outside of tags, and on_tag(index) for a whole
+    /// tag. Both may call set_tags.
     template <class OnText, class OnTag>
     void push(char byte, OnText on_text, OnTag on_tag) {
         held_ += byte;
         settle(on_text, on_tag);
     }
 
-    /// What is held back is text after all.
+    /// Passes all text held back to on_text.
     template <class OnText>
     void flush(OnText on_text) {
         const std::string rest = std::exchange(held_, {});

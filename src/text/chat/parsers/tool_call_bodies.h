@@ -1,5 +1,5 @@
 #pragma once
-// The insides of tool calls in the formats of many models: one function a form, text to calls.
+// Parsers of the bodies of tool calls in the formats of many models, one function per format.
 #include <optional>
 #include <string_view>
 
@@ -8,9 +8,9 @@
 
 namespace tessera::chat {
 
-/// Nothing where the text is not whole or not of this form; then it may become so with more text. `tools` (a
-/// list in OpenAI's form, or none) says of which type arguments are where the text does not. Linear in the
-/// text, up to the depth of its brackets; never fails otherwise.
+/// Returns nothing if the text is incomplete or not of this format; more text may complete it. `tools` (a
+/// list in OpenAI's format, or none) gives the types of arguments that the text does not. Linear in the text
+/// times the depth of its brackets.
 using ReadBody = std::optional<std::vector<ToolCall>> (*)(std::string_view body, const jinja::Value& tools);
 
 /// One JSON object or a list of them: {"name": ..., "arguments": {...}} with the usual other names for the
@@ -30,14 +30,14 @@ std::optional<std::vector<ToolCall>> read_arg_pairs(std::string_view body, const
 std::optional<std::vector<ToolCall>> read_python_calls(std::string_view body, const jinja::Value& tools);
 /// call:name{key:<|"|>text<|"|>,other:5}
 std::optional<std::vector<ToolCall>> read_gemma_calls(std::string_view body, const jinja::Value& tools);
-/// Behind Llama's python tag: JSON, name.call(key="value"), or code for the interpreter.
+/// After Llama's python tag: JSON, name.call(key="value"), or code for the interpreter.
 std::optional<std::vector<ToolCall>> read_python_tag(std::string_view body, const jinja::Value& tools);
 
-/// A value of Python or JSON at the front of the text, which is moved behind it; also gemma's <|"|> strings
-/// and bare keys. Nothing where there is none, or brackets nest too deep.
+/// Parses a value of Python or JSON at the front of the text and removes it; also gemma's <|"|> strings and
+/// unquoted keys. Nothing if there is none, or if brackets nest too deep.
 std::optional<jinja::Value> read_literal(std::string_view& text);
 
-/// The JSON object in text, written anew; nothing if it is none. Code fences around it are left out.
+/// The text's JSON object, normalized, without a code fence around it; nothing if it is not an object.
 std::optional<std::string> arguments_json(std::string_view text);
 
 }  // namespace tessera::chat

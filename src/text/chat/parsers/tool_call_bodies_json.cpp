@@ -1,4 +1,4 @@
-// Calls whose arguments are JSON, with the name beside or inside.
+// Calls with JSON arguments, whose name is outside or inside the JSON.
 #include "common/strings.h"
 #include "src/text/chat/dialogue.h"
 #include "src/text/chat/parsers/tool_call_bodies.h"
@@ -11,7 +11,7 @@ namespace {
 using jinja::Kind;
 using Calls = std::vector<ToolCall>;
 
-// Without "```json" and "```" around.
+// Removes "```json" and "```" around the text.
 std::string_view without_fence(std::string_view text) {
     text = trim(text);
     if (!text.starts_with("```")) return text;
@@ -29,7 +29,7 @@ const Value* first_of(const Value& object, std::initializer_list<const char*> na
     return nullptr;
 }
 
-// Missing arguments are none; text may hold the object.
+// Missing arguments are an empty object; text may contain the object.
 std::optional<std::string> arguments_of(const Value* value) {
     if (!value || value->is_none()) return "{}";
     if (value->is_text()) return trim(value->as_text()).empty() ? "{}" : arguments_json(value->as_text());
@@ -71,7 +71,7 @@ bool add_calls(Calls& calls, const Value& value) {
     return !value.items().empty();
 }
 
-// Length of the object or list at the front, npos while it is open.
+// Length of the object or list at the front; npos if it is incomplete.
 size_t json_length(std::string_view text) {
     size_t depth = 0;
     bool in_string = false;
@@ -167,14 +167,14 @@ std::optional<Calls> read_deepseek_calls(std::string_view body, const Value&) {
         if (separator == std::string_view::npos) return std::nullopt;
         std::string_view name = trim(text.substr(0, separator));
         text = trim(text.substr(separator + kSeparator.size()));
-        // The older form has the word "function" first, and the name on a line of its own behind the
+        // The older format has the word "function" first, and the name on a line of its own after the
         // separator.
         if (const size_t line = text.find('\n'); name == "function" && line != std::string_view::npos) {
             name = trim(text.substr(0, line));
             text = text.substr(line + 1);
         }
         if (!is_name(name)) return std::nullopt;
-        // The end is looked for behind the object, as a text in it may spell the mark.
+        // The end is searched after the object, since a text in it may contain the mark.
         const size_t open = text.find('{');
         const size_t length =
             open == std::string_view::npos ? std::string_view::npos : json_length(text.substr(open));

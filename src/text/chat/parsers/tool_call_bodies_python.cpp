@@ -1,4 +1,4 @@
-// Calls written like function calls: Python's, gemma's, and what stands behind Llama's python tag.
+// Calls written as function calls: Python's, gemma's, and those after Llama's python tag.
 #include "common/strings.h"
 #include "src/text/chat/dialogue.h"
 #include "src/text/chat/parsers/tool_call_bodies.h"

@@ -1,5 +1,5 @@
-// Calls whose arguments are text between tags. Text has no type of its own, so the tool's schema is asked;
-// without one, what reads as JSON or a Python literal other than text is taken for that.
+// Calls whose arguments are text between tags. The tool's schema gives their types; without one, text that
+// parses as JSON or as a Python literal other than a string is converted.
 #include <algorithm>
 
 #include "common/strings.h"
@@ -14,7 +14,7 @@ namespace {
 using jinja::Kind;
 using Calls = std::vector<ToolCall>;
 
-// "string", "object", ...; "any" where the schema does not say one type, empty where there is no schema.
+// "string", "object", ...; "any" if the schema does not have a single type, empty without a schema.
 std::string_view type_of(const Value& tools, std::string_view function, std::string_view parameter) {
     if (!tools.is_sequence()) return {};
     for (const Value& tool : tools.items()) {
@@ -41,7 +41,7 @@ Value typed_value(std::string_view text, std::string_view type) {
     return Value::text(std::string(text));
 }
 
-// Tags that write a value on lines of its own add one line feed on each side.
+// Removes one line feed on each side, which formats with values on separate lines add.
 std::string_view without_line_ends(std::string_view text) {
     if (text.starts_with('\n')) text.remove_prefix(1);
     if (text.ends_with('\n')) text.remove_suffix(1);
@@ -62,14 +62,14 @@ std::optional<std::string> typed_json_of(Value::Pairs arguments) {
 }
 
 struct Element {
-    std::string prefix;  // before the word, such as DeepSeek's
+    std::string prefix;  // before the word, as in DeepSeek's
     std::string_view word, name;
-    std::string_view type;  // what the tag itself says
+    std::string_view type;  // the type in the tag
 };
 
 constexpr std::string_view kDsml = "｜DSML｜";
 
-// <word=name>, <word name="name" ...>: moves the text behind the tag.
+// Parses <word=name> or <word name="name" ...> and removes it from the text.
 std::optional<Element> open_tag(std::string_view& text, std::initializer_list<std::string_view> words) {
     std::string_view rest = text;
     if (!rest.starts_with('<')) return std::nullopt;
@@ -106,8 +106,8 @@ std::string close_tag(const Element& element) {
     return "</" + element.prefix + std::string(element.word) + ">";
 }
 
-// The text up to the closing tag of a parameter: one behind which another tag follows, as a value may hold
-// the tag.
+// The text up to the closing tag of a parameter, which must be followed by another tag, since a value may
+// contain the closing tag.
 std::optional<std::string_view> take_value(std::string_view& text, const std::string& close) {
     for (size_t at = text.find(close); at != std::string_view::npos;
          at = text.find(close, at + close.size())) {
@@ -126,7 +126,7 @@ std::optional<ToolCall> take_function(std::string_view& text, const Value& tools
     const std::string end = close_tag(*function);
     text = trim(text);
     Value::Pairs arguments;
-    // Some write JSON inside.
+    // Some models write JSON inside.
     if (text.starts_with('{')) {
         const size_t at = text.rfind(end);
         const std::optional<std::string> json =
@@ -179,7 +179,7 @@ std::optional<Calls> read_arg_pairs(std::string_view body, const Value& tools) {
         text = trim(text.substr(key_end + kKeyEnd.size()));
         if (!text.starts_with(kValue)) return std::nullopt;
         text.remove_prefix(kValue.size());
-        // The last closing tag in front of the next key, as a value may hold one.
+        // The last closing tag before the next key, since a value may contain one.
         size_t next = text.find(kKey);
         size_t value_end = text.substr(0, next).rfind(kValueEnd);
         if (value_end == std::string_view::npos) return std::nullopt;

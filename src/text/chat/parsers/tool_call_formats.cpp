@@ -1,6 +1,6 @@
-// How each format writes its calls: what a model is held to where its calls are. The reader of the same
-// format (formats.cpp) understands every text that these forms allow; the tests generate such texts at
-// random. A new form is a row here.
+// The notations of calls, for grammars that constrain a model's calls. The parser of the same format
+// (formats.cpp) accepts every text that these notations allow; the tests generate such texts at random. A new
+// notation is a row here.
 #include "src/text/chat/parsers/formats.h"
 
 #include <utility>
@@ -18,7 +18,7 @@ ToolCallFormat listed_calls(std::string_view trigger, std::string_view after,
     return {trigger, "[", after, ", ", name_key, arguments_key};
 }
 
-/// <parameter=key>value</parameter>, with what stands around the parts.
+/// <parameter=key>value</parameter>, from its parts.
 ArgumentForm element_arguments(std::string_view key_begin, std::string_view key_end,
                                std::string_view value_end, std::string_view close_tag) {
     return {.key_begin = key_begin,
