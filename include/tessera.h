@@ -3,8 +3,9 @@
  * Conventions
  *   - Every function that can fail returns a status and takes, last, a tsr_error that it fills in when the
  *     status is not TSR_OK; NULL there is fine. Nothing aborts, prints or throws, whatever is passed in.
- *   - Structs that callers fill in begin with their size: `tsr_model_options o = {sizeof o};`. A field of
- * zero means its default, so this is a complete set of options, and newer libraries serve older callers.
+ *   - Structs that callers fill in begin with their size, which TSR_INIT sets. A field of zero means its
+ * default, so `tsr_model_options o = TSR_INIT(tsr_model_options);` is a complete set of options, and newer
+ * libraries serve older callers.
  *   - Text is UTF-8. (const char*, size_t) pairs need no terminator; lone const char* do.
  *   - Objects are freed by their tsr_*_free(), which accept NULL. A pointer that a function returns belongs
  * to the object it came from, unless the function says otherwise. A model may be freed before its engines and
@@ -51,6 +52,24 @@ typedef struct tsr_error {
 
 /* "invalid argument", ...; never NULL. */
 TSR_API const char* tsr_status_name(tsr_status status);
+
+/* Initializes a variable of a struct that begins with its size. */
+#ifdef __cplusplus
+} /* extern "C" */
+namespace tessera_api {
+template <class Struct>
+inline Struct init() {
+    Struct out = Struct();
+    out.size = sizeof out;
+    return out;
+}
+} /* namespace tessera_api */
+extern "C" {
+#define TSR_INIT(type) ::tessera_api::init<type>()
+#else
+#define TSR_INIT(type) \
+    { .size = sizeof(type) }
+#endif
 
 #define TSR_ABI_VERSION 1
 /* "0.1.0", and the version of this interface that the library was built with. */

@@ -29,7 +29,7 @@ static int quote(const char* text, char* out, size_t capacity) {
 
 /* Content goes to the output at once, a call when it is complete. */
 static void print_pieces(tsr_parser* parser) {
-    tsr_piece piece = {sizeof piece};
+    tsr_piece piece = TSR_INIT(tsr_piece);
     while (tsr_parser_next(parser, &piece, NULL) == TSR_OK && piece.kind != TSR_PIECE_NONE) {
         if (piece.kind == TSR_PIECE_CALL) printf("call: %s %s\n", piece.call.name, piece.call.arguments);
         if (piece.kind == TSR_PIECE_CONTENT) fwrite(piece.text, 1, piece.n_text, stdout);
@@ -43,12 +43,12 @@ static void on_delta(void* user, const tsr_delta* delta) {
 /* The question as a prompt; a call of the tool, with arguments that its schema accepts, is the only answer.
  */
 static tsr_status answer(const tsr_model* model, tsr_engine* engine, const char* messages, tsr_error* error) {
-    tsr_dialogue dialogue = {sizeof dialogue};
-    tsr_tool_grammar_options form = {sizeof form};
-    tsr_parser_options reading = {sizeof reading};
-    tsr_request_options asked = {sizeof asked};
-    tsr_prompt_info info = {sizeof info};
-    tsr_chat_info chat_info = {sizeof chat_info};
+    tsr_dialogue dialogue = TSR_INIT(tsr_dialogue);
+    tsr_tool_grammar_options form = TSR_INIT(tsr_tool_grammar_options);
+    tsr_parser_options reading = TSR_INIT(tsr_parser_options);
+    tsr_request_options asked = TSR_INIT(tsr_request_options);
+    tsr_prompt_info info = TSR_INIT(tsr_prompt_info);
+    tsr_chat_info chat_info = TSR_INIT(tsr_chat_info);
     tsr_chat* chat = NULL;
     tsr_prompt* prompt = NULL;
     tsr_grammar* grammar = NULL;
@@ -89,7 +89,7 @@ static tsr_status answer(const tsr_model* model, tsr_engine* engine, const char*
 }
 
 int main(int argc, char** argv) {
-    tsr_engine_options options = {sizeof options};
+    tsr_engine_options options = TSR_INIT(tsr_engine_options);
     tsr_model* model = NULL;
     tsr_engine* engine = NULL;
     tsr_error error;

@@ -21,7 +21,7 @@ static int fail(const char* what, const tsr_error* error) {
 
 static int write_in_session(const tsr_model* model, const int32_t* ids, size_t n_ids) {
     const tsr_param sampling[] = {{"temperature", "0.8"}, {"seed", "1"}};
-    tsr_session_options options = {sizeof options};
+    tsr_session_options options = TSR_INIT(tsr_session_options);
     tsr_session* session = NULL;
     tsr_error error;
     int i;
@@ -45,8 +45,8 @@ static int write_in_session(const tsr_model* model, const int32_t* ids, size_t n
 }
 
 static int write_by_request(const tsr_model* model, const int32_t* ids, size_t n_ids) {
-    tsr_engine_options options = {sizeof options};
-    tsr_request_options asked = {sizeof asked};
+    tsr_engine_options options = TSR_INIT(tsr_engine_options);
+    tsr_request_options asked = TSR_INIT(tsr_request_options);
     tsr_engine* engine = NULL;
     tsr_request* request = NULL;
     tsr_error error;

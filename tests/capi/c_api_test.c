@@ -38,14 +38,14 @@ static void test_names(void) {
 
 static void test_nulls(const tsr_model* model, tsr_session* session, tsr_engine* engine) {
     tsr_model* no_model = NULL;
-    tsr_model_info info = {sizeof info};
+    tsr_model_info info = TSR_INIT(tsr_model_info);
     tsr_text text;
     size_t n;
     int32_t id;
     const char* bytes;
     const float* logits;
-    tsr_engine_stats stats = {sizeof stats};
-    tsr_request_options asked = {sizeof asked};
+    tsr_engine_stats stats = TSR_INIT(tsr_engine_stats);
+    tsr_request_options asked = TSR_INIT(tsr_request_options);
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "path", tsr_model_load(NULL, NULL, &no_model, error));
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "model", tsr_model_load("x", NULL, NULL, error));
     CHECK(tsr_model_load(NULL, NULL, NULL, NULL) == TSR_INVALID_ARGUMENT);
@@ -92,9 +92,9 @@ static void test_nulls(const tsr_model* model, tsr_session* session, tsr_engine*
 }
 
 static void test_model(const char* path, const tsr_model* model) {
-    tsr_model_info info = {sizeof info};
+    tsr_model_info info = TSR_INIT(tsr_model_info);
     tsr_model_info short_info;
-    tsr_model_options options = {sizeof options};
+    tsr_model_options options = TSR_INIT(tsr_model_options);
     tsr_model* other = NULL;
     tsr_text text;
     CHECK_OK(tsr_model_get_info(model, &info, error));
@@ -150,7 +150,7 @@ static size_t test_text(const tsr_model* model, int32_t* ids) {
 }
 
 static void test_sampling(void) {
-    tsr_param_info info = {sizeof info};
+    tsr_param_info info = TSR_INIT(tsr_param_info);
     size_t i;
     for (i = 0; tsr_sampling_param(i, &info, NULL) == TSR_OK; i++) {
         CHECK(info.name && *info.name && info.help && *info.help);
@@ -162,7 +162,7 @@ static void test_sampling(void) {
 
 static void test_session(const tsr_model* model, const int32_t* ids, size_t n_ids, const char* folder) {
     tsr_param sampling[] = {{"temperature", "0"}};
-    tsr_session_options options = {sizeof options};
+    tsr_session_options options = TSR_INIT(tsr_session_options);
     tsr_session *session = NULL, *second = NULL;
     const float* logits;
     float first_logit;
@@ -237,9 +237,9 @@ static void on_finish(void* user, const tsr_outcome* outcome) {
 }
 
 static void test_engine(const tsr_model* model, const int32_t* ids, size_t n_ids) {
-    tsr_engine_options options = {sizeof options};
-    tsr_request_options asked = {sizeof asked};
-    tsr_engine_stats stats = {sizeof stats};
+    tsr_engine_options options = TSR_INIT(tsr_engine_options);
+    tsr_request_options asked = TSR_INIT(tsr_request_options);
+    tsr_engine_stats stats = TSR_INIT(tsr_engine_stats);
     tsr_engine* engine = NULL;
     tsr_request* request = NULL;
     static Answer answer, endless;

@@ -10,7 +10,7 @@ static const char kTools[] =
     "\"properties\": {\"city\": {\"type\": \"string\"}}, \"required\": [\"city\"]}}}, {\"name\": \"stop\"}]";
 
 static tsr_chat* chat_of(const tsr_model* model, const char* name) {
-    tsr_chat_options options = {sizeof options};
+    tsr_chat_options options = TSR_INIT(tsr_chat_options);
     tsr_chat* chat = NULL;
     options.template_name = name;
     CHECK_OK(tsr_chat_create(model, &options, &chat, error));
@@ -18,7 +18,7 @@ static tsr_chat* chat_of(const tsr_model* model, const char* name) {
 }
 
 static tsr_prompt* prompt_of(const tsr_chat* chat, const char* tools) {
-    tsr_dialogue dialogue = {sizeof dialogue};
+    tsr_dialogue dialogue = TSR_INIT(tsr_dialogue);
     tsr_prompt* prompt = NULL;
     dialogue.messages = kMessages;
     dialogue.tools = tools;
@@ -27,8 +27,8 @@ static tsr_prompt* prompt_of(const tsr_chat* chat, const char* tools) {
 }
 
 static void test_chat(const tsr_model* model) {
-    tsr_chat_options options = {sizeof options};
-    tsr_chat_info info = {sizeof info};
+    tsr_chat_options options = TSR_INIT(tsr_chat_options);
+    tsr_chat_info info = TSR_INIT(tsr_chat_info);
     tsr_chat* chat = chat_of(model, NULL);
     CHECK_OK(tsr_chat_get_info(chat, &info, error));
     CHECK(info.source && *info.source && info.format && *info.format && info.turn_end && !info.warning);
@@ -64,8 +64,8 @@ static void test_chat(const tsr_model* model) {
 
 static void test_dialogue(const tsr_model* model) {
     tsr_chat* chat = chat_of(model, "chatml");
-    tsr_dialogue dialogue = {sizeof dialogue};
-    tsr_prompt_info info = {sizeof info};
+    tsr_dialogue dialogue = TSR_INIT(tsr_dialogue);
+    tsr_prompt_info info = TSR_INIT(tsr_prompt_info);
     tsr_prompt* prompt = prompt_of(chat, NULL);
     CHECK_OK(tsr_prompt_get_info(prompt, &info, error));
     CHECK(strstr(info.text, "Be brief.") && strlen(info.text) == info.n_text);
@@ -110,9 +110,9 @@ static void test_dialogue(const tsr_model* model) {
 }
 
 static void test_dates_and_variables(const tsr_model* model) {
-    tsr_chat_options options = {sizeof options};
-    tsr_dialogue dialogue = {sizeof dialogue};
-    tsr_prompt_info info = {sizeof info};
+    tsr_chat_options options = TSR_INIT(tsr_chat_options);
+    tsr_dialogue dialogue = TSR_INIT(tsr_dialogue);
+    tsr_prompt_info info = TSR_INIT(tsr_prompt_info);
     tsr_chat* chat = NULL;
     tsr_prompt* prompt = NULL;
     options.template_text =
@@ -137,10 +137,10 @@ static void test_parser(const tsr_model* model) {
         "</tool_call>";
     tsr_chat* chat = chat_of(model, "chatml");
     tsr_prompt* prompt = prompt_of(chat, kTools);
-    tsr_parser_options options = {sizeof options};
+    tsr_parser_options options = TSR_INIT(tsr_parser_options);
     tsr_parser* parser = NULL;
-    tsr_piece piece = {sizeof piece};
-    tsr_answer answer = {sizeof answer};
+    tsr_piece piece = TSR_INIT(tsr_piece);
+    tsr_answer answer = TSR_INIT(tsr_answer);
     char content[64] = "", reasoning[64] = "";
     int n_calls = 0;
     size_t i;
@@ -211,7 +211,7 @@ static void test_parser(const tsr_model* model) {
 }
 
 static tsr_grammar* grammar_of(tsr_grammar_kind kind, const char* text) {
-    tsr_grammar_options options = {sizeof options};
+    tsr_grammar_options options = TSR_INIT(tsr_grammar_options);
     tsr_grammar* grammar = NULL;
     options.kind = kind;
     options.text = text;
@@ -239,8 +239,8 @@ static void test_grammars(const tsr_model* model) {
         {(tsr_grammar_kind)0, TSR_INVALID_ARGUMENT, "", "kind"},
         {(tsr_grammar_kind)9, TSR_INVALID_ARGUMENT, "", "kind"},
     };
-    tsr_grammar_options options = {sizeof options};
-    tsr_tool_grammar_options tools = {sizeof tools};
+    tsr_grammar_options options = TSR_INIT(tsr_grammar_options);
+    tsr_tool_grammar_options tools = TSR_INIT(tsr_tool_grammar_options);
     tsr_grammar* grammar = NULL;
     tsr_chat* chat = chat_of(model, "chatml");
     tsr_prompt *prompt = prompt_of(chat, kTools), *bare = prompt_of(chat, NULL);
@@ -293,7 +293,7 @@ static void test_grammars(const tsr_model* model) {
 
 static void test_session(const tsr_model* model) {
     tsr_param sampling[] = {{"temperature", "1"}, {"seed", "3"}};
-    tsr_session_options options = {sizeof options};
+    tsr_session_options options = TSR_INIT(tsr_session_options);
     tsr_session* session = NULL;
     tsr_grammar* grammar = grammar_of(TSR_GRAMMAR_REGEX, "(yes|no|maybe), [0-9]{3}");
     tsr_text text;
@@ -363,17 +363,17 @@ static void on_prompt(void* user, int32_t completion, int64_t n_read, int64_t n_
 static void test_request(const tsr_model* model) {
     tsr_chat* chat = chat_of(model, "chatml");
     tsr_prompt* prompt = prompt_of(chat, kTools);
-    tsr_prompt_info info = {sizeof info};
-    tsr_tool_grammar_options form = {sizeof form};
-    tsr_parser_options read = {sizeof read};
-    tsr_engine_options options = {sizeof options};
-    tsr_engine_stats stats = {sizeof stats};
-    tsr_request_options asked = {sizeof asked};
+    tsr_prompt_info info = TSR_INIT(tsr_prompt_info);
+    tsr_tool_grammar_options form = TSR_INIT(tsr_tool_grammar_options);
+    tsr_parser_options read = TSR_INIT(tsr_parser_options);
+    tsr_engine_options options = TSR_INIT(tsr_engine_options);
+    tsr_engine_stats stats = TSR_INIT(tsr_engine_stats);
+    tsr_request_options asked = TSR_INIT(tsr_request_options);
     tsr_param sampling[] = {{"temperature", "0"}};
     tsr_grammar* grammar = NULL;
     tsr_engine* engine = NULL;
     tsr_request* request = NULL;
-    tsr_answer answer = {sizeof answer};
+    tsr_answer answer = TSR_INIT(tsr_answer);
     Reading reading = {0};
     reading.n_known = -1;
     form.prompt = prompt;

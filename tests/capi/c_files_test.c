@@ -41,7 +41,7 @@ static int same_files(const char* a, const char* b) {
 }
 
 static void test_load_progress(const char* path) {
-    tsr_model_options options = {sizeof options};
+    tsr_model_options options = TSR_INIT(tsr_model_options);
     Progress progress = {0}, last = {0};
     tsr_model* model = NULL;
     options.progress = on_progress;
@@ -59,7 +59,7 @@ static void test_load_progress(const char* path) {
 }
 
 static void test_quantize(const char* path, const char* folder) {
-    tsr_quantize_options options = {sizeof options};
+    tsr_quantize_options options = TSR_INIT(tsr_quantize_options);
     const char* overrides[] = {"blk\\.0\\.=q8_0", "nonsense"};
     Progress progress = {0};
     uint64_t n_bytes = 0;
@@ -109,7 +109,7 @@ static void test_quantize(const char* path, const char* folder) {
 }
 
 static void test_pack(const char* path, const char* folder) {
-    tsr_pack_options options = {sizeof options};
+    tsr_pack_options options = TSR_INIT(tsr_pack_options);
     Progress progress = {0};
     char packed[1024], unpacked[1024];
     tsr_model* model = NULL;
@@ -139,7 +139,7 @@ static void test_pack(const char* path, const char* folder) {
 }
 
 static void test_convert(const char* folder, const char* checkpoint) {
-    tsr_convert_options options = {sizeof options};
+    tsr_convert_options options = TSR_INIT(tsr_convert_options);
     Progress progress = {0};
     char out[1024], config[1024];
     tsr_model* model = NULL;
@@ -176,8 +176,8 @@ static void test_convert(const char* folder, const char* checkpoint) {
 }
 
 static void test_plan(const char* path) {
-    tsr_plan_options options = {sizeof options};
-    tsr_plan plan = {sizeof plan}, more = {sizeof more};
+    tsr_plan_options options = TSR_INIT(tsr_plan_options);
+    tsr_plan plan = TSR_INIT(tsr_plan), more = TSR_INIT(tsr_plan);
     CHECK_OK(tsr_plan_memory(path, NULL, &plan, error));
     CHECK(plan.packed > 0 && plan.cache > 0 && plan.activations > 0 && plan.process > 0);
     CHECK(plan.total == plan.process + plan.packed + plan.mapped + plan.cache + plan.activations +
@@ -198,7 +198,7 @@ static void test_plan(const char* path) {
     CHECK_FAILS(TSR_NOT_FOUND, "nowhere", tsr_plan_memory("nowhere.gguf", NULL, &more, error));
     CHECK_NULL("path:", tsr_plan_memory(NULL, NULL, &more, error));
     /* The same refuses a load that would not fit, before the model takes any memory. */
-    tsr_model_options load = {sizeof load};
+    tsr_model_options load = TSR_INIT(tsr_model_options);
     tsr_model* model = NULL;
     load.must_fit = &options;
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "k_type", tsr_model_load(path, &load, &model, error));
@@ -215,7 +215,7 @@ static void test_plan(const char* path) {
     options.size = 4;
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "must_fit", tsr_model_load(path, &load, &model, error));
     load.must_fit = NULL;
-    tsr_npu_options npu = {sizeof npu};
+    tsr_npu_options npu = TSR_INIT(tsr_npu_options);
     load.npu = &npu;
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "npu: device", tsr_model_load(path, &load, &model, error));
     npu.device = "x-elite";
@@ -248,9 +248,9 @@ static void on_embedded(void* user, const tsr_outcome* outcome) {
 /* Requests for embeddings, which are those of sessions. */
 static void test_requests(const tsr_model* model, const int32_t* ids, size_t n, const float* normed,
                           const float* raw) {
-    tsr_engine_options options = {sizeof options};
-    tsr_request_options asked = {sizeof asked};
-    tsr_embed_options embed = {sizeof embed};
+    tsr_engine_options options = TSR_INIT(tsr_engine_options);
+    tsr_request_options asked = TSR_INIT(tsr_request_options);
+    tsr_embed_options embed = TSR_INIT(tsr_embed_options);
     tsr_engine* engine = NULL;
     tsr_request* request = NULL;
     Embedded found = {{0}, 0, TSR_FINISH_FAILED};
@@ -290,8 +290,8 @@ static void test_requests(const tsr_model* model, const int32_t* ids, size_t n, 
 }
 
 static void test_embeddings(const tsr_model* model) {
-    tsr_session_options options = {sizeof options};
-    tsr_embed_options embed = {sizeof embed};
+    tsr_session_options options = TSR_INIT(tsr_session_options);
+    tsr_embed_options embed = TSR_INIT(tsr_embed_options);
     tsr_session* session = NULL;
     int32_t ids[64];
     float last[256], mean[256], raw[256];
@@ -326,7 +326,7 @@ static void test_embeddings(const tsr_model* model) {
 }
 
 static void test_infill(const tsr_model* model) {
-    tsr_infill infill = {sizeof infill};
+    tsr_infill infill = TSR_INIT(tsr_infill);
     int32_t ids[8];
     size_t n;
     CHECK_FAILS(TSR_UNSUPPORTED, "gaps", tsr_infill_tokens(model, &infill, ids, 8, &n, error));
@@ -365,8 +365,8 @@ static int write_cold_model(const char* from, const char* to) {
 static void test_defaults(const char* from, const char* folder) {
     char path[1024];
     tsr_model* model = NULL;
-    tsr_param_info info = {sizeof info}, ours = {sizeof ours};
-    tsr_session_options options = {sizeof options};
+    tsr_param_info info = TSR_INIT(tsr_param_info), ours = TSR_INIT(tsr_param_info);
+    tsr_session_options options = TSR_INIT(tsr_session_options);
     tsr_param hot[] = {{"temperature", "1.5"}, {"seed", "1"}}, seed[] = {{"seed", "1"}};
     tsr_session* session = NULL;
     int32_t start = 1, best = 0, id, differs = 0;

@@ -55,17 +55,65 @@ class Installed(unittest.TestCase):
 
     def test_c_through_pkg_config(self):
         environment = os.environ | {"PKG_CONFIG_PATH": str(self.libraries / "pkgconfig")}
-        flags = run("pkg-config", "--define-variable=prefix=" + str(self.prefix), "--cflags", "--libs", "tessera",
-                    env=environment).split()
+        flags = run("pkg-config", "--cflags", "--libs", "tessera", env=environment).split()
         program = pathlib.Path(self.folder.name) / "by-hand"
-        run("cc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers",
+        run("cc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror",
             ROOT / "examples/embed-c/main.c", "-o", program, *flags)
         said = run(program, MODEL, "Once", env=os.environ | {"LD_LIBRARY_PATH": str(self.libraries)})
         self.assertIn("tokens", said)
 
+    def test_the_lines_of_the_documentation(self):
+        page = (ROOT / "docs/reference/c-api.md").read_text()
+        lines = [line for line in page.splitlines() if line.startswith(("cc ", "./embed-c "))]
+        self.assertEqual(len(lines), 2)
+        environment = os.environ | {"PKG_CONFIG_PATH": str(self.libraries / "pkgconfig"),
+                                    "LD_LIBRARY_PATH": str(self.libraries)}
+        for folder in ("examples", "models"):
+            (pathlib.Path(self.folder.name) / folder).symlink_to(ROOT / folder)
+        said = run("sh", "-ec", "\n".join(lines), env=environment, cwd=self.folder.name)
+        self.assertIn("tokens", said)
+
+    def test_the_example_of_the_cpp_namespace(self):
+        page = (ROOT / "docs/reference/c-api.md").read_text()
+        example, = re.findall(r"```cpp\n(.*?)```", page, re.S)
+        source = pathlib.Path(self.folder.name) / "example.cpp"
+        source.write_text(example)
+        environment = os.environ | {"PKG_CONFIG_PATH": str(self.libraries / "pkgconfig")}
+        flags = run("pkg-config", "--cflags", "--libs", "tessera", env=environment).split()
+        run("c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", source, "-o", source.with_suffix(""), *flags)
+        said = run(source.with_suffix(""), MODEL, env=os.environ | {"LD_LIBRARY_PATH": str(self.libraries)})
+        self.assertTrue(said.strip())
+
+    def test_structs_are_initialized_without_warnings(self):
+        source = pathlib.Path(self.folder.name) / "init.c"
+        source.write_text("#include <tessera.h>\nint main(void) {\n    tsr_model_options o = TSR_INIT(tsr_model_options);\n"
+                          "    return o.size == sizeof o && !o.progress ? 0 : 1;\n}\n")
+        for compiler in (("cc", "-std=c99", "-x", "c"), ("c++", "-std=c++98", "-x", "c++"), ("c++", "-std=c++20", "-x", "c++")):
+            run(*compiler, "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{self.prefix}/include", source, "-o",
+                source.with_suffix(""))
+            run(source.with_suffix(""))
+
+    def test_documents_manual_pages_and_the_model(self):
+        for path in ("share/doc/tessera/LICENSE", "share/doc/tessera/README.md", "share/doc/tessera/docs/reference/c-api.md",
+                     "share/tessera/models/tessera-tiny.gguf", "share/man/man1/tessera.1", "share/man/man1/tessera-run.1",
+                     "share/bash-completion/completions/tessera"):
+            self.assertTrue((self.prefix / path).is_file(), path)
+        said = run(self.prefix / "bin/tessera", "run", "-p", "Once", "-n", "4", env={"PATH": os.environ["PATH"]})
+        self.assertTrue(said.startswith("Once"), said)
+
+    def test_completion(self):
+        script = (f'PATH={self.prefix}/bin:$PATH; . {self.prefix}/share/bash-completion/completions/tessera\n'
+                  'COMP_WORDS=(tessera tok) COMP_CWORD=1; _tessera tessera; echo "${COMPREPLY[@]}"\n'
+                  'COMP_WORDS=(tessera tokenize --ids) COMP_CWORD=2; _tessera tessera; echo "${COMPREPLY[@]}"\n')
+        self.assertEqual(run("bash", "-c", script).split(), ["tokenize", "--ids"])
+
+    def test_no_path_of_the_checkout(self):
+        for file in (self.prefix / "bin/tessera", next(self.prefix.rglob("libtessera.so"))):
+            self.assertNotIn(str(ROOT).encode(), file.read_bytes(), file)
+
     def test_static_through_pkg_config(self):
         environment = os.environ | {"PKG_CONFIG_PATH": str(self.libraries / "pkgconfig")}
-        flags = run("pkg-config", "--define-variable=prefix=" + str(self.prefix), "--static", "--cflags", "--libs",
+        flags = run("pkg-config", "--static", "--cflags", "--libs",
                     "tessera", env=environment).split()
         flags[flags.index("-ltessera")] = "-l:libtessera.a"
         program = pathlib.Path(self.folder.name) / "static-by-hand"
