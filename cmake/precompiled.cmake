@@ -48,6 +48,9 @@ if(tsr_precompiled_kinds)
         set(headers <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstdint> <cstdlib> <cstring>
             <filesystem> <fstream> <functional> <limits> <map> <memory> <numeric> <optional> <random> <set> <span>
             <string> <string_view> <thread> <tl/expected.hpp> <unordered_map> <utility> <vector>)
+        if(kind STREQUAL "library" OR kind STREQUAL "program")
+            tsr_sections(${target})
+        endif()
         if(kind STREQUAL "test")
             target_link_libraries(${target} PRIVATE GTest::gtest)
             list(PREPEND headers <gtest/gtest.h>)

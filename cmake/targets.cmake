@@ -1,3 +1,9 @@
+# tsr_sections(TARGET): each function and datum in a section of its own, so that the linker may leave it out. Not the
+# kernels, all of which are used.
+function(tsr_sections target)
+    target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+endfunction()
+
 # tsr_library(NAME [UNITY] [COLD] SOURCES... LINK...): one layer's static library (cmake/unity.cmake has the options).
 function(tsr_library name)
     cmake_parse_arguments(ARG "UNITY;COLD" "" "SOURCES;LINK" ${ARGN})
@@ -9,5 +15,6 @@ function(tsr_library name)
         tsr_cold(${name})
     endif()
     target_link_libraries(${name} PUBLIC tsr_flags ${ARG_LINK})
+    tsr_sections(${name})
     tsr_precompile(${name} library)
 endfunction()
