@@ -1,5 +1,5 @@
-# What `cmake --install` puts beside the program and the library (src/capi has the rules of the latter): documents, the demo
-# model, manual pages and bash's completion. default_model.cpp looks for the model relative to the program.
+# Installation of all but the library (src/capi has its rules): program, documents, the demo model, manual pages and the
+# completion for bash. default_model.cpp looks for the model relative to the program.
 #
 # `cmake --install` builds what it installs, so that it works after scripts/run.sh, which builds the program alone.
 install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target tsr_installed
