@@ -225,7 +225,7 @@ class Contributing(unittest.TestCase):
 
 
 class CommandReference(LintCase):
-    """Document and manual pages from a program that prints this description."""
+    """The document of a program that prints this description."""
     DESCRIPTION = """# Models
 
 ## tessera run
@@ -275,16 +275,6 @@ tessera run model.gguf
         status, output = self.lint("cli_reference.py", "--root", root, "--program", root / "tessera")
         self.assertEqual(status, 1)
         self.assertIn("ended with 3", output)
-
-    def test_manual_pages(self):
-        root = self.program()
-        status, output = self.lint("make_man.py", "--program", root / "tessera", root / "man")
-        self.assertEqual(status, 0, output)
-        page = (root / "man/tessera-run.1").read_text()
-        for line in ("tessera\\-run \\- Completes a prompt\n", "tessera run [OPTIONS] [MODEL]\n", '.SH "SAMPLING"\n',
-                     ".B \\-n, \\-\\-n\\-predict N\nTokens; a|b.\n", ".SH EXAMPLES\n.nf\n# no heading\n"):
-            self.assertIn(line, page)
-        self.assertIn(".BR tessera\\-run (1)\nCompletes a prompt\n", (root / "man/tessera.1").read_text())
 
 
 class Charts(LintCase):
