@@ -1,6 +1,5 @@
-// The table of Hugging Face's classes. To add one, add a row; a new way in which rows may lie is one of Take
-// and its line in hf_recipe.cpp. Names and defaults are those of the published checkpoints and configuration
-// files.
+// The table of Hugging Face's classes. To add one, add a row; a new row order is a new value of Take and a
+// line in hf_recipe.cpp. Names and defaults are those of the published checkpoints and configuration files.
 #include "src/convert/hf_arch.h"
 
 #include <algorithm>
@@ -95,13 +94,13 @@ constexpr HfTensor kGraniteExperts[] = {
     {"ffn_up_shexp.weight", "shared_mlp.input_linear.weight", Take::SecondHalf},
     {"ffn_down_shexp.weight", "shared_mlp.output_linear.weight"},
 };
-// Granite 4 without experts calls its only feed-forward part shared.
+// Granite 4 without experts calls its only feed-forward sublayer shared.
 constexpr HfTensor kGraniteShared[] = {
     {"ffn_gate.weight", "shared_mlp.input_linear.weight", Take::FirstHalf},
     {"ffn_up.weight", "shared_mlp.input_linear.weight", Take::SecondHalf},
     {"ffn_down.weight", "shared_mlp.output_linear.weight"},
 };
-// Gate and up take turns; blocks are MXFP4's.
+// Rows of gate and up are interleaved; blocks are MXFP4.
 constexpr HfTensor kGptOss[] = {
     {"attn_norm.weight", "input_layernorm.weight"},
     {"post_attention_norm.weight", "post_attention_layernorm.weight"},
@@ -170,12 +169,12 @@ constexpr HfDemand kQwen3MoeDemands[] = {{"hidden_act", kSiluValues},
                                          {"norm_topk_prob", kTrue},
                                          {"decoder_sparse_step", kOne},
                                          {"mlp_only_layers", kNone}};
-// Gemma's first files say "gelu" and mean the approximation.
+// Gemma's first configuration files say "gelu" for the tanh approximation.
 constexpr HfDemand kGemmaDemands[] = {{"hidden_act", kGeluValues}, {"hidden_activation", kTanhValues}};
 constexpr HfDemand kSmolLm3Demands[] = {
     {"hidden_act", kSiluValues}, {"use_sliding_window", kFalse}, {"no_rope_layer_interval", kFour}};
 
-// Values of the published configurations' classes that files leave out.
+// Defaults of the published configuration classes that files omit.
 constexpr HfDefault kGemma3Defaults[] = {
     {"num_attention_heads", "8"},
     {"num_key_value_heads", "4"},
@@ -246,7 +245,8 @@ constexpr HfArch kRows[] = {
     {"GptOssForCausalLM", "gpt_oss", "gpt-oss", kGptOssTensors, {}, kSilu},
 };
 
-/// A value as the rows spell it: scalars as in JSON without quotes, an empty list "[]", all else "...".
+/// A value as written in the rows: scalars as in JSON without quotes, an empty list as "[]", everything else
+/// as "...".
 std::string spelled(const JsonValue& value) {
     switch (value.kind) {
         case JsonValue::Kind::Boolean:
@@ -275,7 +275,7 @@ Result<const HfArch*> find_hf_architecture(const HfConfig& config) {
         if (list.find(row.class_name) == list.npos)
             list += (list.empty() ? "" : ", ") + std::string(row.class_name);
     }
-    return fail(ErrorCode::Unsupported, "config.json: architecture '%s' is not one we run (%s)",
+    return fail(ErrorCode::Unsupported, "config.json: architecture '%s' is not supported (supported: %s)",
                 printable(name.empty() ? type : name).c_str(), list.c_str());
 }
 
@@ -284,8 +284,7 @@ Result<void> check_demands(const HfArch& arch, const HfConfig& config) {
         const JsonValue* value = config.find(demand.key);
         const std::string found = value ? spelled(*value) : "";
         if (std::find(demand.values.begin(), demand.values.end(), found) != demand.values.end()) continue;
-        return fail(ErrorCode::Unsupported,
-                    "config.json: '%s': architecture '%s' runs with %s only, found %s",
+        return fail(ErrorCode::Unsupported, "config.json: '%s': architecture '%s' supports only %s, found %s",
                     std::string(demand.key).c_str(), std::string(arch.arch).c_str(),
                     std::string(demand.values[0]).c_str(), value ? printable(found).c_str() : "none");
     }

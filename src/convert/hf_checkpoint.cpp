@@ -1,5 +1,5 @@
-// Finds and opens what a Hugging Face folder holds. Which names there must be is hf_arch.cpp's business; the
-// safetensors files themselves are read by safetensors.cpp.
+// Finds and opens the files of a Hugging Face folder. hf_arch.cpp defines the required names; safetensors.cpp
+// reads the safetensors files.
 #include "src/convert/hf_checkpoint.h"
 
 #include <algorithm>
@@ -16,13 +16,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What larger models put before the names of their text model, and what comes in its place.
+/// Prefixes of text models inside larger models, and their replacements.
 constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
     {"language_model.model.", "model."},
     {"language_model.lm_head.", "lm_head."},
     {"model.language_model.", "model."},
 };
-/// Parts of larger models that are no text model.
+/// Parts of larger models other than the text model.
 constexpr std::string_view kForeign[] = {
     "vision_tower.", "model.vision_tower.", "multi_modal_projector.", "model.multi_modal_projector.",
     "vision_model.", "model.vision_model.", "audio_tower.",           "model.audio_tower.",
@@ -188,7 +188,7 @@ Result<void> HfCheckpoint::open_files() {
                         error.message().c_str());
         if (names.empty() && has_pickles)
             return fail(ErrorCode::Unsupported,
-                        "'%s': the weights are pickled (pytorch_model*.bin), which is not read; save the "
+                        "'%s': pickled weights (pytorch_model*.bin) are not supported; save the "
                         "model as safetensors",
                         printable(folder_, 400).c_str());
     }
@@ -202,9 +202,10 @@ Result<void> HfCheckpoint::open_files() {
         for (const SafeTensor& tensor : file.tensors()) present_names.insert(tensor.name);
     for (const auto& [tensor, file] : index->find("weight_map")->members)
         if (!present_names.contains(tensor))
-            return fail(ErrorCode::Malformed,
-                        "tensor '%s': expected in '%s' by model.safetensors.index.json, not there",
-                        printable(tensor).c_str(), printable(file.text).c_str());
+            return fail(
+                ErrorCode::Malformed,
+                "tensor '%s': expected in '%s', as model.safetensors.index.json says, but not found there",
+                printable(tensor).c_str(), printable(file.text).c_str());
     return {};
 }
 

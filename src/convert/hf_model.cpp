@@ -1,6 +1,6 @@
-// Puts a folder together: which tensors there must be (the ArchSpec), what they are made of (hf_arch.cpp),
-// and the head of the file that results. The head lies in memory before as many reserved bytes as the data
-// would take, so that the reader of GGUF files and the loader of models check it like any file.
+// Builds the converted file: the required tensors (the ArchSpec), their sources (hf_arch.cpp), and the GGUF
+// header. The header is in memory in front of reserved address space of the data's size, so that the GGUF
+// reader and the model loader check it like any file.
 #include "src/convert/hf_model.h"
 
 #include <sys/mman.h>
@@ -22,11 +22,11 @@ namespace tessera::convert {
 
 namespace {
 
-/// Tensors that carry nothing the model needs: computed from the configuration, or of activations.
+/// Tensors that the model does not need: computed from the configuration, or about activations.
 constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq", ".masked_bias",    ".input_scale",
                                          ".activation_scale",    ".k_proj.k_scale", ".v_proj.v_scale"};
 
-/// Address space without memory: zeros, but for what is written at its beginning.
+/// Reserved address space, which reads as zeros except for the header at its beginning.
 class Reservation {
   public:
     static Result<Reservation> create(uint64_t n_bytes, std::span<const std::byte> head, uint64_t n_written) {
@@ -34,11 +34,11 @@ class Reservation {
         out.size_ = static_cast<size_t>(n_bytes);
         void* at = mmap(nullptr, out.size_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED)
-            return fail(ErrorCode::OutOfMemory, "cannot reserve %s of addresses for the model's plan",
+            return fail(ErrorCode::OutOfMemory, "cannot reserve %s of address space for the model",
                         format_bytes(n_bytes).c_str());
         out.data_ = static_cast<std::byte*>(at);
         if (mprotect(at, static_cast<size_t>(n_written), PROT_READ | PROT_WRITE) != 0)
-            return fail(ErrorCode::OutOfMemory, "cannot get %s of memory for the model's head",
+            return fail(ErrorCode::OutOfMemory, "cannot allocate %s for the model's header",
                         format_bytes(n_written).c_str());
         std::memcpy(at, head.data(), head.size());
         return out;
@@ -61,7 +61,7 @@ class Reservation {
     size_t size_ = 0;
 };
 
-/// Finds for every tensor of an architecture what it is made of.
+/// Finds the recipe of every tensor of an architecture.
 class RecipeBook {
   public:
     RecipeBook(const HfArch& arch, const ArchSpec& spec, const HfCheckpoint& checkpoint,
@@ -73,7 +73,7 @@ class RecipeBook {
   private:
     struct Found {
         const HfTensor* row = nullptr;
-        std::string name;  // theirs, of a stack the pattern
+        std::string name;  // name in the checkpoint; of a stack the pattern
         std::vector<const SafeTensor*> sources;
     };
     Result<void> read_settings();
@@ -93,7 +93,7 @@ class RecipeBook {
     const ArchSpec& spec_;
     const HfCheckpoint& checkpoint_;
     const HfNumbers& numbers_;
-    int64_t block_rows_ = 128, block_cols_ = 128;  // of F8's factors
+    int64_t block_rows_ = 128, block_cols_ = 128;  // block size of F8 factors
     std::string quantization_;                     // quantization_config.quant_method
     std::set<const SafeTensor*> used_;
     std::vector<Recipe> recipes_, computed_;
@@ -137,7 +137,7 @@ std::vector<int64_t> RecipeBook::resolved(std::span<const Dim> dims) const {
     return shape;
 }
 
-/// All of a stack, or none.
+/// All sources of a stack, or none.
 Result<std::vector<const SafeTensor*>> RecipeBook::find_sources(const std::string& name) {
     std::vector<const SafeTensor*> sources;
     const size_t number = name.find("{}");
@@ -147,8 +147,7 @@ Result<std::vector<const SafeTensor*>> RecipeBook::find_sources(const std::strin
         if (number != std::string::npos) of_expert.replace(number, 2, std::to_string(e));
         const SafeTensor* source = checkpoint_.find(of_expert);
         if (!source && e > 0)
-            return fail(ErrorCode::Malformed,
-                        "tensor '%s': expected as there are experts before it, not there",
+            return fail(ErrorCode::Malformed, "tensor '%s' is missing, while earlier experts have one",
                         printable(of_expert).c_str());
         if (!source) return sources;
         sources.push_back(source);
@@ -156,7 +155,7 @@ Result<std::vector<const SafeTensor*>> RecipeBook::find_sources(const std::strin
     return sources;
 }
 
-/// The first alternative that the folder has; without weights, the one that its configuration suggests.
+/// The first alternative that the folder has; without weights, the one that its configuration implies.
 Result<RecipeBook::Found> RecipeBook::find(std::string_view gguf, const std::string& prefix) {
     Found first;
     for (const std::span<const HfTensor> group : arch_.tensors) {
@@ -177,7 +176,7 @@ Result<RecipeBook::Found> RecipeBook::find(std::string_view gguf, const std::str
 }
 
 const SafeTensor* RecipeBook::find_scale(const SafeTensor& source, std::string_view name) const {
-    // By the name within the text model, which is the one that the source was found by.
+    // By the name within the text model, by which the source was found.
     constexpr std::string_view kBlocks = "_blocks";
     if (source.dtype == Dtype::U8 && name.ends_with(kBlocks))
         return checkpoint_.find(std::string(name.substr(0, name.size() - kBlocks.size())) + "_scales");
@@ -217,7 +216,7 @@ Result<void> RecipeBook::add(const std::string& gguf, std::vector<int64_t> shape
     return {};
 }
 
-/// Whether there is an output matrix beside the embedding table.
+/// Whether there is an output matrix in addition to the embedding table.
 Result<bool> RecipeBook::has_output() const {
     const bool has_head = checkpoint_.find("lm_head.weight") != nullptr;
     const bool usual = checkpoint_.has_weights() && !has_head;
@@ -231,7 +230,7 @@ Result<bool> RecipeBook::has_output() const {
 }
 
 tl::unexpected<Error> missing(const std::string& theirs, const std::string& ours) {
-    return fail(ErrorCode::Malformed, "tensor '%s': expected (it becomes '%s'), not in the folder's files",
+    return fail(ErrorCode::Malformed, "tensor '%s' (for '%s') is missing in the folder's files",
                 printable(theirs).c_str(), ours.c_str());
 }
 
@@ -249,7 +248,7 @@ Result<void> RecipeBook::add_model_tensor(const ModelTensor& tensor) {
     if (!found.row) return {};
     if (name == "output.weight") {
         TSR_TRY(const bool wanted, has_output());
-        // A copy of the table that nothing reads.
+        // A copy of the embedding table that is not used.
         if (const SafeTensor* head = checkpoint_.find("lm_head.weight"); head && !wanted) used_.insert(head);
         if (!wanted) return {};
     }
@@ -303,14 +302,14 @@ Result<void> RecipeBook::add_layer(int64_t layer) {
     return {};
 }
 
-/// What nothing reads is a sign that the model is another one than its configuration says.
+/// Unused tensors mean that the model is not the one that its configuration says.
 Result<void> RecipeBook::check_leftovers() const {
     for (const auto& [name, tensor] : checkpoint_.tensors()) {
         const std::string_view text = name;
         const bool is_ignored = std::any_of(std::begin(kIgnored), std::end(kIgnored),
                                             [&](std::string_view end) { return text.ends_with(end); });
         if (!used_.contains(tensor) && !is_ignored)
-            return fail(ErrorCode::Unsupported, "tensor '%s' (%s %s): '%s' has no place for it",
+            return fail(ErrorCode::Unsupported, "tensor '%s' (%s %s): architecture '%s' does not use it",
                         printable(name).c_str(), tensor->dtype_text.c_str(), tensor->shape_string().c_str(),
                         std::string(arch_.class_name).c_str());
     }
@@ -322,7 +321,7 @@ Result<std::vector<Recipe>> RecipeBook::write() {
     for (const ModelTensor& tensor : spec_.model_tensors) TSR_TRY_VOID(add_model_tensor(tensor));
     for (int64_t layer = 0; layer < numbers_.sizes.n_layer; layer++) TSR_TRY_VOID(add_layer(layer));
     TSR_TRY_VOID(check_leftovers());
-    // What has values lies next to the head.
+    // Tensors with values come right after the header.
     recipes_.insert(recipes_.begin(), std::make_move_iterator(computed_.begin()),
                     std::make_move_iterator(computed_.end()));
     return std::move(recipes_);
@@ -338,7 +337,7 @@ struct HfModel::State {
     std::vector<Recipe> recipes;
     std::optional<RecipeRows> rows;
     Reservation bytes;
-    std::shared_ptr<const Model> model;  // over the reserved bytes
+    std::shared_ptr<const Model> model;  // view of the reserved bytes
     std::optional<Error> tokenizer_error;
 
     Result<void> build(ThreadPool& pool, const kernels::KernelTable& kernels, const Options& options);

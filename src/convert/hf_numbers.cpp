@@ -1,6 +1,6 @@
-// Hyperparameters. Ranges are checked where the finished file's are, by Hparams::load(); here they only have
-// to be numbers. Sources of the rotary scalings: the configuration classes of the published models, YaRN
-// (arXiv 2309.00071), LongRoPE (arXiv 2402.13753).
+// Hyperparameters. Hparams::load() checks their ranges as for any file; here they only have to be numbers.
+// Sources of the RoPE scalings: the configuration classes of the published models, YaRN (arXiv 2309.00071),
+// LongRoPE (arXiv 2402.13753).
 #include "src/convert/hf_numbers.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tessera::convert {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
-// Of sizes: far beyond what is published, and such that no product of them overflows.
+// Limits of sizes: far beyond published models, and such that no product overflows.
 constexpr int64_t kMaxVocab = 1 << 21, kMaxEmbd = 1 << 17, kMaxLayers = 1 << 10, kMaxFf = 1 << 20;
 constexpr int64_t kMaxHeads = 1 << 12, kMaxHeadDim = 1 << 10, kMaxExperts = 1 << 12;
 constexpr double kMaxReal = 1e12;
@@ -53,9 +53,9 @@ class Numbers {
     gguf::Writer& writer_;
     const std::string prefix_;
     HfNumbers out_;
-    const JsonValue* rope_ = nullptr;  // rope_scaling, or rope_parameters as newer files have it
+    const JsonValue* rope_ = nullptr;  // rope_scaling, or rope_parameters in newer files
     int64_t context_ = 0;
-    double base_ = 0;  // of the rotary frequencies
+    double base_ = 0;  // base of the RoPE frequencies
 };
 
 Result<void> Numbers::sizes() {
@@ -119,13 +119,13 @@ Result<void> Numbers::attention() {
         if (scalar != static_cast<double>(h.head_dim)) put("attention.scale", 1 / std::sqrt(scalar));
     }
     if (spec_.no_rope_period > 0) {
-        // Truth values: whether a layer rotates.
+        // Booleans: whether a layer uses RoPE.
         const JsonValue* list = config_.find("no_rope_layers");
         for (size_t i = 0; list && i < list->items.size(); i++) {
             const bool rotates = list->items[i].text != "0";
             if (rotates == (static_cast<int64_t>(i + 1) % spec_.no_rope_period == 0))
                 return fail(ErrorCode::Unsupported,
-                            "config.json: 'no_rope_layers': expected every %lldth layer not to rotate, found "
+                            "config.json: 'no_rope_layers': expected no RoPE in every %lldth layer, found "
                             "another rule at layer %zu",
                             static_cast<long long>(spec_.no_rope_period), i);
         }
@@ -156,12 +156,12 @@ Result<void> Numbers::windows() {
         if (!is_usual)
             return fail(
                 ErrorCode::Unsupported,
-                "config.json: 'layer_types': architecture '%s' runs without windows, found layers with "
+                "config.json: 'layer_types': architecture '%s' has no sliding windows, found layers with "
                 "sliding_attention",
                 std::string(arch_.arch).c_str());
         TSR_TRY(const bool uses, config_.boolean_or("use_sliding_window", spec_.name != "phi3"));
         if (window > 0 && window < context_ && uses)
-            log::warn("config.json: 'sliding_window' %lld is not applied: all keys are seen",
+            log::warn("config.json: 'sliding_window' %lld is ignored: this model uses full attention",
                       static_cast<long long>(window));
         return {};
     }
@@ -246,8 +246,8 @@ Result<void> Numbers::yarn(double factor) {
     return {};
 }
 
-/// Llama 3: waves that are long against the original context are stretched, short ones are not, and those
-/// between partly.
+/// Llama 3: wavelengths that are long compared to the original context are stretched, short ones are not, and
+/// those between partly.
 Result<void> Numbers::divide_by_wavelength(double factor) {
     constexpr double kTwoPi = 6.283185307179586;
     TSR_TRY(const double low, rope_real("low_freq_factor"));
@@ -311,7 +311,7 @@ Result<void> Numbers::rope() {
     Hparams& h = out_.sizes;
     rope_ = config_.find("rope_parameters");
     if (!rope_) rope_ = config_.find("rope_scaling");
-    // Of layers that see all, and of those with a window.
+    // Of layers with full attention, and of those with a sliding window.
     if (const JsonValue* full = rope_ ? rope_->find("full_attention") : nullptr) {
         const JsonValue* local = find_pointer(*rope_, "/sliding_attention/rope_theta");
         if (const auto base = local ? parse_double(local->text) : std::nullopt)
@@ -325,7 +325,7 @@ Result<void> Numbers::rope() {
         return fail(ErrorCode::Malformed, "config.json: 'rope_scaling': expected an object, found %s",
                     json_kind_name(rope_->kind));
     if (rope_value("mrope_section"))
-        return fail(ErrorCode::Unsupported, "config.json: 'rope_scaling.mrope_section' is not run");
+        return fail(ErrorCode::Unsupported, "config.json: 'rope_scaling.mrope_section' is not supported");
     TSR_TRY(const double base, config_.real_or("rope_theta", 10000));
     TSR_TRY(base_, rope_real_or("rope_theta", base));
     if (!(base_ > 0) || base_ > kMaxReal)

@@ -1,5 +1,5 @@
-// Turns the steps of a tokenizer.json into the list of expressions that they amount to, and looks for a row
-// of src/text/pretokenizers.cpp with the same list.
+// Converts the steps of a tokenizer.json to an equivalent list of regular expressions, and searches a row of
+// src/text/pretokenizers.cpp with the same list.
 #include "src/convert/hf_pretokenizer.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace tessera::convert {
 namespace {
 
 constexpr const char* kHint =
-    "choose a name from docs/reference/tokenizers.md by --pre NAME if you know that it cuts text the same "
+    "choose a name from docs/reference/tokenizers.md by --pre NAME if you know that it splits text the same "
     "way";
 
 std::string text_at(const JsonValue& value, std::string_view pointer) {
@@ -27,7 +27,7 @@ bool flag_at(const JsonValue& value, std::string_view name, bool usual) {
     return at && at->is(JsonValue::Kind::Boolean) ? at->boolean : usual;
 }
 
-/// Appends what one step amounts to.
+/// Appends the expressions of one step.
 Result<void> add_step(const JsonValue& step, std::vector<std::string>& patterns) {
     const std::string type = text_at(step, "/type");
     if (type == "Sequence") {
@@ -40,7 +40,7 @@ Result<void> add_step(const JsonValue& step, std::vector<std::string>& patterns)
     if (type == "ByteLevel") {
         if (flag_at(step, "add_prefix_space", true))
             return fail(ErrorCode::Unsupported,
-                        "tokenizer.json: pre_tokenizer: ByteLevel with add_prefix_space is not run");
+                        "tokenizer.json: pre_tokenizer: ByteLevel with add_prefix_space is not supported");
         if (flag_at(step, "use_regex", true))
             patterns.emplace_back(text::find_pre_tokenizer("gpt-2")->patterns[0]);
         return {};
@@ -58,10 +58,10 @@ Result<void> add_step(const JsonValue& step, std::vector<std::string>& patterns)
             return {};
         }
         return fail(ErrorCode::Unsupported,
-                    "tokenizer.json: pre_tokenizer: Split with behavior '%s'%s is not recognised; %s",
+                    "tokenizer.json: pre_tokenizer: Split with behavior '%s'%s is not recognized; %s",
                     printable(behavior).c_str(), regex.empty() ? " and no Regex" : "", kHint);
     }
-    return fail(ErrorCode::Unsupported, "tokenizer.json: pre_tokenizer: step '%s' is not recognised; %s",
+    return fail(ErrorCode::Unsupported, "tokenizer.json: pre_tokenizer: step '%s' is not recognized; %s",
                 printable(type).c_str(), kHint);
 }
 
@@ -84,13 +84,13 @@ Result<std::string> recognise_pre_tokenizer(const JsonValue& tokenizer) {
     }
     if (near)
         return fail(ErrorCode::Unsupported,
-                    "tokenizer.json: the text is cut like '%s', but ignore_merges is %s; %s",
+                    "tokenizer.json: the text is split like '%s', but ignore_merges is %s; %s",
                     std::string(near->name).c_str(), whole_words ? "true" : "false", kHint);
     std::string list;
     for (const std::string& pattern : patterns)
         list += (list.empty() ? "\"" : ", \"") + printable(pattern, 200) + "\"";
     return fail(ErrorCode::Unsupported,
-                "tokenizer.json: pre_tokenizer: no name of ours cuts text by the rules %s; %s",
+                "tokenizer.json: pre_tokenizer: no known pre-tokenizer splits text by the rules %s; %s",
                 list.empty() ? "(none)" : list.c_str(), kHint);
 }
 

@@ -1,5 +1,5 @@
-// Reads rows of checkpoints: where each lies (Take), and what its elements are. A row that is stored as it is
-// wanted is not copied. What is made from what is decided in hf_plan.cpp.
+// Reads rows of checkpoints in the order of Take and converts their elements. Rows stored in the wanted form
+// are not copied. hf_model.cpp chooses the sources.
 #include "src/convert/hf_recipe.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool takes_columns(Take take) {
     return take == Take::Columns || take == Take::EvenColumns || take == Take::OddColumns;
 }
 
-/// The recipe's rows as Take sees them: of vectors every element is one.
+/// The recipe's rows for Take: each element of a vector is one.
 struct Shape {
     int64_t rows, cols;  // of one matrix
     explicit Shape(const Recipe& recipe)
@@ -30,7 +30,7 @@ struct Shape {
           cols(recipe.is_vector() ? 1 : recipe.n_cols()) {}
 };
 
-/// The row of the source that row `row` of one matrix is; for Take::Columns the column.
+/// The row of the source for row `row` of one matrix; for Take::Columns the column.
 int64_t row_in_source(const Recipe& recipe, int64_t row, int64_t n_rows) {
     switch (recipe.take) {
         case Take::All:
@@ -40,7 +40,7 @@ int64_t row_in_source(const Recipe& recipe, int64_t row, int64_t n_rows) {
             return row;
         case Take::Heads: {
             if (recipe.head_dim == 0) return row;
-            // Pairs of a head's halves become neighbours.
+            // Elements of a head's two halves become adjacent pairs.
             const int64_t in_head = row % recipe.head_dim;
             return row - in_head + in_head % 2 * (recipe.head_dim / 2) + in_head / 2;
         }
@@ -131,7 +131,7 @@ Result<void> check_shape(const SafeTensor& source, const std::vector<int64_t>& e
                 printable(source.name).c_str(), wanted.shape_string().c_str(), source.shape_string().c_str());
 }
 
-/// The shape that each source has to have.
+/// The required shape of each source.
 std::vector<int64_t> shape_of_source(const Recipe& recipe) {
     const int64_t times = takes_half(recipe.take) ? 2 : 1;
     std::vector<int64_t> expected = recipe.shape;
@@ -156,7 +156,7 @@ Result<void> settle_mxfp4(Recipe& recipe) {
     if (recipe.sources.size() != 1 || takes_columns(recipe.take) || recipe.n_cols() % kMxBlock != 0 ||
         !scales || scales->dtype != Dtype::U8)
         return fail(ErrorCode::Unsupported,
-                    "tensor '%s' (U8): expected the blocks of an MXFP4 matrix with scales beside them",
+                    "tensor '%s' (U8): expected the blocks of an MXFP4 matrix with a tensor of scales",
                     printable(source.name).c_str());
     std::vector<int64_t> expected = shape_of_source(recipe);
     expected.back() /= kMxBlock;
@@ -165,7 +165,7 @@ Result<void> settle_mxfp4(Recipe& recipe) {
     return check_shape(source, expected);
 }
 
-/// Decodes the factors of one F8 source and finds how they lie.
+/// Decodes the factors of one F8 source and determines their layout.
 Result<void> settle_factors(Recipe& recipe, const SafeTensor& source, const SafeTensor* scale,
                             int64_t block_rows, int64_t block_cols) {
     const Shape shape(recipe);
@@ -185,7 +185,7 @@ Result<void> settle_factors(Recipe& recipe, const SafeTensor& source, const Safe
             rows = block_rows, cols = block_cols;
         else if (n != 1 || !is_float(scale->dtype))
             return fail(ErrorCode::Unsupported,
-                        "tensor '%s': expected one factor, one a row or one for each block of %lld x %lld "
+                        "tensor '%s': expected one factor, one per row or one per block of %lld x %lld "
                         "weights of '%s', found %s %s",
                         printable(scale->name).c_str(), static_cast<long long>(block_rows),
                         static_cast<long long>(block_cols), printable(source.name).c_str(),
@@ -197,14 +197,14 @@ Result<void> settle_factors(Recipe& recipe, const SafeTensor& source, const Safe
     }
     if (recipe.factors.size() > 1 && (recipe.factor_rows != rows || recipe.factor_cols != cols))
         return fail(ErrorCode::Unsupported,
-                    "tensor '%s': its factors lie unlike those of the experts before it",
+                    "tensor '%s': its factors have another layout than those of earlier experts",
                     printable(source.name).c_str());
     recipe.factor_rows = rows;
     recipe.factor_cols = cols;
     return {};
 }
 
-/// From HF's order (elements 2k and 2k + 1 in byte k) to ours (k and k + 16).
+/// Converts Hugging Face's order (elements 2k and 2k + 1 in byte k) to GGUF's (k and k + 16).
 void repack_mxfp4(const std::byte* blocks, const std::byte* scales, int64_t n_blocks, std::byte* out) {
     for (int64_t b = 0; b < n_blocks; b++, blocks += kMxBytes, out += kMxBytes + 1) {
         out[0] = scales[b];
@@ -227,7 +227,7 @@ class MatrixReader {
           bytes_(dtype_bytes(source_.dtype)) {
         const int64_t n_in_source = shape_.rows * (takes_half(recipe.take) ? 2 : 1);
         base_ = recipe.sources.size() > 1 ? 0 : matrix * n_in_source;
-        // Columns: the source's rows are as long as it has columns for our rows.
+        // Columns: the source's rows have one element per row of the result.
         width_ = n_in_source;
     }
 
@@ -263,7 +263,7 @@ class MatrixReader {
     /// A column of the source as a row.
     const std::byte* gather(int64_t column) {
         gathered_.resize(static_cast<size_t>(shape_.cols * bytes_));
-        // base_ counts rows of ours; a matrix before this one has as many elements either way.
+        // base_ counts rows of the result; earlier matrices have the same number of elements in either order.
         const std::byte* in = source_.data.data() + (base_ * shape_.cols + column) * bytes_;
         for (int64_t i = 0; i < shape_.cols; i++, in += width_ * bytes_)
             std::memcpy(gathered_.data() + i * bytes_, in, static_cast<size_t>(bytes_));
@@ -313,7 +313,8 @@ Result<void> settle(Recipe& recipe, int64_t block_rows, int64_t block_cols) {
     for (size_t i = 0; i < recipe.sources.size(); i++) {
         if (recipe.scales[i] &&
             (recipe.n_matrices() > static_cast<int64_t>(recipe.sources.size()) || takes_columns(recipe.take)))
-            return fail(ErrorCode::Unsupported, "tensor '%s': factors of stacked F8 matrices are not read",
+            return fail(ErrorCode::Unsupported,
+                        "tensor '%s': factors of stacked F8 matrices are not supported",
                         printable(recipe.sources[i]->name).c_str());
         TSR_TRY_VOID(settle_factors(recipe, *recipe.sources[i], recipe.scales[i], block_rows, block_cols));
     }
@@ -326,7 +327,7 @@ const std::byte* RecipeRows::rows(size_t index, int64_t first, int64_t count,
     if (!recipe.values.empty())
         return std::as_bytes(std::span(recipe.values)).data() + 4 * first * recipe.n_cols();
     const Shape shape(recipe);
-    // Of vectors, a row of the file is many of ours.
+    // A row of a vector in the file is many rows of the recipe.
     const int64_t times = recipe.n_cols() / shape.cols;
     const int64_t begin = first * times, end = (first + count) * times;
     const SafeTensor& source = *recipe.sources[0];
@@ -351,7 +352,8 @@ void RecipeRows::release(size_t index, int64_t first, int64_t count) const {
     const Recipe& recipe = recipes_[index];
     if (recipe.sources.empty() || recipe.is_vector()) return;
     const int64_t n_rows = Shape(recipe).rows;
-    // In shares of a matrix: where rows are in another order, what is let go too early is only read again.
+    // Releases proportional shares of a matrix: if rows are in another order, pages released too early are
+    // only read again.
     for (int64_t at = first; at < first + count;) {
         const int64_t matrix = at / n_rows, stop = std::min(first + count, (matrix + 1) * n_rows);
         const bool is_stack = recipe.sources.size() == 1;

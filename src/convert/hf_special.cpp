@@ -1,6 +1,6 @@
-// The keys of a tokenizer: what hf_tokenizer.cpp read, the ids that have a role, and chat templates. Of
-// several files that name an id, the first of tokenizer_config.json, config.json, generation_config.json
-// counts.
+// Writes the keys of a tokenizer: the content read by hf_tokenizer.cpp, the ids of special tokens, and chat
+// templates. If several files name an id, the first of tokenizer_config.json, config.json,
+// generation_config.json is used.
 #include <algorithm>
 
 #include "common/log.h"
@@ -17,7 +17,7 @@ struct SpecialRole {
 };
 constexpr SpecialRole kRoles[] = {
     {"bos", "bos_token_id"},     {"eos", "eos_token_id"},       {"unk", "unknown_token_id"},
-    {"pad", "padding_token_id"}, {"sep", "seperator_token_id"},  // spelled so in the format
+    {"pad", "padding_token_id"}, {"sep", "seperator_token_id"},  // the format's spelling
     {"cls", "cls_token_id"},     {"mask", "mask_token_id"},
 };
 /// Roles for further ids that end a text.
@@ -102,7 +102,7 @@ Result<int64_t> Keys::role(const SpecialRole& role) const {
     if (token && token->is(JsonValue::Kind::String)) {
         const int32_t id = tokenizer_.find(token->text);
         if (id >= 0) return id;
-        log::warn("tokenizer_config.json: '%s_token': '%s' is no token of the vocabulary", name.c_str(),
+        log::warn("tokenizer_config.json: '%s_token': '%s' is not a token of the vocabulary", name.c_str(),
                   printable(token->text).c_str());
     }
     if (const JsonValue* value = checkpoint_.config().find(name + "_token_id")) {
@@ -120,7 +120,7 @@ Result<int64_t> Keys::role(const SpecialRole& role) const {
     return unknown == tokenizer_.types.end() ? -1 : unknown - tokenizer_.types.begin();
 }
 
-/// Where files list several ends, those beside eos become the end of a turn and of a message.
+/// If files list several end tokens, those besides eos become the end of a turn and of a message.
 Result<void> Keys::write_ends(int64_t eos) {
     TSR_TRY(std::vector<int64_t> all, ids(checkpoint_.config().root(), "config.json", "eos_token_id"));
     if (generation_) {
@@ -159,7 +159,7 @@ Result<void> Keys::write_templates() {
         const JsonValue* name = item.find("name");
         const JsonValue* body = item.find("template");
         if (!name || !body || !name->is(JsonValue::Kind::String) || !body->is(JsonValue::Kind::String))
-            return fail(ErrorCode::Malformed, "chat_template: expected name and template of each");
+            return fail(ErrorCode::Malformed, "chat_template: expected a name and a template in each entry");
         if (name->text == "default") {
             writer_.set_string(kKey, body->text);
             continue;
@@ -171,7 +171,7 @@ Result<void> Keys::write_templates() {
     return {};
 }
 
-/// The settings that the model's makers recommend; what is no number is left out.
+/// The sampling settings that the model's authors recommend; values that are not numbers are ignored.
 void Keys::write_sampling() {
     for (const SamplingKey& row : kSampling) {
         const JsonValue* value = generation_ ? generation_->find(row.hf) : nullptr;

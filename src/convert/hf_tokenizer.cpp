@@ -1,6 +1,6 @@
-// Tokenizers. A SentencePiece model comes as tokenizer.model, or as a tokenizer.json of BPE with byte
-// fallback, whose merges then stand for the scores; byte-level BPE comes as tokenizer.json. What cuts text
-// before byte-level merging is recognised by hf_pretokenizer.cpp. Next: hf_special.cpp.
+// Tokenizers. A SentencePiece model is a tokenizer.model, or a tokenizer.json of BPE with byte fallback,
+// whose merges then replace the scores; byte-level BPE is a tokenizer.json. hf_pretokenizer.cpp recognizes
+// the pre-tokenizer. Next: hf_special.cpp.
 #include "src/convert/hf_tokenizer.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ enum TokenKind : int32_t {
     kByte = 6
 };
 
-/// Of tokens beside the trained ones, and of those that no merge makes: behind all that one makes.
+/// Scores of added tokens, and of tokens that no merge produces: below all that merges produce.
 constexpr float kNoScore = -1000.0f, kUnmerged = -1e9f;
 
 struct AddedToken {
@@ -104,7 +104,7 @@ Result<void> Reader::put(int64_t id, std::string text, int32_t type, float score
     return {};
 }
 
-/// False where there is no such file, or it is one of another kind and there is a tokenizer.json beside it.
+/// False if there is no such file, or if it is of another kind and there is a tokenizer.json.
 Result<bool> Reader::read_sentencepiece() {
     const auto file = MappedFile::open(checkpoint_.path_of("tokenizer.model"));
     if (!file) {
@@ -120,7 +120,7 @@ Result<bool> Reader::read_sentencepiece() {
             return fail(
                 ErrorCode::Unsupported,
                 "tokenizer.model: expected a SentencePiece model, found a list of ranks (tiktoken); the "
-                "tokenizer.json of the same model has what is needed");
+                "tokenizer.json of the same model can be used instead");
         return fail_in("tokenizer.model (and there is no tokenizer.json)", std::move(model.error()));
     }
     if (model->kind != SentencePieceModel::Kind::Bpe)
@@ -194,7 +194,7 @@ Result<void> Reader::read_merges(const JsonValue& model, bool has_scores) {
             out_.merges.push_back(left + " " + right);
             continue;
         }
-        // The first pair that makes a token gives its place in the order.
+        // The first pair that produces a token determines its position in the order.
         const auto made = ids.find(left + right);
         if (made != ids.end() && out_.scores[made->second] == kUnmerged)
             out_.scores[made->second] = -static_cast<float>(rank);
@@ -202,7 +202,7 @@ Result<void> Reader::read_merges(const JsonValue& model, bool has_scores) {
     return {};
 }
 
-/// What happens to a text before it is cut must be what our scheme does.
+/// Checks that the normalization of text is what our scheme does.
 Result<void> Reader::check_normalizer(bool is_byte_level) const {
     const JsonValue* normalizer = json_->find("normalizer");
     if (!normalizer || normalizer->is(JsonValue::Kind::Null)) return {};
@@ -217,13 +217,13 @@ Result<void> Reader::check_normalizer(bool is_byte_level) const {
         const bool is_ours = is_byte_level ? type == "NFC" : type == "Prepend" || type == "Replace";
         if (!is_ours)
             return fail(ErrorCode::Unsupported,
-                        "tokenizer.json: normalizer: expected %s, found '%s', which is not run",
+                        "tokenizer.json: normalizer: expected %s, found '%s', which is not supported",
                         is_byte_level ? "none or NFC" : "Prepend and Replace", printable(type).c_str());
     }
     return {};
 }
 
-/// vocab.json and merges.txt, as older folders have them: a tokenizer.json without rules for cutting.
+/// vocab.json and merges.txt of older folders: equivalent to a tokenizer.json without a pre-tokenizer.
 Result<void> Reader::read_vocab_and_merges() {
     TSR_TRY(auto vocab, read_optional_json(checkpoint_.path_of("vocab.json")));
     const auto text = read_text_file(checkpoint_.path_of("merges.txt"));
@@ -269,7 +269,7 @@ Result<void> Reader::read_tokenizer_json() {
         if (is_byte_token(out_.tokens[i])) out_.types[i] = kByte;
         if (!unk.empty() && out_.tokens[i] == unk) out_.types[i] = kUnknown;
     }
-    // A Prepend step is the space before a text.
+    // A Prepend step adds a space before the text.
     const JsonValue* normalizer = json_->find("normalizer");
     bool prepends = normalizer && text_of(*normalizer, "type") == "Prepend";
     if (const JsonValue* steps = normalizer ? normalizer->find("normalizers") : nullptr)
@@ -283,7 +283,7 @@ Result<void> Reader::read_tokenizer_json() {
     return {};
 }
 
-/// Tokens that were added to the trained ones: tokenizer.json knows best, then tokenizer_config.json.
+/// Tokens added to the trained ones: from tokenizer.json, else from tokenizer_config.json.
 Result<void> Reader::collect_added() {
     const auto add = [&](std::optional<int64_t> id, const JsonValue& token,
                          const char* where) -> Result<void> {
@@ -327,7 +327,7 @@ Result<void> Reader::apply_added() {
         const int32_t now = at < out_.types.size() ? out_.types[at] : 0;
         const int32_t type = token.special ? kControl : kUserDefined;
         if (now == kUnknown || now == kByte || (now == kControl && token.special)) continue;
-        // SentencePiece spells spaces in its own way, and so do its files.
+        // SentencePiece files spell spaces as U+2581.
         std::string text = token.text;
         const float score = now != 0 && !out_.scores.empty() ? out_.scores[at] : kNoScore;
         TSR_TRY_VOID(put(id, std::move(text), type, score));
@@ -335,7 +335,7 @@ Result<void> Reader::apply_added() {
     return {};
 }
 
-/// Ids that nothing names: the embedding table is often larger than the vocabulary.
+/// Fills unnamed ids: the embedding table is often larger than the vocabulary.
 void Reader::fill_up() {
     out_.tokens.resize(n_vocab_);
     out_.types.resize(n_vocab_, 0);
@@ -370,7 +370,7 @@ Result<HfTokenizer> Reader::read() {
         for (const text::PreTokenizer& row : text::pre_tokenizers()) names.push_back(row.name);
         const std::string_view nearest = nearest_name(pre_, names);
         return fail(ErrorCode::InvalidArgument,
-                    "--pre: no pre-tokenizer is called '%s'%s%s (docs/reference/tokenizers.md)",
+                    "--pre: unknown pre-tokenizer '%s'%s%s (docs/reference/tokenizers.md)",
                     printable(pre_).c_str(), nearest.empty() ? "" : ": did you mean ",
                     std::string(nearest).c_str());
     }

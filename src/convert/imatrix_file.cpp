@@ -1,5 +1,5 @@
-// The file format of importance matrices. Sums are doubles while they grow and floats in the file, as
-// llama.cpp has them; a file read and written again keeps its bytes.
+// The file format of importance matrices. Sums are accumulated as doubles and stored as floats, as in
+// llama.cpp; reading and writing a file keeps its bytes.
 #include "src/convert/imatrix_file.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Result<std::vector<double>> read_floats(const gguf::File& file, const gguf::Tens
     std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
     for (const float value : values)
         if (!std::isfinite(value) || value < 0)
-            return fail(ErrorCode::Malformed, "%s: expected numbers from 0 on, found %g", at.c_str(),
+            return fail(ErrorCode::Malformed, "%s: expected numbers of at least 0, found %g", at.c_str(),
                         static_cast<double>(value));
     return std::vector<double>(values.begin(), values.end());
 }
@@ -41,7 +41,7 @@ Result<void> read_keys(const gguf::File& file, Imatrix& out) {
     return {};
 }
 
-/// One array of a tensor as floats, little endian as everywhere.
+/// Writes one array of a tensor as little-endian floats.
 Result<void> write_floats(gguf::Writer& writer, const std::vector<double>& values) {
     const std::vector<float> floats(values.begin(), values.end());
     return writer.write(std::as_bytes(std::span(floats)));
@@ -57,13 +57,14 @@ Result<Imatrix> Imatrix::read(const gguf::File& file) {
         const std::string name(sums.name.substr(0, sums.name.size() - kSums.size()));
         const gguf::TensorInfo* counts = file.find_tensor(name + std::string(kCounts));
         if (!counts)
-            return fail(ErrorCode::Malformed, "%s: tensor '%s' is missing beside '%s'", path.c_str(),
-                        printable(name + std::string(kCounts)).c_str(), printable(sums.name).c_str());
+            return fail(ErrorCode::Malformed, "%s: tensor '%s' is missing, which belongs to '%s'",
+                        path.c_str(), printable(name + std::string(kCounts)).c_str(),
+                        printable(sums.name).c_str());
         const int64_t n_matrices = sums.n_elements() / sums.n_cols();
         if (counts->n_elements() != n_matrices)
             return fail(ErrorCode::Malformed,
-                        "%s: tensor '%s': expected %lld counts as '%s' has rows, found %lld", path.c_str(),
-                        printable(counts->name).c_str(), static_cast<long long>(n_matrices),
+                        "%s: tensor '%s': expected %lld counts, one per row of '%s', found %lld",
+                        path.c_str(), printable(counts->name).c_str(), static_cast<long long>(n_matrices),
                         printable(sums.name).c_str(), static_cast<long long>(counts->n_elements()));
         Entry& entry = out.entries[name];
         entry.n_in = sums.n_cols();

@@ -1,6 +1,6 @@
-// Converts tensor by tensor, a piece of whole rows at a time: decoded, encoded and measured in parallel,
-// written, and the piece's pages of the input let go. Types come from quantize_policy.cpp, the encoders from
-// quants/encode by way of the kernel table.
+// Converts tensor by tensor in pieces of whole rows, which are decoded, encoded and measured in parallel,
+// then written, and their input pages released. Types come from quantize_policy.cpp, encoders from
+// quants/encode through the kernel table.
 #include "src/convert/quantize_file.h"
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace tessera::convert {
 
 namespace {
 
-/// Weights of one piece and of one unit of work in it: rows up to this many, and at least one.
+/// Weights of a piece and of a unit of work: as many rows as fit, and at least one.
 constexpr int64_t kPieceWeights = int64_t{4} << 20, kQuantizeUnitWeights = int64_t{64} << 10;
 constexpr uint32_t kQuantizationVersion = 2;
 
-/// Everything but the tensors' data.
+/// Declares everything but the tensors' data.
 void declare(const gguf::File& in, const Mixture& mixture, std::span<const PlannedTensor> plan,
              const Importance* importance, gguf::Writer& writer) {
     for (const gguf::KeyValue& entry : in.keys())
@@ -41,7 +41,7 @@ void declare(const gguf::File& in, const Mixture& mixture, std::span<const Plann
     }
 }
 
-/// Whether all are numbers that the type does not make infinite.
+/// Whether all are finite and the type does not make them infinite.
 bool is_representable(std::span<const float> x, Type type) {
     const float most = type == Type::F16 ? 65519.99f : std::numeric_limits<float>::max();
     bool fits = true;
@@ -68,9 +68,9 @@ class Quantizer {
         std::vector<float> x, y, importance;
         std::vector<std::byte> rows;
     };
-    /// A piece of one tensor: rows of equal types, importances by their matrix.
+    /// A piece of one tensor: rows of one type, with importances by matrix.
     struct Rows {
-        size_t index;  // of the tensor
+        size_t index;  // index of the tensor
         int64_t first, count, per_unit;
     };
     Result<void> copy(size_t index);
@@ -86,8 +86,9 @@ class Quantizer {
     gguf::Writer& writer_;
     InputPieces pieces_;
     std::vector<Scratch> scratch_;
-    std::vector<std::byte> buffer_;   // of the piece at hand
-    std::vector<std::byte> pending_;  // the piece before it, written while that one is computed
+    std::vector<std::byte> buffer_;  // output of the current piece
+    std::vector<std::byte>
+        pending_;  // output of the previous piece, written while the current one is computed
     size_t n_pending_ = 0;
     std::vector<TensorError> unit_errors_;
 };
@@ -103,7 +104,7 @@ const std::byte* Quantizer::read(size_t index, int64_t first, int64_t count, Scr
     return from.data.data() + type_info(from.type).row_bytes(from.n_cols()) * first;
 }
 
-/// After the rows are read for the last time.
+/// Called after the rows are read for the last time.
 Result<void> Quantizer::done(const Rows& rows) {
     const gguf::TensorInfo& from = *plan_[rows.index].from;
     const auto row_bytes = static_cast<size_t>(type_info(from.type).row_bytes(from.n_cols()));
@@ -189,7 +190,7 @@ Result<TensorError> Quantizer::convert(size_t index) {
         if (context_.strict && !sum.is_finite)
             return fail(
                 ErrorCode::Malformed,
-                "%s: tensor '%s': expected weights that %s holds, found one that is no number or beyond "
+                "%s: tensor '%s': expected weights that %s can represent, found one that is NaN or beyond "
                 "its range; nothing was written",
                 printable(in_.path(), 400).c_str(), printable(from.name).c_str(),
                 std::string(type_info(tensor.to).name).c_str());
@@ -240,7 +241,7 @@ TensorError measure_error(std::span<const float> x, std::span<const float> y, co
 
 Result<uint64_t> quantized_size(const gguf::File& in, const Mixture& mixture,
                                 std::span<const PlannedTensor> plan, const Importance* importance) {
-    // Never begun: no file appears.
+    // Never started, so that no file appears.
     gguf::Writer writer(in.path() + ".quantized", static_cast<uint32_t>(in.alignment()));
     declare(in, mixture, plan, importance, writer);
     return writer.total_bytes();

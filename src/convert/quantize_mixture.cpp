@@ -1,6 +1,5 @@
-// The table of mixtures. A mixture is data: a base type and rules for the roles that get another one. Which
-// tensors are quantized at all, and what becomes of rows that no block divides, is decided in
-// quantize_policy.cpp.
+// The table of mixtures. A mixture is a base type and rules for roles with other types. quantize_policy.cpp
+// decides which tensors are quantized, and chooses types for rows that are not a multiple of a block.
 #include "src/convert/quantize_mixture.h"
 
 #include <string>
@@ -211,13 +210,16 @@ Result<const Mixture*> mixture_from_name(std::string_view name) {
         names.push_back(mixture.name);
         list += (list.empty() ? "" : ", ") + std::string(mixture.name);
     }
+    if (type_from_name(wanted))
+        return fail(ErrorCode::Unsupported, "quantization type '%s' can be read, but not written",
+                    printable(name).c_str());
     std::string upper = wanted;
     for (char& c : upper)
         if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
     const std::string_view nearest = nearest_name(upper, names);
     const std::string hint =
         nearest.empty() ? "expected one of " + list : "did you mean " + std::string(nearest) + "?";
-    return fail(ErrorCode::InvalidArgument, "no mixture is called '%s': %s", printable(name).c_str(),
+    return fail(ErrorCode::InvalidArgument, "unknown quantization type '%s': %s", printable(name).c_str(),
                 hint.c_str());
 }
 

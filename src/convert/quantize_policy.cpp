@@ -1,5 +1,5 @@
-// Decides a type for every tensor: which are quantized at all, what the mixture says of their place in the
-// model, overrides before that, and the substitutes for rows that are no multiple of a block after it.
+// Chooses a type for every tensor: whether it is quantized, overrides, the mixture's type for its role and
+// layer, and a substitute if its rows are not a multiple of a block.
 #include "src/convert/quantize_policy.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace tessera::convert {
 
 namespace {
 
-/// Parts of names of matrices that are small or decide much: left as they are.
+/// Parts of names of small or sensitive matrices, which are not quantized.
 constexpr std::string_view kKept[] = {
     "_norm.weight",
     "ffn_gate_inp.weight",
@@ -50,7 +50,8 @@ bool is_quantizable_here(const gguf::TensorInfo& tensor) {
 
 bool is_plain(Type type) { return type_info(type).block == 1; }
 
-/// For rows that are no multiple of the type's block: the nearest type of blocks of 32 that is no worse.
+/// For rows that are not a multiple of the type's block: the nearest type with blocks of 32 that is not
+/// worse.
 Type substitute(Type type) {
     switch (type) {
         case Type::Q4_K:
@@ -75,7 +76,7 @@ Type fitting(Type type, int64_t n_cols) {
     return n_cols % type_info(other).block == 0 ? other : Type::F16;
 }
 
-/// N of blk.N.; -1 for a tensor of no layer.
+/// N of blk.N.; -1 for a tensor outside the layers.
 int64_t layer_of(std::string_view name) {
     if (!name.starts_with("blk.")) return -1;
     int64_t layer = 0;
@@ -108,11 +109,11 @@ class Planner {
     const std::string shown_;
     std::vector<Pattern> patterns_;
     int64_t n_layer_ = 0, n_expert_ = 0, heads_per_kv_ = 1;
-    bool is_tied_ = false;                         // the embedding table serves as output
-    std::map<Role, std::vector<int64_t>> layers_;  // of each role's tensors, rising
+    bool is_tied_ = false;                         // the embedding table is also the output matrix
+    std::map<Role, std::vector<int64_t>> layers_;  // layers of each role's tensors, ascending
 };
 
-/// The largest of a scalar or an array of one number a layer.
+/// A scalar, or the largest of an array with one number per layer.
 Result<int64_t> Planner::heads(const std::string& key, int64_t fallback) const {
     const gguf::Value* value = file_.find(key);
     if (!value || !value->is_array()) return file_.get_int_or(key, fallback, 0, 1 << 20);
@@ -121,7 +122,7 @@ Result<int64_t> Planner::heads(const std::string& key, int64_t fallback) const {
     return most;
 }
 
-/// What rules ask about the model; a file that is no model has none of it.
+/// Reads the properties of the model that rules use; a file that is not a model has none.
 Result<void> Planner::read_model() {
     TSR_TRY(const std::string_view arch, file_.get_string_or("general.architecture", ""));
     const std::string prefix = std::string(arch) + ".";
@@ -157,7 +158,7 @@ Place Planner::place_of(const gguf::TensorInfo& tensor) const {
     place.index = std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin();
     place.count = static_cast<int64_t>(layers.size());
     if (is_feed_forward) {
-        // These count the model's layers, and where there are experts go by the layer's number.
+        // These roles count the model's layers, and with experts use the layer's number.
         place.count = std::max(n_layer_, int64_t{1});
         if (n_expert_ > 1) place.index = layer;
     }
@@ -189,12 +190,12 @@ Type Planner::wished(const gguf::TensorInfo& tensor) const {
     const Place place = place_of(tensor);
     if (mixture.only_experts) return tensor.n_dims > 2 && tensor.shape[0] > 1 ? mixture.base : mixture.output;
     const Type type = mixture.type_at(place);
-    // Rows that the base type cannot take call for more bits in the output than its own substitute has.
+    // If rows do not fit the base type's blocks, the output matrix gets more bits than the substitute has.
     if (place.role == Role::Output && !is_plain(mixture.base) &&
         tensor.n_cols() % type_info(mixture.base).block)
         return Type::Q8_0;
-    // The 70 B models have eight heads on each key, so that values are small against their weight in the
-    // result.
+    // 70B models have eight query heads per key head, so that value matrices are small compared to their
+    // influence.
     if (place.role == Role::Value && n_layer_ == 80 && heads_per_kv_ == 8 &&
         (type == Type::Q3_K || type == Type::Q4_K))
         return Type::Q5_K;
@@ -229,11 +230,12 @@ Result<PlannedTensor> Planner::planned(const gguf::TensorInfo& tensor) const {
         return fail(ErrorCode::Unsupported, "%s: tensor '%s': there is no encoder for type %s",
                     shown_.c_str(), printable(tensor.name).c_str(), to.c_str());
     if (!is_plain(tensor.type) && !options_.allow_requantize)
-        return fail(ErrorCode::InvalidArgument,
-                    "%s: tensor '%s' is quantized already, as %s: making it %s would add its loss to the one "
-                    "that is there. Start from the F16 or F32 model, or allow requantizing",
-                    shown_.c_str(), printable(tensor.name).c_str(),
-                    std::string(type_info(tensor.type).name).c_str(), to.c_str());
+        return fail(
+            ErrorCode::InvalidArgument,
+            "%s: tensor '%s' is already quantized (%s): quantizing it again as %s loses more quality. Start "
+            "from the F16 or F32 model, or pass --allow-requantize",
+            shown_.c_str(), printable(tensor.name).c_str(), std::string(type_info(tensor.type).name).c_str(),
+            to.c_str());
     TSR_TRY(plan.importance, importance_of(tensor));
     return plan;
 }

@@ -1,5 +1,5 @@
-// Reads the header of a safetensors file. Everything in it is checked against the file's size before a view
-// of the data is given out; the values themselves are decoded in hf_rows.cpp.
+// Reads the header of a safetensors file. Everything is checked against the file's size before views of the
+// data are returned; hf_recipe.cpp decodes the values.
 #include "src/convert/safetensors.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct DtypeRow {
     Dtype dtype;
     int64_t bytes;
 };
-/// All of the format; Other: sizes are checked, values are not read.
+/// All dtypes of the format; Other: sizes are checked, values are not read.
 constexpr DtypeRow kDtypes[] = {
     {"F64", Dtype::F64, 8},    {"F32", Dtype::F32, 4},         {"F16", Dtype::F16, 2},
     {"BF16", Dtype::BF16, 2},  {"F8_E4M3", Dtype::F8_E4M3, 1}, {"F8_E5M2", Dtype::F8_E5M2, 1},
@@ -39,7 +39,7 @@ const DtypeRow* find_dtype(std::string_view name) {
     return nullptr;
 }
 
-/// A whole number of a JSON text that is not negative.
+/// A JSON number as a non-negative integer.
 std::optional<int64_t> as_size(const JsonValue& value) {
     if (!value.is(JsonValue::Kind::Number)) return {};
     const auto n = parse_int(value.text);
@@ -77,7 +77,7 @@ Result<SafeTensor> read_record(const JsonValue& record, std::span<const std::byt
     tensor.dtype_text = dtype->text;
     TSR_TRY(const auto range, read_offsets(record, data.size()));
     const uint64_t n_bytes = range.second - range.first;
-    // The product stays below the file's size, or is 0: no overflow.
+    // The product stays below the file's size or is 0, so that it does not overflow.
     uint64_t product = static_cast<uint64_t>(row->bytes);
     bool is_empty = false, fits = true;
     for (const JsonValue& item : shape->items) {
@@ -93,7 +93,7 @@ Result<SafeTensor> read_record(const JsonValue& record, std::span<const std::byt
         }
     }
     if (is_empty ? n_bytes != 0 : !fits || product != n_bytes)
-        return fail(ErrorCode::Malformed, "shape %s of %s does not go with %llu bytes",
+        return fail(ErrorCode::Malformed, "shape %s of %s does not match %llu bytes",
                     tensor.shape_string().c_str(), std::string(row->name).c_str(),
                     static_cast<unsigned long long>(n_bytes));
     tensor.data = data.subspan(static_cast<size_t>(range.first), static_cast<size_t>(n_bytes));
@@ -116,7 +116,7 @@ std::string_view dtype_name(Dtype dtype) {
 }
 
 int64_t SafeTensor::n_elements() const {
-    // Beside a 0 the other dimensions may be anything.
+    // If one dimension is 0, the others may be anything.
     if (data.empty()) return 0;
     int64_t n = 1;
     for (const int64_t dim : shape) n *= dim;
@@ -153,7 +153,7 @@ Result<void> SafetensorsFile::read(std::span<const std::byte> bytes) {
                     bytes.size());
     if (header_bytes > reader.remaining() || header_bytes > kMaxHeaderBytes)
         return fail(ErrorCode::Malformed,
-                    "expected a header of at most %llu bytes, found a length of %llu: cut short, or no "
+                    "expected a header of at most %llu bytes, found a length of %llu: truncated, or not a "
                     "safetensors file",
                     static_cast<unsigned long long>(std::min<uint64_t>(reader.remaining(), kMaxHeaderBytes)),
                     static_cast<unsigned long long>(header_bytes));
@@ -177,13 +177,13 @@ Result<void> SafetensorsFile::read(std::span<const std::byte> bytes) {
     for (const SafeTensor& tensor : tensors_) {
         if (tensor.data.data() != at)
             return fail(ErrorCode::Malformed,
-                        "tensor '%s': its data begin at %zu, those before it end at %zu",
+                        "tensor '%s': its data begin at %zu, but the data before it end at %zu",
                         printable(tensor.name).c_str(), static_cast<size_t>(tensor.data.data() - data.data()),
                         static_cast<size_t>(at - data.data()));
         at = tensor.data.data() + tensor.data.size();
     }
     if (at != data.data() + data.size())
-        return fail(ErrorCode::Malformed, "the tensors end at %zu of %zu bytes of data",
+        return fail(ErrorCode::Malformed, "the tensors end at byte %zu of %zu bytes of data",
                     static_cast<size_t>(at - data.data()), data.size());
     return {};
 }

@@ -1,5 +1,5 @@
-// Reads the wire format of protocol buffers as far as a SentencePiece model goes; unknown fields are stepped
-// over. Encoding text with such a model is src/text/spm.cpp's business.
+// Reads the part of the protocol buffer wire format that SentencePiece models use; unknown fields are
+// skipped. src/text/spm.cpp encodes text with such a model.
 #include "src/convert/sentencepiece_model.h"
 
 #include <bit>
@@ -13,8 +13,8 @@ namespace {
 
 struct Field {
     uint64_t number = 0;
-    uint64_t value = 0;     // of varints and of fixed widths
-    std::string_view body;  // of messages, texts and bytes
+    uint64_t value = 0;     // value of varints and of fixed-width fields
+    std::string_view body;  // body of messages, strings and bytes
 };
 
 /// Fields of one message, in order.
@@ -48,7 +48,7 @@ class Message {
                 ok_ = false;
         }
         if (!ok_ || !reader_.ok() || field.number == 0)
-            return fail(ErrorCode::Malformed, "no SentencePiece model: expected a field at byte %zu", at);
+            return fail(ErrorCode::Malformed, "not a SentencePiece model: expected a field at byte %zu", at);
         return field;
     }
 
@@ -79,7 +79,7 @@ Result<void> each_field(std::string_view bytes, size_t offset, const Take& take)
     return {};
 }
 
-/// Where a field's body lies in the file, for messages.
+/// Offset of a field's body in the file, for error messages.
 size_t offset_of(std::string_view body, std::span<const std::byte> bytes) {
     return body.empty() ? 0
                         : static_cast<size_t>(reinterpret_cast<const std::byte*>(body.data()) - bytes.data());
@@ -100,7 +100,7 @@ Result<SentencePieceModel> parse_sentencepiece(std::span<const std::byte> bytes)
                 if (field.number == 3) {
                     if (field.value < 1 || field.value > 6)
                         return fail(ErrorCode::Malformed,
-                                    "piece %zu: expected a kind from 1 to 6, found %llu", model.pieces.size(),
+                                    "piece %zu: expected a type from 1 to 6, found %llu", model.pieces.size(),
                                     static_cast<unsigned long long>(field.value));
                     piece.type = static_cast<int32_t>(field.value);
                 }
@@ -138,7 +138,7 @@ Result<SentencePieceModel> parse_sentencepiece(std::span<const std::byte> bytes)
         return {};
     }));
     if (model.pieces.empty())
-        return fail(ErrorCode::Malformed, "no SentencePiece model: expected pieces, found none");
+        return fail(ErrorCode::Malformed, "not a SentencePiece model: expected pieces, found none");
     return model;
 }
 

@@ -1,6 +1,5 @@
-// Fixed points over the rules: which can finish, which match nothing, which begin with themselves; and which
-// are copied instead of called. Expressions nest only as deep as the front ends allow (they limit it). Next:
-// compile.cpp.
+// Fixed points over the rules: which are productive, nullable or left recursive, and which are inlined.
+// Recursion over expressions is safe, since the front ends limit their nesting. Next: compile.cpp.
 #include "src/grammar/analysis.h"
 
 #include <algorithm>
@@ -25,7 +24,7 @@ std::string described(const Program::Rule& rule) {
     return (rule.place.empty() ? "" : rule.place + ": ") + "rule '" + printable(rule.name) + "'";
 }
 
-/// For every rule the rules that use it, so that a change is passed on only to where it can matter.
+/// For every rule the rules that use it, so that a change is propagated only to these.
 std::vector<std::vector<RuleId>> find_users(const Program& program) {
     std::vector<std::vector<RuleId>> users(program.rules().size());
     std::vector<ExprId> work;
@@ -56,7 +55,7 @@ Result<Analysis> Analysis::create(const Program& program) {
     Analysis analysis(program);
     analysis.find_fixed_point(analysis.productive_, &Analysis::productive_expr);
     if (!analysis.productive_[program.root])
-        return fail(ErrorCode::Malformed, "%s can never end: every way through it leads back into it",
+        return fail(ErrorCode::Malformed, "%s can never end: every alternative of it refers back to it",
                     described(program.rules()[program.root]).c_str());
     analysis.find_fixed_point(analysis.nullable_, &Analysis::nullable);
     TSR_TRY_VOID(analysis.check_left_recursion());
@@ -182,7 +181,7 @@ Result<void> Analysis::check_left_recursion() const {
         std::vector<RuleId> next;
         size_t at = 0;
     };
-    std::vector<Visit> stack;  // not recursion: a chain of rules may be as long as the grammar
+    std::vector<Visit> stack;  // an explicit stack: a chain of rules may be as long as the grammar
     for (RuleId start = 0; start < rules.size(); start++) {
         if (marks[start] != Mark::New) continue;
         stack.push_back({start, {}});

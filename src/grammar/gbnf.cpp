@@ -1,5 +1,5 @@
-// GBNF by recursive descent. A newline ends a rule unless a bracket is open or a "|" or "::=" stands before
-// it. Rules may be used before they are defined; what is never defined is reported where it was used. Next:
+// Parses GBNF by recursive descent. A newline ends a rule unless a bracket is open or it follows "|" or
+// "::=". Rules may be used before they are defined; an undefined rule is reported at its first use. Next:
 // compile.cpp.
 #include "src/grammar/gbnf.h"
 
@@ -37,7 +37,8 @@ class GbnfParser {
   private:
     struct Place {
         size_t at = 0, line = 1, line_start = 0;
-        /// Goes on to a byte at or behind `at`: its line and column, which counts characters.
+        /// Advances to byte `to`, which is not before `at`, and returns its line and column, counted in
+        /// characters.
         std::string advance(std::string_view text, size_t to);
     };
     struct RuleInfo {
@@ -149,7 +150,7 @@ Result<Program> GbnfParser::run() {
         name = key;
     }
     if (undefined)
-        return error(undefined->used_at, "rule '%s' is used and nowhere defined", printable(name).c_str());
+        return error(undefined->used_at, "rule '%s' is used, but not defined", printable(name).c_str());
     program_.root = root->second.id;
     return std::move(program_);
 }

@@ -1,7 +1,7 @@
-// From schemas to formulas (scalars, where every combination is exact) and to branches (arrays and objects,
-// as alternatives without "or" inside). Negation is pushed down to the keywords; nothing computed is ever
-// complemented, so leaving a branch out can only forbid more. Next: goals_negated.cpp (the negations),
-// schema_emitter.cpp (branches to expressions).
+// Converts schemas to formulas (for scalars, exact in every combination) and to branches (for arrays and
+// objects: a disjunction of conjunctions). Negation is pushed down to the keywords. No result is ever
+// complemented, so that omitting a branch can only forbid more. Next: goals_negated.cpp (negation),
+// json_schema.cpp (branches to expressions).
 #include "src/grammar/goals.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kMaxBranches = 512;
 constexpr size_t kMaxFormulas = 2'000'000;
-constexpr size_t kMaxSubsets = 6;  // alternatives of an anyOf that are combined for `unevaluated...`
+constexpr size_t kMaxSubsets =
+    6;  // alternatives of an anyOf whose subsets are enumerated for `unevaluated...`
 
 uint8_t type_bits(Domain domain) {
     switch (domain) {
@@ -80,7 +81,7 @@ Branch merge(const Branch& a, const Branch& b) {
     return both;
 }
 
-/// Marks a schema as being taken apart; a second time on the way down is a circle.
+/// Marks a schema as being expanded; meeting it again during its expansion is a circular reference.
 template <class Set>
 class Visit {
   public:
@@ -268,8 +269,8 @@ Result<Goals::Branches> Goals::product(const Branches& a, const Branches& b, Sch
             if (out.size() > kMaxBranches)
                 return fail(
                     ErrorCode::Unsupported,
-                    "at \"%s\": its alternatives combine in more than %zu ways; make them tell themselves "
-                    "apart by a required property with different constants",
+                    "at \"%s\": its alternatives combine in more than %zu ways; distinguish them by a "
+                    "required property with different constants",
                     printable(schemas_[id].pointer, 200).c_str(), kMaxBranches);
         }
     }
@@ -389,7 +390,8 @@ Result<Goals::Branches> Goals::expand_any_of(SchemaId id, Domain domain, bool tr
     const Schema& s = schemas_[id];
     Branches out;
     const size_t n = s.any_of.size();
-    // Every alternative that holds has looked at its part of the value, so all their combinations count.
+    // Each alternative that holds evaluates its part of the value, so that all subsets of them must be
+    // considered.
     if (track && n <= kMaxSubsets) {
         for (size_t subset = 1; subset < size_t{1} << n; subset++) {
             Branches way(1);
@@ -419,7 +421,7 @@ Result<Goals::Branches> Goals::expand_one_of(SchemaId id, Domain domain, bool tr
         Branches way = ways[i].second;
         for (size_t j = 0; j < ways.size(); j++) {
             if (j == i) continue;
-            // Alternatives that exclude each other anyway, by a constant for example, need no negation.
+            // Alternatives that are mutually exclusive, by a constant for example, need no negation.
             const bool overlap = std::any_of(way.begin(), way.end(), [&](const Branch& a) {
                 return std::any_of(ways[j].second.begin(), ways[j].second.end(),
                                    [&](const Branch& b) { return !is_dead(merge(a, b), domain, 3); });
@@ -452,7 +454,7 @@ Result<void> Goals::add_applicators(SchemaId id, Domain domain, bool track, Bran
     return multiply(out, std::move(yes), id, domain);
 }
 
-/// Keywords that ask for something only where a property is there.
+/// Keywords that apply only if a property is present.
 Result<void> Goals::add_conditions(SchemaId id, Domain domain, bool track, Branches& out) {
     const Schema& s = schemas_[id];
     for (const auto& [name, needed] : s.dependent_required) {
@@ -550,7 +552,7 @@ bool Goals::is_empty_scalar(const Goal& goal, Domain domain) {
     return false;
 }
 
-/// Whether certainly nothing satisfies the goal; looks `depth` levels into objects and arrays.
+/// Whether the goal is known to be unsatisfiable, from `depth` levels of objects and arrays.
 bool Goals::is_empty(const Goal& goal, int depth) {
     if (is_false(goal)) return true;
     if (goal.empty() || depth == 0) return false;

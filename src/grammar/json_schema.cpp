@@ -1,7 +1,6 @@
-// From goals to expressions: one rule for every goal, so that recursive schemas become recursive rules.
-// Objects become Members (the keys taken are kept on the stack), arrays become repetitions or, with
-// `contains`, a grid of rules that counts items and matches. Next: goals.cpp (what a goal means), compile.cpp
-// (what becomes of the expressions).
+// Converts goals to expressions, with one rule per goal, so that recursive schemas become recursive rules.
+// Objects become Members; arrays become repetitions or, with `contains`, a grid of rules that counts items
+// and matches. Next: goals.cpp (the meaning of goals), compile.cpp (expressions to states).
 #include "src/grammar/json_schema.h"
 
 #include <algorithm>
@@ -19,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxGoals = 50'000;
 constexpr size_t kMaxKeys = 20'000;
-constexpr size_t kMaxPatternKinds = 6;  // patterns of names whose combinations are told apart
+constexpr size_t kMaxPatternKinds = 6;  // patterns of names, of which all subsets are enumerated
 constexpr size_t kMaxPrefix = 1000;
 constexpr size_t kMaxGrid = 4096;
 
@@ -29,14 +28,14 @@ class Emitter {
         : goals_(schemas), options_(options), program_(program) {}
 
     Result<ExprId> run();
-    /// An object whose members are written in the notation.
+    /// An object with its members in the notation.
     Result<ExprId> run_arguments(const ArgumentNotation& notation);
 
   private:
     struct Rule {
         RuleId id;
-        std::string reason;               // first thing that cannot be satisfied
-        std::vector<const Goal*> needed;  // goals that some way through it requires
+        std::string reason;               // the first condition that cannot be satisfied
+        std::vector<const Goal*> needed;  // goals that the rule requires
     };
 
     ExprId rule_for(Goal goal);
@@ -50,7 +49,7 @@ class Emitter {
     Result<void> work_off();
 
     bool has_bare_names() const { return notation_ && notation_->text == ArgumentNotation::Text::Marked; }
-    /// What names a member: none begins another.
+    /// Bytes that name a member; none is a prefix of another's.
     std::string key_literal(const std::string& name) const {
         return has_bare_names() ? name + ":" : quote_json(name);
     }
@@ -83,7 +82,7 @@ class Emitter {
     std::deque<const Goal*> work_;
     std::string reason_;
     std::vector<const Goal*>* needed_ = nullptr;
-    const ArgumentNotation* notation_ = nullptr;  // null: JSON throughout
+    const ArgumentNotation* notation_ = nullptr;  // null: JSON
 };
 
 ExprId Emitter::rule_for(Goal goal) {
@@ -157,7 +156,7 @@ Result<void> Emitter::emit(const Goal& goal, Rule& rule) {
 
 // Objects.
 
-/// All names that are told apart: first those with an order of their own.
+/// All distinguished names, those with an order first.
 Result<std::vector<std::string>> Emitter::key_names(const Branch& branch) {
     std::vector<std::string> names;
     std::set<std::string_view> seen;
@@ -196,7 +195,7 @@ Result<bool> Emitter::add_keys(const Branch& branch, Members& members) {
     return true;
 }
 
-/// Whether the chains leave some order possible; then `order` is one.
+/// Whether an order satisfies all chains; sets `order` to one.
 bool has_order(const std::vector<std::vector<uint32_t>>& chains, size_t n_keys,
                std::vector<uint32_t>& order) {
     std::vector<std::vector<uint32_t>> next(n_keys);
@@ -234,16 +233,16 @@ void Emitter::add_chains(const Branch& branch, Members& members) {
         members.chains.push_back(std::move(chain));
         if (!has_order(members.chains, members.keys.size(), order)) members.chains.pop_back();
     }
-    // How many members can still come has to be known exactly: with one order that is easy.
+    // minProperties needs the exact number of members that may still come, which a total order gives.
     if (members.min > 0 && members.chains.size() > 1) {
         has_order(members.chains, members.keys.size(), order);
         members.chains = {order};
     }
 }
 
-/// Names outside the list, by which patterns they match.
+/// Unlisted names, by the set of patterns that they match.
 Result<void> Emitter::add_open(const Branch& branch, Members& members) {
-    if (has_bare_names()) return {};  // bare names are listed ones
+    if (has_bare_names()) return {};  // unquoted names must be listed
     StringLanguage& strings = goals_.schemas().strings;
     Formulas& formulas = goals_.schemas().formulas;
     std::vector<std::string> patterns;
@@ -253,8 +252,8 @@ Result<void> Emitter::add_open(const Branch& branch, Members& members) {
                 patterns.push_back(regex);
     if (patterns.size() > kMaxPatternKinds)
         return fail(ErrorCode::Unsupported,
-                    "%zu patterns of property names apply to one object; at most %zu can be", patterns.size(),
-                    kMaxPatternKinds);
+                    "%zu patterns of property names apply to one object; at most %zu can be enforced",
+                    patterns.size(), kMaxPatternKinds);
     TSR_TRY(const FormulaId allowed, goals_.formula(branch.names, Domain::String));
     TSR_TRY(auto listed, key_names(branch));
     const FormulaId unlisted = formulas.negate(strings.one_of(std::move(listed)));
@@ -279,7 +278,7 @@ Result<void> Emitter::add_open(const Branch& branch, Members& members) {
         if (Goals::is_false(goal)) continue;
         TSR_TRY(const ExprId name, strings.emit(formulas.all(std::move(key)), program_));
         if (name == program_.never()) continue;
-        // A rule of its own: while a name is being read, it does not matter which keys came before.
+        // A separate rule: inside a name the masks do not depend on the keys before it.
         const RuleId rule = program_.add_rule("name");
         program_.set_body(rule, name);
         members.open.push_back({program_.rule(rule), program_.seq({colon_, rule_for(std::move(goal))})});
@@ -303,10 +302,10 @@ Result<ExprId> Emitter::emit_object(const Branch& branch, const Goal& goal) {
         if (has_open)
             return fail(
                 ErrorCode::Unsupported,
-                "at %s: minProperties needs %u different names and only %zu are listed; that others differ "
-                "from each other cannot be enforced",
+                "at %s: minProperties needs %u different names, but only %zu are listed; it cannot be "
+                "enforced that unlisted names differ from each other",
                 goals_.places(goal).c_str(), members.min, members.keys.size());
-        blame(strf("at least %u members are needed and fewer can occur", members.min));
+        blame(strf("at least %u members are needed, but fewer can occur", members.min));
         return program_.never();
     }
     const ExprId open = program_.seq({program_.bytes("{"), space_}),
@@ -325,7 +324,7 @@ Result<ExprId> Emitter::emit_object(const Branch& branch, const Goal& goal) {
 
 // Arrays.
 
-/// What follows when `at` items have been written, up to the bracket.
+/// The rest of the array after `at` items, up to the bracket.
 ExprId Emitter::emit_items(const Branch& branch, size_t at) {
     size_t n_prefix = 0;
     for (const auto& layer : branch.items) n_prefix = std::max(n_prefix, layer->prefix.size());
@@ -386,14 +385,15 @@ Result<ExprId> Emitter::emit_unique(const Branch& branch, const Goal& goal) {
     members.after = program_.seq({space_, program_.bytes("]")});
     members.comma = comma();
     if (members.min > members.keys.size()) {
-        blame(strf("%u different items are needed and only %zu exist", members.min, members.keys.size()));
+        blame(strf("%u different items are needed, but only %zu exist", members.min, members.keys.size()));
         return program_.never();
     }
     if (members.keys.empty()) return program_.seq({members.before, members.after});
     return program_.members(std::move(members));
 }
 
-/// The item after `state` (items so far, matches so far), in every combination of what it matches.
+/// The item after `state` (number of items and of matches so far), for every subset of the `contains` that it
+/// matches.
 ExprId Emitter::grid_step(const Branch& branch, const std::vector<uint32_t>& state, uint32_t last,
                           std::map<std::vector<uint32_t>, RuleId>& rules) {
     std::vector<ExprId> ways;
@@ -405,7 +405,7 @@ ExprId Emitter::grid_step(const Branch& branch, const std::vector<uint32_t>& sta
         for (size_t i = 0; i < branch.contains.size(); i++) {
             const Branch::Contains& contains = branch.contains[i];
             if (subset >> i & 1) {
-                // A match that no bound asks about need not be told apart.
+                // Matches beyond the bounds need not be distinguished.
                 possible &=
                     contains.max == kUnbounded ? state[i + 1] < contains.min : state[i + 1] < contains.max;
                 goal.push_back(contains.what);
@@ -485,7 +485,7 @@ Result<ExprId> Emitter::emit_array(const Branch& given, const Goal& goal) {
     return program_.seq({program_.bytes("["), space_, emit_items(branch, 0), space_, program_.bytes("]")});
 }
 
-/// Why the root cannot be satisfied: down to the first goal that is itself to blame.
+/// The reason why the root cannot be satisfied: descends to the first goal that is unsatisfiable by itself.
 tl::unexpected<Error> Emitter::nothing_fits() {
     if (!goals_.omitted().empty()) return fail(ErrorCode::Unsupported, "%s", goals_.omitted().c_str());
     const std::vector<bool> productive = Analysis::productive_rules(program_);
@@ -526,8 +526,8 @@ Result<ExprId> Emitter::run() {
 Result<void> Emitter::work_off() {
     while (!work_.empty()) {
         if (rules_.size() > kMaxGoals)
-            return fail(ErrorCode::Unsupported, "the schema combines into more than %zu different ones",
-                        kMaxGoals);
+            return fail(ErrorCode::Unsupported,
+                        "the schema has more than %zu different combinations of subschemas", kMaxGoals);
         const Goal& goal = *work_.front();
         work_.pop_front();
         TSR_TRY_VOID(emit(goal, rules_.at(goal)));
@@ -535,10 +535,9 @@ Result<void> Emitter::work_off() {
     return {};
 }
 
-// Arguments of calls in other notations than JSON.
+// Arguments of tool calls in other notations than JSON.
 
-/// The schema of that property says `"type": "string"`, so that a reader who looks there takes any text as
-/// one.
+/// Whether the property's schema has the single type "string", so that parsers take any text as a string.
 bool Emitter::is_plain_text(const std::string& name) {
     const Schema& root = goals_.schemas()[goals_.schemas().root()];
     for (const auto& [listed, id] : root.properties)
@@ -597,7 +596,7 @@ Result<ExprId> Emitter::emit_arguments(const Branch& branch) {
     if (branch.min > n_required || branch.max < arguments.size())
         return fail(ErrorCode::Unsupported,
                     "at \"\": minProperties and maxProperties cannot be enforced in this format of calls");
-    // What may follow an argument, and what may be the first: from the last one on.
+    // Built from the last argument backwards: `more` follows an argument, `first` begins the list.
     const auto rule_of = [&](ExprId body) {
         const RuleId rule = program_.add_rule("arguments");
         program_.set_body(rule, body);

@@ -1,7 +1,7 @@
-// Masks by walking the vocabulary's tree with a lazily built deterministic automaton over sets of partial
-// stacks. Inside a string or a number the same set comes back after every byte, so the walk is a table
-// look-up a node. Counters far from their ends are brought to one value first: no token can tell the
-// difference. Next: matcher.cpp, the only user.
+// Computes masks by walking the vocabulary's trie with a lazily built DFA over sets of partial stacks. Inside
+// a string the same set recurs after every byte, so that each node costs one table lookup. Counters far from
+// their bounds are normalized to one value first, which no token can distinguish. Next: matcher.cpp, the only
+// user.
 #include "src/grammar/mask_cache.h"
 
 #include <algorithm>
@@ -14,13 +14,13 @@ namespace tessera::grammar {
 
 namespace {
 
-constexpr size_t kMaxMemory = 96u << 20;  // then everything is forgotten and built again
-// Items looked at in one walk, a fraction of a second; only grammars made to be ambiguous need more. Then
-// single bytes are tried instead of whole tokens: fewer tokens are allowed, but still one for every way to go
-// on.
+constexpr size_t kMaxMemory = 96u << 20;  // beyond this the cache is cleared
+// Items visited in one walk, a fraction of a second; only extremely ambiguous grammars need more. Then only
+// single bytes are tried instead of whole tokens: fewer tokens are allowed, but still one for every
+// continuation.
 constexpr size_t kMaxMaskWork = 10'000'000;
 constexpr uint32_t kUnknown = 0xFFFFFFFF;
-constexpr size_t kFewTokens = 1024;  // below this a list is smaller and faster than the words
+constexpr size_t kFewTokens = 1024;  // below this a list of ids is smaller and faster than the words
 
 template <class T>
 uint64_t hash_span(std::span<const T> items, uint64_t seed) {
@@ -32,7 +32,7 @@ void set_bit(std::span<uint64_t> words, int32_t id) {
     words[static_cast<size_t>(id) / 64] |= uint64_t{1} << (static_cast<size_t>(id) % 64);
 }
 
-/// The value that stands for all counts which no text of `reach` bytes can tell apart.
+/// The representative of all counts that no text of `reach` bytes can distinguish.
 uint32_t canonical_count(const Loop& loop, uint32_t count, uint32_t reach) {
     if (count < loop.min) return loop.min - count > reach ? 0 : count;
     if (loop.max == kUnbounded) return loop.min;
@@ -58,16 +58,17 @@ Result<std::shared_ptr<MaskCache>> MaskCache::create(std::shared_ptr<const Gramm
         if (ref.id >= 0) {
             if (!cache->trie_->contains(ref.id))
                 return fail(ErrorCode::InvalidArgument,
-                            "the grammar names token %d, and the vocabulary has tokens 0 to %d", ref.id,
+                            "the grammar refers to token %d, but the vocabulary has tokens 0 to %d", ref.id,
                             cache->trie_->n_tokens() - 1);
             ids.push_back(ref.id);
         } else {
             for (int32_t id = 0; id < cache->trie_->n_tokens(); id++)
                 if (cache->trie_->bytes(id) == ref.text) ids.push_back(id);
             if (ids.empty())
-                return fail(ErrorCode::InvalidArgument,
-                            "the grammar names token \"%s\", which is not one token of this vocabulary",
-                            printable(ref.text).c_str());
+                return fail(
+                    ErrorCode::InvalidArgument,
+                    "the grammar refers to token \"%s\", which is not a single token of this vocabulary",
+                    printable(ref.text).c_str());
         }
         cache->token_refs_.push_back(std::move(ids));
     }
@@ -142,7 +143,7 @@ uint32_t MaskCache::step(uint32_t config, uint8_t byte) {
     return next;
 }
 
-/// False where it was given up.
+/// False if the walk was abandoned.
 bool MaskCache::walk_below(uint32_t config, uint32_t node, uint32_t max_depth, std::vector<uint32_t>& exits) {
     const auto nodes = trie_->nodes();
     const uint32_t end = nodes[node].end, deepest = nodes[node].depth + max_depth;

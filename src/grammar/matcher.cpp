@@ -1,5 +1,5 @@
-// Following the output byte by byte on whole stacks, with a trail of every step for rollback. Masks come from
-// the shared cache. Next: mask_cache.cpp, stacks.cpp.
+// Tracks the output byte by byte on whole stacks, and records every step for rollback. Masks come from the
+// shared cache. Next: mask_cache.cpp, stacks.cpp.
 #include "src/grammar/matcher.h"
 
 #include <algorithm>
@@ -99,7 +99,7 @@ Result<void> Matcher::accept(int32_t token) {
     }
     if (overflowed_)
         return fail(ErrorCode::Unsupported,
-                    "the grammar is too ambiguous: more than %zu ways to read the output are open at once",
+                    "the grammar is too ambiguous: the output has more than %zu derivations at once",
                     kMaxStacks);
     return fail(ErrorCode::InvalidArgument, "the grammar does not allow token %d (\"%s\") here", token,
                 printable(trie.bytes(token)).c_str());
@@ -110,10 +110,9 @@ Result<void> Matcher::accept_bytes(std::string_view text) {
     for (size_t i = 0; i < text.size(); i++) {
         if (advance(static_cast<uint8_t>(text[i]))) continue;
         if (overflowed_)
-            return fail(
-                ErrorCode::Unsupported,
-                "the grammar is too ambiguous: more than %zu ways to read the output are open at once",
-                kMaxStacks);
+            return fail(ErrorCode::Unsupported,
+                        "the grammar is too ambiguous: the output has more than %zu derivations at once",
+                        kMaxStacks);
         return fail(ErrorCode::InvalidArgument, "the grammar does not allow byte %zu of \"%s\"", i,
                     printable(text).c_str());
     }
@@ -137,7 +136,7 @@ void Matcher::rollback(size_t n) {
 
 bool Matcher::is_finished() const { return items().empty(); }
 
-/// Whether exactly one byte can come, and nothing else.
+/// Whether exactly one byte can come next, and the output cannot end.
 bool Matcher::next_forced(uint8_t& byte) {
     const Automaton& automaton = stacks_.automaton();
     if (now_accepting_ || now_.empty()) return false;

@@ -1,6 +1,6 @@
-// Regular expressions by recursive descent: literals, classes, groups, alternatives, greedy and lazy
+// Parses regular expressions by recursive descent: literals, classes, groups, alternatives, greedy and lazy
 // repetition (which match the same texts), anchors. Look-around, back references and the like are refused
-// where they stand. Next: compile.cpp (patterns of whole outputs), char_dfa.cpp (patterns inside schemas).
+// with their position. Next: compile.cpp (patterns of whole outputs), char_dfa.cpp (patterns inside schemas).
 #include "src/grammar/regex.h"
 
 #include "common/strings.h"
@@ -24,7 +24,7 @@ const CharSet& word() {
     return set;
 }
 
-/// White space of ECMAScript, which JSON schema refers to.
+/// White space as ECMAScript defines it, to which JSON schema refers.
 const CharSet& space() {
     static const CharSet set = {{9, 13},          {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680},
                                 {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
@@ -158,11 +158,12 @@ Result<ExprId> RegexParser::group(uint32_t depth) {
             at_ = end + 1;
         } else if (!take("?:")) {
             const bool look = peek(1) == '=' || peek(1) == '!' || peek(1) == '<';
-            return unsupported(from, look ? "look-ahead and look-behind cannot be enforced"
-                                          : "of the groups with '?' only (?:...) and named groups are known");
+            return unsupported(from,
+                               look ? "look-ahead and look-behind cannot be enforced"
+                                    : "of the groups with '?' only (?:...) and named groups are supported");
         }
     } else if (peek() == '*') {
-        return unsupported(from, "verbs as (*NAME) are not known");
+        return unsupported(from, "verbs such as (*NAME) are not supported");
     }
     TSR_TRY(const ExprId body, alternatives(depth + 1));
     if (peek() != ')') return error(from, "this '(' is never closed");
@@ -275,7 +276,7 @@ Result<uint32_t> RegexParser::braced_hex(size_t from) {
     return value;
 }
 
-/// Behind \u: four digits, two such escapes of a surrogate pair, or digits in braces.
+/// After \u: four digits, two such escapes of a surrogate pair, or digits in braces.
 Result<uint32_t> RegexParser::unicode_escape(size_t from) {
     if (peek() == '{') return braced_hex(from);
     TSR_TRY(const uint32_t high, hex(4, from));

@@ -1,6 +1,5 @@
-// Reading a schema document: one table says which keywords exist and who reads each. Nothing is ignored: a
-// keyword is enforced, an annotation, or an error at its JSON pointer. Next: goals.cpp (what the fields mean
-// together).
+// Parses a schema document by a table of keywords with a function for each. No keyword is ignored: each is
+// enforced, an annotation, or an error with its JSON pointer. Next: goals.cpp (the meaning of the fields).
 #include "src/grammar/schema.h"
 
 #include <algorithm>
@@ -16,7 +15,7 @@ namespace tessera::grammar {
 namespace {
 
 constexpr size_t kMaxSchemaBytes = 8u << 20;
-// No output gets this long; larger upper bounds are no bounds.
+// No output is this long; larger upper bounds count as unbounded.
 constexpr uint32_t kMaxSchemaCount = 1u << 30;
 
 using Use = SchemaKeyword::Use;
@@ -33,7 +32,7 @@ class SchemaReader {
     struct Place {
         const JsonValue& value;
         std::string pointer;
-        const JsonValue& schema;  // around the keyword
+        const JsonValue& schema;  // the object that contains the keyword
     };
     using Read = Result<void> (SchemaReader::*)(const Place&, SchemaId);
     struct Row {
@@ -115,7 +114,7 @@ class SchemaReader {
     SchemaSet& set_;
     std::map<const JsonValue*, SchemaId> ids_;
     std::map<std::string, const JsonValue*> anchors_;
-    std::map<std::string, SchemaId> small_;  // small schemas by their text: equal ones are one
+    std::map<std::string, SchemaId> small_;  // small schemas by content, so that equal ones are shared
 };
 
 const std::vector<SchemaReader::Row>& SchemaReader::rows() {
@@ -214,7 +213,7 @@ void SchemaReader::find_anchors(const JsonValue& value) {
 
 namespace {
 
-/// A key for schemas without much inside; empty for larger ones.
+/// A key for the content of small schemas; empty for larger ones.
 std::string small_key(const JsonValue& value) {
     std::string key;
     const auto write = [&](const auto& self, const JsonValue& v) -> void {
@@ -263,7 +262,7 @@ Result<void> SchemaReader::fill(SchemaId id, const JsonValue& value) {
     for (const auto& [name, member] : value.members) {
         const std::string where = pointer + "/" + pointer_escape(name);
         const auto row = by_name.find(name);
-        if (row == by_name.end() && name.substr(0, 2) == "x-") continue;  // others' annotations
+        if (row == by_name.end() && name.substr(0, 2) == "x-") continue;  // annotations of other programs
         if (row == by_name.end())
             return unsupported(where, strf("the keyword \"%s\" is not known and would not be enforced",
                                            printable(name, 40).c_str()));
@@ -326,7 +325,7 @@ Result<void> SchemaReader::identifier(const Place& p, SchemaId) {
                        "an identifier inside the schema would change what references mean; use $anchor");
 }
 
-/// Definitions constrain nothing, but a broken one is reported even if nothing refers to it.
+/// Definitions constrain nothing, but invalid ones are reported even without a reference to them.
 Result<void> SchemaReader::definitions(const Place& p, SchemaId) {
     std::vector<std::pair<std::string, SchemaId>> unused;
     return schema_map(p, unused);
@@ -357,7 +356,9 @@ Result<SchemaId> SchemaReader::follow(const Place& p) {
     } else if (const auto anchor = anchors_.find(fragment); anchor != anchors_.end()) {
         target = anchor->second;
     }
-    if (!target) return malformed(p.pointer, strf("\"%s\" leads nowhere", printable(text).c_str()));
+    if (!target)
+        return malformed(p.pointer,
+                         strf("\"%s\" does not refer to anything in this document", printable(text).c_str()));
     return schema(*target, fragment);
 }
 

@@ -1,6 +1,6 @@
-// Free text until a trigger (free_text.h), then calls between the marks of the model's format, which may be
-// control tokens: JSON that names the function, or the name outside and arguments in JSON or another
-// notation. Next: grammar.cpp, json_schema.cpp.
+// Free text up to a trigger (free_text.h), then calls between the marks of the model's format, which may be
+// special tokens: a JSON object with the function's name, or the name followed by arguments in JSON or
+// another notation. Next: grammar.cpp, json_schema.cpp.
 #include "src/grammar/tools.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxTriggers = 64, kMaxTriggerBytes = 1024;
 
-/// Names that the readers of all formats understand without quotes.
+/// Checks that the parsers of all formats can read the name without quotes.
 Result<void> check_name(const std::string& name) {
     constexpr size_t kMaxName = 256;
     const auto is_word = [](char c) {
@@ -42,7 +42,7 @@ ExprId json_call(const ToolGrammar& tools, const ToolSpec& tool, ExprId argument
                         arguments, program.bytes("}")});
 }
 
-/// What stands between a trigger and the next.
+/// The text between a trigger and the next.
 Result<ExprId> one_call(const ToolGrammar& tools, Program& program) {
     const bool is_named = !tools.name_end.empty();
     std::vector<ExprId> ways;
@@ -69,11 +69,11 @@ Result<ExprId> one_call(const ToolGrammar& tools, Program& program) {
 ExprId text_of_no_call(const ToolGrammar& tools, Program& program) {
     std::vector<std::string> marks = tools.triggers;
     if (!tools.forbidden.empty()) marks.push_back(tools.forbidden);
-    // A mark that is never written stands for none.
+    // Without marks, a byte that never occurs serves as one.
     ByteDfa text =
         text_without(text_until(marks.empty() ? std::vector<std::string>{std::string(1, '\0')} : marks));
     if (tools.triggers.empty()) {
-        // A bracket would begin a call, and readers pass over white space in front of it.
+        // A bracket would begin a call, and parsers skip white space in front of it.
         ByteDfa::State& start = text.states[0];
         const std::vector<ByteDfa::Edge> edges = std::exchange(start.edges, {});
         for (const ByteDfa::Edge& edge : edges)
@@ -90,7 +90,7 @@ ExprId text_and_trigger(const ToolGrammar& tools, Program& program) {
     std::vector<std::string> marks = tools.triggers;
     marks.push_back(tools.forbidden);
     ByteDfa until = text_until(marks);
-    // Where the forbidden mark would be complete, no way leads on.
+    // Removes the edges that would complete the forbidden mark.
     uint32_t at = 0;
     for (const char c : tools.forbidden) {
         const auto byte = static_cast<uint8_t>(c);
@@ -109,13 +109,14 @@ ExprId text_and_trigger(const ToolGrammar& tools, Program& program) {
 }  // namespace
 
 Result<void> build_tools(const ToolGrammar& tools, Program& program) {
-    if (tools.tools.empty()) return fail(ErrorCode::InvalidArgument, "no tools: a call needs at least one");
+    if (tools.tools.empty())
+        return fail(ErrorCode::InvalidArgument, "expected at least one tool, found none");
     if (tools.triggers.size() > kMaxTriggers)
-        return fail(ErrorCode::Unsupported, "%zu triggers; at most %zu are looked for", tools.triggers.size(),
-                    kMaxTriggers);
+        return fail(ErrorCode::Unsupported, "expected at most %zu triggers, found %zu", kMaxTriggers,
+                    tools.triggers.size());
     for (const std::string& trigger : tools.triggers)
         if (trigger.empty() || trigger.size() > kMaxTriggerBytes)
-            return fail(ErrorCode::InvalidArgument, "a trigger has 1 to %zu bytes, found %zu",
+            return fail(ErrorCode::InvalidArgument, "expected a trigger of 1 to %zu bytes, found one of %zu",
                         kMaxTriggerBytes, trigger.size());
     program.root = program.add_rule("output");
     if (tools.none) {

@@ -1,6 +1,6 @@
-// adaptive_p: prefers tokens whose probability is near a target, and moves the target against what was drawn
-// before, so that the mean probability of the text comes out at it (MrJackSpade and ddh0, "adaptive-p",
-// 2025). Assumes that filters in front dropped the unlikely tokens: among those left all are near or far.
+// adaptive_p: prefers tokens whose probability is near a target. The target is corrected by the probabilities
+// drawn before, so that the mean over the text approaches it (MrJackSpade and ddh0, "adaptive-p", 2025).
+// Assumes that earlier filters dropped unlikely tokens.
 #include <algorithm>
 #include <vector>
 
@@ -17,12 +17,12 @@ constexpr ParamInfo kAdaptivePParams[] = {
      .default_value = -1,
      .min = -1,
      .max = 1,
-     .help = "Prefer tokens near this probability, on average over the text; below 0: off."},
+     .help = "Adaptive-p: target for the mean probability of the drawn tokens; below 0: off."},
     {.name = "adaptive_decay",
      .default_value = 0.9,
      .min = 0,
      .max = 0.99,
-     .help = "Weight of the past in that average, a token: higher is steadier."},
+     .help = "Decay of that mean per token: higher is steadier."},
 };
 
 // The shape of the preference (passes.h).
@@ -42,14 +42,14 @@ class AdaptiveP final : public Sampler {
 
     void drawn(const Context& context) override { id_ = context.all_masked ? -1 : context.id; }
     void accept(int32_t id) override {
-        if (id == id_) {  // the prompt's tokens were not drawn
+        if (id == id_) {  // tokens of the prompt were not drawn
             sum_ = static_cast<double>(original_[static_cast<size_t>(id)]) + decay_ * sum_;
             weight_ = 1 + decay_ * weight_;
         }
         id_ = -1;
     }
     void reset() override {
-        // As if all before had been on target.
+        // As if all earlier draws had been on target.
         weight_ = 1 / (1 - decay_);
         sum_ = target_ * weight_;
         id_ = -1;
@@ -59,10 +59,9 @@ class AdaptiveP final : public Sampler {
 
   private:
     double target_, decay_;
-    double sum_ = 0, weight_ = 0;  // of the probabilities drawn, the past decaying
-    std::vector<float>
-        original_;     // [padded n_vocab] probabilities before they were changed, of the candidates
-    int32_t id_ = -1;  // drawn and not yet accepted
+    double sum_ = 0, weight_ = 0;  // of drawn probabilities, with decay
+    std::vector<float> original_;  // [padded n_vocab] probabilities of the candidates before the change
+    int32_t id_ = -1;              // drawn and not yet accepted
 };
 
 Result<std::unique_ptr<Sampler>> make_adaptive_p(const Params& params, const Setting& setting) {
@@ -73,7 +72,7 @@ Result<std::unique_ptr<Sampler>> make_adaptive_p(const Params& params, const Set
 
 }  // namespace
 
-constexpr SamplerInfo kAdaptiveP = {"adaptive_p", "prefers tokens near a probability", kAdaptivePParams,
-                                    make_adaptive_p, 'a'};
+constexpr SamplerInfo kAdaptiveP = {"adaptive_p", "adaptive-p: prefers tokens near a target probability",
+                                    kAdaptivePParams, make_adaptive_p, 'a'};
 
 }  // namespace tessera::sample

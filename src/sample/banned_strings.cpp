@@ -1,5 +1,5 @@
-// banned_strings: bans every token that alone contains a banned string. A string that is spread over several
-// tokens shows only when its last one is there; then the text goes back to where it began: string_ban.h.
+// banned_strings: bans every token that alone contains a banned string. A string that spans several tokens is
+// found when its last token is drawn; then generation backs up to its beginning: string_ban.h.
 #include "src/sample/byte_matcher.h"
 #include "src/sample/sampler.h"
 #include "src/sample/string_list.h"
@@ -21,7 +21,7 @@ constexpr ParamInfo kBannedStringsParams[] = {
      .kind = ParamKind::List,
      .form = "STRING,STRING,...",
      .check = check_banned_strings,
-     .help = "Strings that must not come up; where one does, the text goes back and takes another way."},
+     .help = "Strings that must not appear; when one does, generation backs up and chooses other tokens."},
 };
 
 class BannedStrings final : public Sampler {

@@ -1,6 +1,6 @@
-// draw: chooses one of the remaining candidates by their probabilities. Always the last of a chain.
-// Candidates are laid out by id before the draw, so the token depends on the set that survived and on the
-// random bits of (seed, stream, step) alone; and where logits differ a little, the token seldom does.
+// draw: chooses one of the remaining candidates by their probabilities. Always last in a chain. Candidates
+// are ordered by id, so that the token depends only on the surviving set and on the random bits of (seed,
+// stream, step), and small differences of logits rarely change the token.
 #include <cmath>
 
 #include "src/sample/sampler.h"
@@ -17,7 +17,7 @@ constexpr ParamInfo kDrawParams[] = {
      .default_value = -1,
      .min = -1,
      .max = 9007199254740991,
-     .help = "Start of the random numbers: same seed, same tokens; -1: from the system's entropy."},
+     .help = "Random seed: the same seed gives the same tokens; -1: a new one each time."},
 };
 
 class Draw final : public Sampler {
@@ -30,7 +30,7 @@ class Draw final : public Sampler {
             return;
         }
         const uint64_t total = candidates.weigh();
-        // The upper half of the product: a whole number from 0 to total - 1.
+        // The upper half of the product: an integer from 0 to total - 1.
         const auto product = static_cast<unsigned __int128>(context.random(Context::Lane::Draw)) * total;
         const Candidate chosen = candidates.pick(static_cast<uint64_t>(product >> 64));
         context.id = chosen.id;

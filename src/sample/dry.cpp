@@ -1,7 +1,7 @@
-// dry: lowers tokens that would go on with a repetition, the more the longer it is already ("don't repeat
-// yourself": p-e-w, text-generation-webui, 2024). Where the end of the text was there before, the token that
-// followed then loses multiplier * base^(length - allowed_length). A repetition does not reach back over a
-// sequence breaker. Assumes that every token of the text, prompt included, is accept()ed.
+// dry: penalizes tokens that would extend a repetition, more so the longer it is ("don't repeat yourself":
+// p-e-w, text-generation-webui, 2024). If the end of the text occurred before, the token that followed it
+// then loses multiplier * base^(length - allowed_length). A repetition does not extend across a sequence
+// breaker. Assumes that every token of the text, prompt included, is accept()ed.
 #include <cmath>
 #include <optional>
 
@@ -27,33 +27,33 @@ constexpr ParamInfo kDryParams[] = {
      .default_value = 0,
      .min = 0,
      .max = 100,
-     .help = "Strength of the penalty on tokens that prolong a repetition; 0: off."},
+     .help = "DRY: strength of the penalty on tokens that extend a repetition; 0: off."},
     {.name = "dry_base",
      .default_value = 1.75,
      .min = 1,
      .max = 100,
-     .help = "Factor of that penalty a token of the repetition."},
+     .help = "The penalty is multiplied by this for each further repeated token."},
     {.name = "dry_allowed_length",
      .kind = ParamKind::Int,
      .default_value = 2,
      .min = 1,
      .max = 1048576,
-     .help = "Repetitions shorter than this are free."},
+     .help = "Repetitions shorter than this many tokens are not penalized."},
     {.name = "dry_penalty_last_n",
      .kind = ParamKind::Int,
      .default_value = 64,
      .min = -1,
      .max = 1048576,
-     .help = "How many tokens, prompt included, are searched for repetitions; 0: none, -1: the context."},
+     .help = "Number of last tokens, prompt included, searched for repetitions; 0: none, -1: the context."},
     {.name = "dry_sequence_breakers",
      .kind = ParamKind::List,
      .default_text = "\\n,:,\",*",
      .form = "STRING,STRING,...",
      .check = check_breakers,
-     .help = "Strings that no repetition reaches across."},
+     .help = "Repetitions are not counted across these strings."},
 };
 
-// Penalties stay finite: no logit differs by more.
+// Keeps penalties finite; larger than any difference of logits.
 constexpr double kMaxPenalty = 1e30;
 
 class Dry final : public Sampler {
@@ -120,8 +120,8 @@ class Dry final : public Sampler {
     std::optional<ByteMatcher> breakers_;
     Repeats repeats_;
     size_t n_unbroken_ = 0;          // tokens since the last breaker
-    std::vector<uint32_t> lengths_;  // [n_vocab] longest repetition that the token prolongs; 0 between steps
-    std::vector<int32_t> ids_;       // those with a length
+    std::vector<uint32_t> lengths_;  // [n_vocab] longest repetition that the token extends; 0 between steps
+    std::vector<int32_t> ids_;       // ids with a nonzero length
 };
 
 Result<std::unique_ptr<Sampler>> make_dry(const Params& params, const Setting& setting) {
@@ -142,6 +142,7 @@ Result<std::unique_ptr<Sampler>> make_dry(const Params& params, const Setting& s
 
 }  // namespace
 
-constexpr SamplerInfo kDry = {"dry", "lowers tokens that prolong a repetition", kDryParams, make_dry, 'd'};
+constexpr SamplerInfo kDry = {"dry", "DRY: penalizes tokens that extend a repetition", kDryParams, make_dry,
+                              'd'};
 
 }  // namespace tessera::sample

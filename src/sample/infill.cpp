@@ -1,7 +1,7 @@
-// infill: for text that must fit in between, where stopping in time matters more than variety. If the model
-// thinks at all of ending, it ends; tokens that begin another candidate count for it, and only what is then
-// likely stays. The rules and their thresholds are llama.cpp's. Belongs behind filters such as top_k and
-// top_p; of a longer list it looks at the best 256.
+// infill: for fill-in-the-middle, where stopping in time matters more than variety. If ending has a
+// noticeable probability, the text ends; tokens that are prefixes of another candidate are merged with it,
+// and only likely ones stay. Rules and thresholds are llama.cpp's. Use it after filters such as top_k and
+// top_p; of a longer list it takes the best 256.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,11 +20,11 @@ constexpr ParamInfo kInfillParams[] = {
      .default_value = 0,
      .min = 0,
      .max = 1,
-     .help = "1: keep to tokens that fill a gap, and end as soon as the model wants to; 0: off."},
+     .help = "1: fill-in-the-middle sampling, which ends the text as soon as the model tends to; 0: off."},
 };
 
 constexpr size_t kMost = 256;
-constexpr double kLeast = 0.2;    // probability below which a token goes, at first
+constexpr double kLeast = 0.2;    // probability below which tokens are dropped in the first round
 constexpr double kEagerness = 3;  // factor in favour of ending
 
 class Infill final : public Sampler {
@@ -59,7 +59,7 @@ class Infill final : public Sampler {
   private:
     bool is_end(const Candidate& c) const { return tokenizer_->vocab().is_end(c.id); }
 
-    /// Keeps the entries, and their probabilities, for whose place keep(i) holds.
+    /// Keeps the entries and probabilities for whose index keep(i) is true.
     template <class Keep>
     void keep_if(Candidates& candidates, Keep keep) {
         const std::span<Candidate> entries = candidates.entries();
@@ -72,7 +72,7 @@ class Infill final : public Sampler {
         candidates.shrink(n);
     }
 
-    /// Where one candidate's bytes begin another's, the likelier of the two takes both probabilities.
+    /// If one candidate's bytes are a prefix of another's, the likelier of the two gets both probabilities.
     void join_beginnings(std::span<const Candidate> entries) {
         for (size_t i = 0; i < entries.size(); i++) {
             for (size_t j = 0; j < entries.size() && p_[i] > 0; j++) {
@@ -86,8 +86,8 @@ class Infill final : public Sampler {
         }
     }
 
-    /// Keeps end tokens, and others whose share of `whole` is at least `least`; says in `sum` what they make
-    /// together, and returns the number of the others. Where none would remain, nothing is dropped.
+    /// Keeps end tokens, and others whose share of `whole` is at least `least`. Sets `sum` to their total and
+    /// returns the number of the others. If none would remain, drops nothing.
     size_t keep_likely(Candidates& candidates, double whole, double least, double& sum) {
         size_t n_kept = 0, n_text = 0;
         double kept = 0;
@@ -113,7 +113,7 @@ class Infill final : public Sampler {
     }
 
     const text::Tokenizer* tokenizer_;
-    std::array<double, kMost> p_{};  // of the entries, in their order
+    std::array<double, kMost> p_{};  // parallel to the entries
 };
 
 Result<std::unique_ptr<Sampler>> make_infill(const Params& params, const Setting& setting) {
@@ -124,6 +124,7 @@ Result<std::unique_ptr<Sampler>> make_infill(const Params& params, const Setting
 
 }  // namespace
 
-constexpr SamplerInfo kInfill = {"infill", "tokens that fill a gap", kInfillParams, make_infill, 'i'};
+constexpr SamplerInfo kInfill = {"infill", "fill-in-the-middle: prefers ending the text", kInfillParams,
+                                 make_infill, 'i'};
 
 }  // namespace tessera::sample

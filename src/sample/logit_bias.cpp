@@ -1,6 +1,5 @@
-// logit_bias: adds a constant to the logits of chosen tokens; -inf bans one.
-// Owns the reading of the list "ID(+|-)VALUE,...". Ids are held against the vocabulary when the sampler is
-// built.
+// logit_bias: adds a constant to the logits of chosen tokens; -inf bans one. Parses the list
+// "ID(+|-)VALUE,...". Ids are checked against the vocabulary when the sampler is built.
 #include <algorithm>
 #include <cmath>
 
@@ -58,7 +57,8 @@ Result<Biases> parse_biases(std::string_view text) {
     const auto same = [](const Bias& a, const Bias& b) { return a.id == b.id; };
     const auto twice = std::adjacent_find(biases.begin(), biases.end(), same);
     if (twice != biases.end()) {
-        return fail(ErrorCode::InvalidArgument, "logit_bias: token %d is named twice", twice->id);
+        return fail(ErrorCode::InvalidArgument, "logit_bias: expected each token once, found token %d twice",
+                    twice->id);
     }
     Biases sorted;
     for (const Bias& bias : biases) {

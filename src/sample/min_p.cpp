@@ -14,7 +14,7 @@ constexpr ParamInfo kMinPParams[] = {
      .min = 0,
      .max = 1,
      .model_key = "min_p",
-     .help = "Drop tokens less likely than this fraction of the best token's probability; 0: off."},
+     .help = "Drop tokens less likely than this fraction of the most likely token's probability; 0: off."},
 };
 
 class MinP final : public Sampler {
@@ -36,6 +36,7 @@ Result<std::unique_ptr<Sampler>> make_min_p(const Params& params, const Setting&
 
 }  // namespace
 
-constexpr SamplerInfo kMinP = {"min_p", "tokens not far below the best", kMinPParams, make_min_p, 'm'};
+constexpr SamplerInfo kMinP = {"min_p", "keeps tokens close to the most likely one", kMinPParams, make_min_p,
+                               'm'};
 
 }  // namespace tessera::sample

@@ -1,7 +1,8 @@
-// mirostat: holds the surprise of the text near a target by feedback (Basu et al., "Mirostat: a neural text
-// decoding algorithm that directly controls perplexity", 2021). Version 1 estimates from the best tokens how
-// steeply probability falls with rank, and keeps as many as give the target; version 2 keeps the tokens whose
-// surprise is at most mu. Either way mu then moves against the surprise of the token that was drawn.
+// mirostat: keeps the mean surprise of the text near a target by feedback (Basu et al., "Mirostat: a neural
+// text decoding algorithm that directly controls perplexity", 2021). Surprise is -log2 of a token's
+// probability. Version 1 estimates from the best tokens how steeply probability falls with rank and keeps as
+// many as reach mu; version 2 keeps the tokens of surprise up to mu. mu is then corrected by the drawn
+// token's deviation from the target.
 #include <algorithm>
 #include <cmath>
 
@@ -21,25 +22,25 @@ constexpr ParamInfo kMirostatParams[] = {
      .min = 0,
      .max = 2,
      .model_key = "mirostat",
-     .help = "Hold the surprise near mirostat_tau by version 1 or 2 of the algorithm; 0: off."},
+     .help = "Mirostat version 1 or 2, with target entropy mirostat_tau; 0: off."},
     {.name = "mirostat_tau",
      .default_value = 5,
      .min = 0,
      .max = 100,
      .model_key = "mirostat_tau",
-     .help = "The surprise aimed at, in bits a token."},
+     .help = "Target surprise per token, in bits."},
     {.name = "mirostat_eta",
      .default_value = 0.1,
      .min = 0,
      .max = 1,
      .model_key = "mirostat_eta",
-     .help = "How much of the last token's error is corrected at the next."},
+     .help = "Learning rate: share of the error of one token that is corrected at the next."},
 };
 
 constexpr double kLn2 = 0.6931471805599453;
-constexpr size_t kEstimated = 100;  // tokens that version 1 estimates the slope from
+constexpr size_t kEstimated = 100;  // number of tokens from which version 1 estimates the slope
 
-/// What both versions share: mu, and how it moves.
+/// The feedback of both versions: mu and its update.
 class Feedback : public Sampler {
   public:
     Feedback(double tau, double eta) : tau_(tau), eta_(eta), mu_(2 * tau) {}
@@ -80,8 +81,8 @@ class Mirostat1 final : public Feedback {
     std::unique_ptr<Sampler> clone() const override { return std::make_unique<Mirostat1>(*this); }
 
   private:
-    /// How many tokens to keep: Zipf's exponent s by least squares from neighbours in rank, then the k at
-    /// which k tokens have the surprise mu.
+    /// Number of tokens to keep: estimates Zipf's exponent s by least squares over neighbours in rank, then
+    /// solves for the k whose tokens have surprise mu.
     size_t count(Candidates& candidates) const {
         const std::span<const Candidate> best = candidates.top(kEstimated);
         double products = 0, squares = 0;
@@ -96,7 +97,7 @@ class Mirostat1 final : public Feedback {
         const double s = products / squares, epsilon = s - 1;
         const double size = static_cast<double>(candidates.size());
         if (s < 1e-9) return candidates.size();  // all alike
-        // (epsilon * 2^mu / (1 - n_vocab^-epsilon))^(1/s), in logarithms; where epsilon is 0, the limit.
+        // (epsilon * 2^mu / (1 - n_vocab^-epsilon))^(1/s) in logarithms; its limit if epsilon is 0.
         const double power = exact_exp(std::clamp(-epsilon * log_vocab_, -600.0, 600.0));
         const double ratio = std::abs(epsilon) < 1e-9 ? 1 / log_vocab_ : epsilon / (1 - power);
         if (!(ratio > 0) || std::isinf(ratio)) return candidates.size();
@@ -131,7 +132,7 @@ Result<std::unique_ptr<Sampler>> make_mirostat(const Params& params, const Setti
 
 }  // namespace
 
-constexpr SamplerInfo kMirostat = {"mirostat", "holds the surprise of the text near a target",
-                                   kMirostatParams, make_mirostat};
+constexpr SamplerInfo kMirostat = {"mirostat", "Mirostat: keeps the entropy near a target", kMirostatParams,
+                                   make_mirostat};
 
 }  // namespace tessera::sample

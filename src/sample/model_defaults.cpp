@@ -1,4 +1,4 @@
-// Which keys there are is the rows' business: this walks them.
+// Walks the rows of parameters, which name their keys in model files.
 #include "src/sample/model_defaults.h"
 
 #include "common/log.h"
@@ -28,7 +28,7 @@ std::vector<std::string> apply_model_defaults(const gguf::File& file, Params& pa
         const gguf::Value* const value = file.find(key);
         if (!value) continue;
         if (const auto taken = take_over(param, *value, params); !taken) {
-            log::warn("model file: %s is left out: %s", key.c_str(), taken.error().message.c_str());
+            log::warn("model file: %s is ignored: %s", key.c_str(), taken.error().message.c_str());
         } else {
             names.emplace_back(param.name);
         }

@@ -1,5 +1,5 @@
-// no_repeat_ngram: bans every token that would complete a run of n tokens which the text already has. Assumes
-// that every token of the text, prompt included, is accept()ed.
+// no_repeat_ngram: bans every token that would complete an n-gram of the text. Assumes that every token of
+// the text, prompt included, is accept()ed.
 #include "src/sample/repeats.h"
 #include "src/sample/sampler.h"
 
@@ -15,7 +15,7 @@ constexpr ParamInfo kNoRepeatNgramParams[] = {
      .default_value = 0,
      .min = 0,
      .max = 1024,
-     .help = "No run of this many tokens, prompt included, comes twice; 0: off."},
+     .help = "Never repeat an n-gram of this many tokens, prompt included; 0: off."},
 };
 
 class NoRepeatNgram final : public Sampler {
@@ -47,7 +47,7 @@ class NoRepeatNgram final : public Sampler {
   private:
     size_t size_;
     Repeats repeats_;
-    std::vector<bool> seen_;    // [n_vocab] whether ids_ has it
+    std::vector<bool> seen_;    // [n_vocab] whether the token is in ids_
     std::vector<int32_t> ids_;  // tokens to ban
 };
 
@@ -59,7 +59,7 @@ Result<std::unique_ptr<Sampler>> make_no_repeat_ngram(const Params& params, cons
 
 }  // namespace
 
-constexpr SamplerInfo kNoRepeatNgram = {"no_repeat_ngram", "bans runs of tokens that were there before",
+constexpr SamplerInfo kNoRepeatNgram = {"no_repeat_ngram", "bans n-grams that the text already has",
                                         kNoRepeatNgramParams, make_no_repeat_ngram};
 
 }  // namespace tessera::sample

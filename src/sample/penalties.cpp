@@ -1,6 +1,6 @@
-// penalties: lowers the logits of tokens seen among the last n. Repetition divides positive and multiplies
-// negative logits (Keskar et al., "CTRL", 2019); presence subtracts once, frequency once an occurrence (as
-// the OpenAI API). Assumes that every token of the text, prompt included, is accept()ed.
+// penalties: lowers the logits of tokens among the last n. The repetition penalty divides positive and
+// multiplies negative logits (Keskar et al., "CTRL", 2019); presence is subtracted once, frequency once per
+// occurrence (as in the OpenAI API). Assumes that every token of the text, prompt included, is accept()ed.
 #include <algorithm>
 
 #include "src/sample/sampler.h"
@@ -34,13 +34,13 @@ constexpr ParamInfo kPenaltiesParams[] = {
      .min = -1,
      .max = 1048576,
      .model_key = "penalty_last_n",
-     .help = "How many tokens, prompt included, count as recent for the three penalties; 0: none, -1: all."},
+     .help = "Number of last tokens, prompt included, that the three penalties apply to; 0: none, -1: all."},
 };
 
-/// How often each token occurs in a sliding window, and which ones do.
+/// Counts of the tokens in a sliding window.
 class Window {
   public:
-    /// last_n: length of the window, or -1 for one that never drops a token.
+    /// last_n: length of the window, or -1 for an unlimited one.
     Window(int64_t last_n, int32_t n_vocab)
         : ring_(static_cast<size_t>(std::max<int64_t>(last_n, 0))), seen_(static_cast<size_t>(n_vocab)) {
         distinct_.resize(ring_.empty() ? seen_.size() : std::min(ring_.size(), seen_.size()));
@@ -70,7 +70,7 @@ class Window {
   private:
     struct Seen {
         uint32_t count = 0;
-        uint32_t slot = 0;  // place in distinct_
+        uint32_t slot = 0;  // index in distinct_
     };
 
     void remove(int32_t id) {
@@ -122,7 +122,7 @@ Result<std::unique_ptr<Sampler>> make_penalties(const Params& params, const Sett
 
 }  // namespace
 
-constexpr SamplerInfo kPenalties = {"penalties", "lowers tokens that occurred recently", kPenaltiesParams,
+constexpr SamplerInfo kPenalties = {"penalties", "penalizes tokens that occurred recently", kPenaltiesParams,
                                     make_penalties, 'e'};
 
 }  // namespace tessera::sample

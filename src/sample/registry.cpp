@@ -1,5 +1,5 @@
-// The table of samplers in default order, and the parameters that belong to the chain as a whole. A sampler
-// that is not named here does not exist; there is no self-registration, which linkers drop.
+// The table of samplers in default order, and the parameters that belong to the chain as a whole. Every
+// sampler must be listed here; there is no self-registration, since linkers drop unreferenced objects.
 #include <algorithm>
 
 #include "common/strings.h"
@@ -44,28 +44,27 @@ constexpr ParamInfo kChainParams[] = {
      .default_value = 0,
      .min = 0,
      .max = 16777216,
-     .help = "typ_p, top_p, min_p and xtc leave at least this many tokens."},
+     .help = "typ_p, top_p, min_p and xtc keep at least this many tokens."},
     {.name = "samplers",
      .kind = ParamKind::Text,
      .form = "NAME;NAME;... or LETTERS",
      .check = check_order,
      .model_key = "sequence",
-     .help =
-         "The samplers to use, in order, by names or by letters such as edskypmxt; those not named are off. "
-         "Empty: all, in the default order."},
+     .help = "Samplers to use, in order, by name or by letters such as edskypmxt; those not named are off. "
+             "Empty: all, in the default order."},
     {.name = "sampling_seq",
      .kind = ParamKind::Text,
      .form = "LETTERS",
      .check = check_letters,
-     .help = "The same, by letters alone, instead of `samplers`."},
+     .help = "The same by letters only, instead of `samplers`."},
 };
 
-// With mirostat on and no order asked for: what other filters drop would spoil its estimate.
+// The order with mirostat if none is given: other filters would distort its estimate.
 constexpr std::string_view kMirostatOrder = "temperature;mirostat";
 
 const SamplerInfo* draw_row() { return &all_samplers().back(); }
 
-/// Adds what is part of every order.
+/// Adds the samplers that are part of every order.
 Order complete(Order order) {
     if (order.empty() || order.back() != draw_row()) order.push_back(draw_row());
     const std::span<const SamplerInfo> table = all_samplers();
@@ -103,7 +102,7 @@ tl::unexpected<Error> unknown_sampler(std::string_view name) {
 }  // namespace
 
 std::span<const SamplerInfo> all_samplers() {
-    // Copied on first use, for the rows lie in other units; thus it is also there for static initialisers.
+    // Copied on first use, since the rows are in other units: static initializers may use it too.
     static const SamplerInfo table[] = {
         kLogitBias, kBannedStrings, kPenalties, kDry,    kNoRepeatNgram, kTopNSigma, kTopK,     kTypP,
         kTopP,      kMinP,          kXtc,       kInfill, kTemperature,   kAdaptiveP, kMirostat, kDraw};
@@ -129,7 +128,7 @@ Result<Order> parse_order(std::string_view text) {
         for (const SamplerInfo& sampler : table) order.push_back(&sampler);
         return order;
     }
-    // No name consists of letters of samplers alone, so that the two forms cannot be mistaken for each other.
+    // No name consists only of samplers' letters, so that names and letters cannot be confused.
     const auto is_letter = [table](char c) {
         return std::any_of(table.begin(), table.end(),
                            [c](const auto& s) { return s.letter && s.letter == c; });
@@ -167,7 +166,8 @@ Result<Order> parse_letters(std::string_view text) {
 
 Result<Order> chosen_order(const Params& params) {
     const std::string &names = params.text("samplers"), &letters = params.text("sampling_seq");
-    const bool asked = !trim(names).empty() && params.given("samplers");  // not by the model file alone
+    const bool asked =
+        !trim(names).empty() && params.given("samplers");  // by the user, not by the model file
     if (!letters.empty()) {
         if (asked)
             return fail(ErrorCode::InvalidArgument,
@@ -181,7 +181,7 @@ Result<Order> chosen_order(const Params& params) {
 
 Result<const text::Tokenizer*> need_tokenizer(const Setting& setting, const char* param) {
     if (setting.tokenizer) return setting.tokenizer;
-    return fail(ErrorCode::InvalidArgument, "%s: expected a vocabulary to spell tokens with, found none",
+    return fail(ErrorCode::InvalidArgument, "%s: expected a tokenizer, which this sampler needs, found none",
                 param);
 }
 

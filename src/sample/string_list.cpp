@@ -1,5 +1,4 @@
-// Lists of strings on the command line. Owns the escapes; knows of no parameter.
-// Next: params.cpp (rows of kind List).
+// Lists of strings on the command line, and their escapes. Next: params.cpp (rows of kind List).
 #include "src/sample/string_list.h"
 
 #include "common/strings.h"
@@ -15,7 +14,7 @@ int hex_digit(char c) {
     return -1;
 }
 
-/// Reads what stands behind a backslash at text[at], and moves `at` behind it.
+/// Parses the escape after a backslash at text[at], and moves `at` past it.
 Result<char> parse_escape(std::string_view text, size_t& at) {
     const char c = at < text.size() ? text[at] : '\0';
     const size_t start = at++;
@@ -40,7 +39,7 @@ Result<char> parse_escape(std::string_view text, size_t& at) {
             break;
     }
     return fail(ErrorCode::InvalidArgument,
-                "expected one of \\, \\\\ \\n \\t \\r and \\xNN behind a backslash, found '%s'",
+                "expected one of \\, \\\\ \\n \\t \\r and \\xNN after a backslash, found '%s'",
                 printable(text.substr(start, 3)).c_str());
 }
 

@@ -1,6 +1,6 @@
-// temperature: divides the logits, so that the draw is sharper (below 1) or flatter (above 1); 0 or less
-// leaves the best candidate alone. Dynamic temperature chooses the divisor from a range, by the
-// entropy of what is there: low where the model is certain, high where it is not.
+// temperature: divides the logits, which sharpens (below 1) or flattens (above 1) the distribution; 0 or less
+// keeps only the best candidate. Dynamic temperature chooses the divisor from a range by the entropy of the
+// candidates: low if the model is certain, high if not.
 #include <algorithm>
 #include <cmath>
 
@@ -20,18 +20,19 @@ constexpr ParamInfo kTemperatureParams[] = {
      .min = -1,
      .max = 100,
      .model_key = "temp",
-     .help = "Below 1 sharper, above 1 flatter; 0 or less: always the best token."},
+     .help = "Randomness: below 1 less, above 1 more; 0 or less: always the most likely token."},
     {.name = "dynatemp_range",
      .default_value = 0,
      .min = 0,
      .max = 100,
-     .help = "Let the temperature vary by this to both sides, as the entropy asks; 0: off."},
+     .help = "Dynamic temperature: vary it by up to this in both directions, by the entropy; 0: off."},
     {.name = "dynatemp_exponent",
      .flag = "--dynatemp-exp",
      .default_value = 1,
      .min = 0.01,
      .max = 100,
-     .help = "How the temperature follows the entropy: above 1 it rises late, below 1 early."},
+     .help = "Exponent of the entropy-to-temperature curve: above 1 only uncertain tokens get a higher "
+             "temperature."},
 };
 
 class Temperature final : public Sampler {
@@ -51,7 +52,7 @@ class Temperature final : public Sampler {
     /// lowest + (highest - lowest) * (entropy / largest possible entropy)^exponent.
     double dynamic(Candidates& candidates) const {
         const double lowest = std::max(0.0, temperature_ - range_), highest = temperature_ + range_;
-        if (candidates.size() == 1) return 1;  // nothing to choose from
+        if (candidates.size() == 1) return 1;  // a single candidate
         const double certain = 1e-12;
         const double most = exact_log(static_cast<double>(candidates.size()));
         const double share = std::min(candidates.entropy() / most, 1.0);

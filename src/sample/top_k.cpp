@@ -17,7 +17,7 @@ constexpr ParamInfo kTopKParams[] = {
      .min = -1,
      .max = 16777216,
      .model_key = "top_k",
-     .help = "Keep only this many of the best tokens; 0 or less: off."},
+     .help = "Keep only this many most likely tokens; 0 or less: off."},
 };
 
 class TopK final : public Sampler {
@@ -38,6 +38,6 @@ Result<std::unique_ptr<Sampler>> make_top_k(const Params& params, const Setting&
 
 }  // namespace
 
-constexpr SamplerInfo kTopK = {"top_k", "the k best tokens", kTopKParams, make_top_k, 'k'};
+constexpr SamplerInfo kTopK = {"top_k", "keeps the k most likely tokens", kTopKParams, make_top_k, 'k'};
 
 }  // namespace tessera::sample

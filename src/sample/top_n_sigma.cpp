@@ -15,7 +15,8 @@ constexpr ParamInfo kTopNSigmaParams[] = {
      .default_value = -1,
      .min = -1,
      .max = 100,
-     .help = "Keep logits up to this many standard deviations below the best; 0 or less: off."},
+     .help =
+         "Keep tokens whose logit is at most this many standard deviations below the best; 0 or less: off."},
 };
 
 class TopNSigma final : public Sampler {
@@ -24,7 +25,7 @@ class TopNSigma final : public Sampler {
 
     void apply(Candidates& candidates, Context&) override {
         const float max = candidates.max_logit();
-        if (std::isinf(max)) return;  // no deviation to go by
+        if (std::isinf(max)) return;  // no finite deviation
         candidates.keep_from(static_cast<double>(max) - n_ * candidates.spread().deviation);
     }
 
@@ -42,7 +43,7 @@ Result<std::unique_ptr<Sampler>> make_top_n_sigma(const Params& params, const Se
 
 }  // namespace
 
-constexpr SamplerInfo kTopNSigma = {"top_n_sigma", "logits within n standard deviations of the best",
+constexpr SamplerInfo kTopNSigma = {"top_n_sigma", "keeps logits within n standard deviations of the best",
                                     kTopNSigmaParams, make_top_n_sigma, 's'};
 
 }  // namespace tessera::sample

@@ -1,6 +1,6 @@
 // top_p: keeps the shortest run of best candidates whose probability reaches p (nucleus sampling: Holtzman et
-// al., "The curious case of neural text degeneration", 2020). Probabilities are those of the candidates still
-// there.
+// al., "The curious case of neural text degeneration", 2020). Probabilities are those of the remaining
+// candidates.
 #include "src/sample/sampler.h"
 
 namespace tessera::sample {
@@ -15,7 +15,7 @@ constexpr ParamInfo kTopPParams[] = {
      .min = 0,
      .max = 1,
      .model_key = "top_p",
-     .help = "Keep the best tokens that together reach this probability; 1: off."},
+     .help = "Keep the most likely tokens that together reach this probability; 1: off."},
 };
 
 class TopP final : public Sampler {
@@ -37,7 +37,7 @@ Result<std::unique_ptr<Sampler>> make_top_p(const Params& params, const Setting&
 
 }  // namespace
 
-constexpr SamplerInfo kTopP = {"top_p", "the best tokens that reach a probability", kTopPParams, make_top_p,
-                               'p'};
+constexpr SamplerInfo kTopP = {"top_p", "keeps the most likely tokens up to a probability", kTopPParams,
+                               make_top_p, 'p'};
 
 }  // namespace tessera::sample

@@ -13,7 +13,8 @@ constexpr ParamInfo kTypPParams[] = {
      .default_value = 1,
      .min = 0,
      .max = 1,
-     .help = "Keep the tokens of most typical surprise that together exceed this probability; 1: off."},
+     .help = "Locally typical sampling: keep the most typical tokens that together exceed this probability; "
+             "1: off."},
 };
 
 class TypP final : public Sampler {
@@ -35,6 +36,6 @@ Result<std::unique_ptr<Sampler>> make_typ_p(const Params& params, const Setting&
 
 }  // namespace
 
-constexpr SamplerInfo kTypP = {"typ_p", "the tokens of typical surprise", kTypPParams, make_typ_p, 'y'};
+constexpr SamplerInfo kTypP = {"typ_p", "locally typical sampling", kTypPParams, make_typ_p, 'y'};
 
 }  // namespace tessera::sample

@@ -1,6 +1,6 @@
-// xtc: now and then drops the likely tokens, all but the least likely of them, so that the text leaves the
-// beaten track ("exclude top choices", as in text-generation-webui). What remains is still likely. The chance
-// is taken from a lane of random numbers of its own.
+// xtc ("exclude top choices", as in text-generation-webui): with a given probability drops all likely tokens
+// but the least likely of them, for less predictable text that is still plausible. Uses random numbers of its
+// own lane.
 #include "src/sample/sampler.h"
 
 namespace tessera::sample {
@@ -15,7 +15,8 @@ constexpr ParamInfo kXtcParams[] = {
      .min = 0,
      .max = 1,
      .model_key = "xtc_probability",
-     .help = "How often the likely tokens but the last of them are dropped; 0: off."},
+     .help = "XTC (exclude top choices): chance of dropping all likely tokens but the least likely of them; "
+             "0: off."},
     {.name = "xtc_threshold",
      .default_value = 0.1,
      .min = 0,
@@ -43,12 +44,12 @@ class Xtc final : public Sampler {
 
 Result<std::unique_ptr<Sampler>> make_xtc(const Params& params, const Setting&) {
     const double probability = params.number("xtc_probability"), threshold = params.number("xtc_threshold");
-    if (probability <= 0 || threshold > 0.5) return nullptr;  // two cannot both be that likely
+    if (probability <= 0 || threshold > 0.5) return nullptr;  // two tokens cannot both be that likely
     return std::make_unique<Xtc>(probability, threshold, static_cast<size_t>(params.number("min_keep")));
 }
 
 }  // namespace
 
-constexpr SamplerInfo kXtc = {"xtc", "drops the likeliest tokens now and then", kXtcParams, make_xtc, 'x'};
+constexpr SamplerInfo kXtc = {"xtc", "XTC: excludes top choices at random", kXtcParams, make_xtc, 'x'};
 
 }  // namespace tessera::sample

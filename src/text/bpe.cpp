@@ -1,6 +1,6 @@
-// Byte-level BPE: text is cut into pieces by the vocabulary's pre-tokenizer, a piece's bytes are merged by
-// the vocabulary's list of merges. Symbols are token ids; a merge may also pass through a text that is no
-// token, which then has an id behind the tokens' and comes apart into bytes if it stays. Bytes that are no
+// Byte-level BPE: the vocabulary's pre-tokenizer splits text into pieces, whose bytes are merged by the
+// vocabulary's list of merges. Symbols are token ids; a merge may also produce an intermediate text that is
+// not a token, which has an id beyond the tokens' and is split into bytes if it remains. Bytes that are not
 // UTF-8 are pieces of their own, so that nothing is lost. Next: pretokenizers.cpp, merge_loop.h.
 #include <algorithm>
 #include <cinttypes>
@@ -30,7 +30,7 @@ constexpr size_t kKeepEnds = size_t{1} << 20;
 Result<const PreTokenizer*> choose_pre_tokenizer(const Vocab& vocab) {
     if (vocab.pre().empty()) {
         log::warn(
-            "key '%s' is absent: text is split as by 'default', which may not be how the model learnt it",
+            "key '%s' is absent: text is split as by 'default', which may differ from the model's training",
             kPreKey);
         return find_pre_tokenizer("default");
     }
@@ -41,7 +41,7 @@ Result<const PreTokenizer*> choose_pre_tokenizer(const Vocab& vocab) {
     const std::string hint = nearest.empty() ? "" : strf(" (nearest: '%s')", std::string(nearest).c_str());
     return fail(
         ErrorCode::Unsupported,
-        "key '%s': expected a known pre-tokenizer, found '%s'%s; to take one that splits the same way: "
+        "key '%s': expected a known pre-tokenizer, found '%s'%s; to use one that splits the same way: "
         "--override-kv %s=str:%s (docs/reference/tokenizers.md has their names)",
         kPreKey, printable(vocab.pre()).c_str(), hint.c_str(), kPreKey,
         nearest.empty() ? "NAME" : std::string(nearest).c_str());
@@ -62,20 +62,20 @@ bool is_spelled(const Vocab& vocab, int32_t id) {
     }
 }
 
-/// The texts that merges speak of, as ids.
+/// The texts in the list of merges, as ids.
 class Symbols {
   public:
     explicit Symbols(const Vocab& vocab) : vocab_(vocab) {
         for (size_t byte = 0; byte < 256; byte++) byte_ids_[byte] = token(byte_letters()[byte]);
     }
 
-    /// The token spelled so, if merging may lead to it; kNoToken otherwise.
+    /// The token with this spelling if merging may produce it; kNoToken otherwise.
     int32_t token(std::string_view spelling) const {
         const int32_t id = vocab_.find(spelling);
         return id != kNoToken && is_spelled(vocab_, id) ? id : kNoToken;
     }
 
-    /// The same, with an id behind the tokens' for a text that is none.
+    /// The same, with an id beyond the tokens' for an intermediate text.
     int32_t token_or_passage(std::string_view spelling) {
         if (const int32_t id = token(spelling); id != kNoToken) return id;
         const int32_t next = vocab_.size() + static_cast<int32_t>(passages_.size());
@@ -85,7 +85,7 @@ class Symbols {
     }
 
     size_t n_passages() const { return passages_.size(); }
-    /// Of each byte, kNoToken where the vocabulary has none.
+    /// The token of each byte, or kNoToken.
     const std::array<int32_t, 256>& byte_ids() const { return byte_ids_; }
 
   private:
@@ -143,8 +143,8 @@ class BpeScheme final : public Scheme {
     Splitter splitter_;
     MergeTable merges_;
     std::vector<Merge> byte_merges_;           // [256][256]
-    std::array<int32_t, 256> byte_ids_{};      // the token of each byte, or what stands for it
-    std::array<int32_t, 256> byte_symbols_{};  // the same with an own id where nothing stands for it
+    std::array<int32_t, 256> byte_ids_{};      // the token of each byte, or its replacement
+    std::array<int32_t, 256> byte_symbols_{};  // the same, with an id of its own if there is no replacement
     size_t max_word_bytes_ = 0;                // no token is longer
     mutable ScratchPool<Scratch> pool_;
 };
@@ -169,8 +169,8 @@ Result<void> BpeScheme::load(const gguf::File& file) {
     return {};
 }
 
-/// The two spellings of a merge. A letter stands for each space in a spelling, so that the space between them
-/// is the only one.
+/// The two spellings of a merge. Spaces in spellings are encoded as letters, so that the only space separates
+/// the two.
 Result<Split> split_merge(std::string_view text, uint32_t order) {
     const size_t space = text.find(' ');
     if (space == 0 || space == text.npos || space + 1 == text.size() ||
@@ -187,7 +187,7 @@ Result<void> BpeScheme::load_merges(const gguf::Value& merges, Symbols& symbols)
                     kMergesKey, merges.size());
     const auto n_merges = static_cast<uint32_t>(merges.size());
     merges_.reserve(n_merges);
-    // Some at a time, whose places in both tables are all asked for before the first is waited for.
+    // Batch size: the slots of a batch in both tables are prefetched before the first is used.
     constexpr uint32_t kTogether = 32;
     std::array<Split, kTogether> splits;
     std::array<std::string, kTogether> joined;
@@ -210,8 +210,8 @@ Result<void> BpeScheme::load_merges(const gguf::Value& merges, Symbols& symbols)
             merges_.add(pairs[i].left, pairs[i].right, {first + i, symbols.token_or_passage(joined[i])});
     }
     if (symbols.n_passages() > 0)
-        log::warn("key '%s': %zu texts are no tokens; what stays of them becomes bytes", kMergesKey,
-                  symbols.n_passages());
+        log::warn("key '%s': %zu texts are not tokens; they are split into bytes where they remain",
+                  kMergesKey, symbols.n_passages());
     return {};
 }
 
@@ -238,19 +238,20 @@ void BpeScheme::settle_bytes(const Symbols& symbols) {
     size_t n_missing = 0;
     for (size_t byte = 0; byte < 256; byte++) {
         const int32_t id = symbols.byte_ids()[byte];
-        // An id that nothing merges with.
+        // An id without merges.
         byte_symbols_[byte] =
             id != kNoToken ? id : std::numeric_limits<int32_t>::max() - static_cast<int32_t>(byte);
         byte_ids_[byte] = id != kNoToken ? id : vocab_.special().unk;
-        // Published vocabularies lack control characters, and bytes that are no part of UTF-8 or of its
-        // unassigned end.
+        // Some published vocabularies lack control characters, and bytes that never occur in UTF-8 or only in
+        // unassigned code points.
         const bool is_usual = byte < 0x80 ? byte >= ' ' || byte == '\t' || byte == '\n' || byte == '\r'
                                           : byte != 0xC0 && byte != 0xC1 && byte < 0xF1;
         n_missing += id == kNoToken && is_usual;
     }
     if (n_missing > 0)
-        log::warn("key 'tokenizer.ggml.tokens': %zu of the usual bytes have no token: they become %s",
-                  n_missing, vocab_.special().unk != kNoToken ? "the unknown token" : "nothing");
+        log::warn(
+            "key 'tokenizer.ggml.tokens': %zu of the bytes that occur in text have no token: they become %s",
+            n_missing, vocab_.special().unk != kNoToken ? "the unknown token" : "nothing");
     byte_merges_.resize(256 * 256);
     for (size_t left = 0; left < 256; left++)
         for (size_t right = 0; right < 256; right++)

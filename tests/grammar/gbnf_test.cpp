@@ -74,7 +74,7 @@ TEST(Gbnf, ErrorsNameLineAndColumn) {
         {"root ::= \"a\"\n::= \"b\"", "line 2, column 1: expected the name of a rule"},
         {"root \"a\"", "line 1, column 6: expected '::='"},
         {"root ::= \"a\"\nroot ::= \"b\"", "line 2, column 1: rule 'root' is defined a second time"},
-        {"root ::= a\na ::= \"x\" b", "line 2, column 11: rule 'b' is used and nowhere defined"},
+        {"root ::= a\na ::= \"x\" b", "line 2, column 11: rule 'b' is used, but not defined"},
         {"root ::= \"a\" b ::= \"c\"", "line 1, column 16: expected a literal"},
         {"root ::= \"a\")", "line 1, column 13: expected the end of the line, found ')'"},
         {"root ::= (\"a\"\n  | \"b\"", "line 2, column 8: expected ')' for the '(' in line 1, column 10"},

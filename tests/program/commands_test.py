@@ -94,7 +94,7 @@ class Run(ProgramCase):
         bias = ("--logit-bias", f"{ends}+100", "--json", "-p", "x", "-n", 5)
         self.assertEqual(json.loads(self.fine("run", LLAMA, *bias))["stop"], "end of generation")
         # A token can be biased once: the two wishes contradict each other.
-        self.refused(1, "run", LLAMA, *bias, "--ignore-eos", says=f"token {ends} is named twice")
+        self.refused(1, "run", LLAMA, *bias, "--ignore-eos", says=f"found token {ends} twice")
 
     def test_context(self):
         done = self.run_program("run", LLAMA, "-p", "One", "--ctx", 16, "-n", -1, "--ignore-eos", "--json")

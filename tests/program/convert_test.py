@@ -328,7 +328,7 @@ class Convert(ProgramCase):
                 done = self.run_program("convert", folder, "--dry-run", "--json", "--type", "Q4_K_M")
                 if folder.name == "Qwen2.5-Omni":
                     self.assertEqual(done.returncode, 1)
-                    self.assertIn(b"architecture 'Qwen2_5OmniModel' is not one we run", done.stderr)
+                    self.assertIn(b"architecture 'Qwen2_5OmniModel' is not supported", done.stderr)
                     continue
                 self.assertEqual(done.returncode, 0, done.stderr)
                 plan = json.loads(done.stdout)
@@ -361,7 +361,7 @@ class Convert(ProgramCase):
             (tensor(up, [256, 64], "F16", bytes(2 * 256 * 64)), (up, "expected shape [256, 128]", "[256, 64]")),
             (tensor(up, [256, 128], "I32", bytes(4 * 256 * 128)), (up, "found I32")),
             (tensor(up, [256, 128], "U8", bytes(256 * 128)), (up, "MXFP4")),
-            (put("architectures", ["BertModel"]), ("BertModel", "not one we run")),
+            (put("architectures", ["BertModel"]), ("BertModel", "not supported")),
             (put("hidden_act", "relu"), ("hidden_act", "silu", "relu")),
             (put("rope_scaling", {"type": "dynamic", "factor": 2.0}), ("rope_scaling", "dynamic")),
             (put("rope_scaling", {"rope_type": "llama3", "factor": 8.0}), ("low_freq_factor", "found none")),

@@ -138,8 +138,8 @@ class Quantize(ProgramCase):
         self.assertIn(b"not in the importance matrix", other.stderr)
         before = self.out.read_bytes()
         for matrix_of, says in ((([1.0] * 31,), ("ffn_up", "expected 32 importances", "found 31")),
-                                (([float("nan")] * 32,), ("in_sum2", "numbers from 0 on")),
-                                (([-1.0] * 32,), ("in_sum2", "numbers from 0 on")),
+                                (([float("nan")] * 32,), ("in_sum2", "numbers of at least 0")),
+                                (([-1.0] * 32,), ("in_sum2", "numbers of at least 0")),
                                 ((sums, (1.0, 2.0)), ("counts", "expected 1", "found 2"))):
             self.refused(1, "quantize", source, self.out, "Q4_0", *collect(*matrix_of), says=says)
         self.refused(1, "quantize", source, self.out, "Q4_0", "--imatrix", source, says="expected an importance matrix")
@@ -149,7 +149,7 @@ class Quantize(ProgramCase):
     def test_quantized_weights_are_kept_unless_asked(self):
         first = self.folder / "q8.gguf"
         self.fine("quantize", TINY, first, "Q8_0")
-        self.refused(1, "quantize", first, self.out, "Q4_K_M", says=("q8.gguf", "token_embd.weight", "quantized already",
+        self.refused(1, "quantize", first, self.out, "Q4_K_M", says=("q8.gguf", "token_embd.weight", "already quantized",
                                                                     "q8_0"))
         self.assertEqual(self.names(), ["q8.gguf"])
         self.fine("quantize", first, self.out, "Q4_K_M", "--allow-requantize")
@@ -160,6 +160,7 @@ class Quantize(ProgramCase):
     def test_wrong_use(self):
         self.refused(2, "quantize", TINY, self.out, says="TYPE is required")
         self.refused(2, "quantize", TINY, self.out, "Q4_K_X", says=("Q4_K_X", "did you mean Q4_K_"))
+        self.refused(2, "quantize", TINY, self.out, "IQ1_S", says="'IQ1_S' can be read, but not written")
         self.refused(2, "quantize", TINY, self.out, "Q4_0", "--output-type", "q9", says="q9")
         self.refused(2, "quantize", TINY, self.out, "Q4_0", "--output-type", "iq1_s", says="no encoder")
         self.refused(2, "quantize", TINY, self.out, "Q4_0", "--override", "ffn", says="PATTERN=TYPE")

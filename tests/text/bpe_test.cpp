@@ -160,7 +160,7 @@ TEST(Bpe, MergesMayPassThroughTextsThatAreNoTokens) {
     const int32_t abc = v.add("abc");
     const auto t = must_load(v.gguf("qwen2"));
     ASSERT_TRUE(t);
-    EXPECT_TRUE(warnings.mention("2 texts are no tokens")) << warnings.text();
+    EXPECT_TRUE(warnings.mention("2 texts are not tokens")) << warnings.text();
     EXPECT_EQ(encode(*t, "abc"), (Ids{abc}));
     EXPECT_EQ(encode(*t, "abxy"), (Ids{'a', 'b', 'x', 'y'}));
 }
@@ -182,7 +182,7 @@ TEST(Bpe, BytesWithoutATokenAreLeftOutOrUnknown) {
     v.list.add("b", 0, 1);
     const int32_t ab = v.merge("a", "b");
     EXPECT_EQ(encode(*must_load(v.gguf()), "ab\nxabé\xFF"), (Ids{ab, ab}));
-    EXPECT_TRUE(warnings.mention(" of the usual bytes")) << warnings.text();
+    EXPECT_TRUE(warnings.mention(" of the bytes that occur in text")) << warnings.text();
     const int32_t unk = v.list.add("<unk>", 0, 2);
     const auto t = must_load(v.gguf().u32("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(unk)));
     EXPECT_EQ(encode(*t, "ab\nx"), (Ids{ab, unk, unk}));

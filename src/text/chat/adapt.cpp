@@ -1,5 +1,5 @@
-// One small step for each ability that a template may lack. The order matters: calls and results become text
-// before the content of all messages takes its final form.
+// One step for each ability that a template may lack. The order matters: calls and results become text before
+// the content of all messages is converted.
 #include "src/text/chat/adapt.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ constexpr const char* kToolsTail =
 
 std::string json_of(const Value& value) { return jinja::dump_json(value).value_or(std::string("null")); }
 
-// Text in front of a content, whichever form that has.
+// Puts text in front of a content in either form.
 Value with_text_before(const Value& content, const std::string& text) {
     if (content.is_text()) return Value::text(text + content.as_text());
     Value::Items parts = {Value::dict_of({{"type", Value::text("text")}, {"text", Value::text(text)}})};
@@ -44,7 +44,7 @@ Value message_of(const char* role, std::string text) {
 bool has_role(const Value& message, std::string_view role) { return text_member(message, "role") == role; }
 bool is_system(const Value& message) { return has_role(message, "system") || has_role(message, "developer"); }
 
-// Tools as words of the system.
+// Describes the tools in the system message.
 void describe_tools(Value::Items& messages, const Value& tools) {
     std::string text = kToolsHead;
     for (const Value& tool : tools.items()) text += json_of(tool) + "\n";
@@ -81,7 +81,7 @@ Value result_as_text(const Value& message) {
     return message_of("user", "<tool_response>\n" + plain_text(content_of(message)) + "\n</tool_response>");
 }
 
-// Nine letters and digits made from any id: the same for the same.
+// Nine letters and digits as a hash of an id.
 std::string short_id(std::string_view id) {
     static constexpr std::string_view kLetters =
         "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -112,7 +112,7 @@ Value text_arguments(const Value& call, size_t) {
                        with_member(*function, "arguments", Value::text(json_of(*arguments))));
 }
 
-// Ids, where a template insists on their form; missing ones get a number.
+// Shortens the ids of calls and results; missing ones are numbered.
 void shorten_ids(Value::Items& messages) {
     size_t n_calls = 0, n_results = 0;
     for (Value& message : messages) {
@@ -130,7 +130,7 @@ void shorten_ids(Value::Items& messages) {
     }
 }
 
-// The words of all leading system messages into the first user message.
+// Moves the text of all system messages into the first user message.
 void fold_system(Value::Items& messages) {
     std::string words;
     Value::Items rest;
@@ -164,13 +164,13 @@ Result<Value> shaped_content(const Value& message, const Abilities& abilities, s
         return with_member(message, "content", Value::text(plain_text(content)));
     }
     if (abilities.text || !content.is_text()) return message;
-    // Parts are for what people write; templates that want them print the rest as it is.
+    // Templates that want parts take them only from users and the system.
     if (!has_role(message, "user") && !is_system(message)) return message;
     return with_member(message, "content",
                        Value::list({Value::dict_of({{"type", Value::text("text")}, {"text", content}})}));
 }
 
-// Neighbouring messages of the same role as one.
+// Merges adjacent messages of the same role.
 std::optional<Dialogue> merge_neighbours(const Dialogue& dialogue) {
     Dialogue out = dialogue;
     Value::Items merged;
@@ -192,7 +192,7 @@ std::optional<Dialogue> merge_neighbours(const Dialogue& dialogue) {
     return out;
 }
 
-// The result of a call among the messages that follow it: by its id, else the first that is left.
+// Takes the result of a call from the messages that follow it: by its id, else the first one left.
 Value take_result(Value::Items& results, std::string_view id) {
     if (results.empty()) return {};
     size_t chosen = 0;
@@ -203,7 +203,7 @@ Value take_result(Value::Items& results, std::string_view id) {
     return result;
 }
 
-// Calls of one message made one after the other, each followed by its result.
+// Splits several calls of one message into messages, each followed by its result.
 std::optional<Dialogue> split_calls(const Dialogue& dialogue) {
     const Value::Items& messages = dialogue.messages.items();
     Dialogue out = dialogue;
@@ -243,9 +243,9 @@ std::optional<Dialogue> list_no_tools(const Dialogue& dialogue) {
 }
 
 constexpr Repair kRepairs[] = {
-    {merge_neighbours, "the template refuses two messages of one role in a row: they are one message"},
-    {split_calls, "the template refuses several calls at once: they follow each other"},
-    {list_no_tools, "the template wants a list of tools: it gets an empty one"},
+    {merge_neighbours, "the template refuses consecutive messages of the same role: they are merged"},
+    {split_calls, "the template refuses several calls in one message: they are split into messages"},
+    {list_no_tools, "the template needs a list of tools: it gets an empty one"},
 };
 
 }  // namespace
@@ -257,7 +257,7 @@ Result<Dialogue> adapt(const Dialogue& dialogue, const Abilities& abilities,
     if (!dialogue.tools.is_none() && !abilities.tools) {
         describe_tools(messages, dialogue.tools);
         out.tools = Value::none();
-        notes.emplace_back("the template knows no tools: they are described in the system message");
+        notes.emplace_back("the template does not support tools: they are described in the system message");
     }
     if (out.tools.is_none() && abilities.no_tools_as_list) out.tools = Value::list({});
     for (Value& message : messages) {
@@ -272,7 +272,8 @@ Result<Dialogue> adapt(const Dialogue& dialogue, const Abilities& abilities,
     for (const Value& message : messages) has_system |= is_system(message);
     if (has_system && !abilities.system) {
         fold_system(messages);
-        notes.emplace_back("the template knows no system message: it is part of the first user message");
+        notes.emplace_back(
+            "the template does not support system messages: the text is added to the first user message");
     }
     for (size_t i = 0; i < messages.size(); i++) {
         TSR_TRY(messages[i], shaped_content(messages[i], abilities, i));

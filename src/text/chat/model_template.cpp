@@ -24,7 +24,7 @@ Result<ChatTemplate> load_model_template(const gguf::File& file, const text::Voc
                                          Clock clock) {
     TSR_TRY(std::string_view source, template_source(file, for_tools));
     if (source.empty()) {
-        log::warn("the model brings no chat template (key 'tokenizer.chat_template'): using ChatML");
+        log::warn("the model has no chat template (key 'tokenizer.chat_template'): using ChatML");
         source = find_builtin("chatml");
     }
     return ChatTemplate::load(source, special_texts(vocab), std::move(clock));

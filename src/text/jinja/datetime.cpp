@@ -41,7 +41,7 @@ IsoWeek iso_week(const DateTime& time) {
     return {time.year, week};
 }
 
-// One conversion; false where there is none of this letter. `pad`: '-' leaves leading zeros out.
+// Appends one conversion; false for an unknown letter. `pad`: '-' omits leading zeros.
 bool convert(std::string& out, char letter, char pad, const DateTime& t) {
     const auto number = [&](int value, int width, char fill = '0') {
         if (pad == '-') {
@@ -165,7 +165,7 @@ DateTime DateTime::now() {
 
 Result<DateTime> DateTime::parse(std::string_view text) {
     const auto bad = [&] {
-        return fail(ErrorCode::InvalidArgument, "expected a moment such as 2026-08-22T10:20:30, found '%s'",
+        return fail(ErrorCode::InvalidArgument, "expected a time such as 2026-08-22T10:20:30, found '%s'",
                     printable(text).c_str());
     };
     static constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
@@ -189,7 +189,7 @@ int DateTime::day_of_year() const {
 }
 
 int DateTime::day_of_week() const {
-    // Days since the Monday 0001-01-01 of the Gregorian calendar, counted back.
+    // Days since Monday 0001-01-01 in the proleptic Gregorian calendar.
     const int before = year - 1;
     const int days = before * 365 + before / 4 - before / 100 + before / 400 + day_of_year();
     return ((days % 7) + 7) % 7;
