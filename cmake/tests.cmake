@@ -64,7 +64,8 @@ function(tsr_test_entry entry label target file)
 endfunction()
 
 # tsr_tests(FOLDER UNIT|MODEL|NPU|SLOW files... [ONE_CPU files...] [SOURCES other units...] LINK libraries...): the program
-# FOLDER_tests of the files that are selected, and an entry for each of them with its list's name as the label.
+# FOLDER_tests of the files that are selected, and an entry for each of them with its list's name as the label. Names of
+# anonymous namespaces must be unique within a folder: batches of files are compiled as one unit (cmake/unity.cmake).
 function(tsr_tests folder)
     cmake_parse_arguments(ARG "" "" "UNIT;MODEL;NPU;SLOW;ONE_CPU;SOURCES;LINK" ${ARGN})
     set(files "")
@@ -86,6 +87,7 @@ function(tsr_tests folder)
     endforeach()
     if(files)
         tsr_test_program(${folder}_tests SOURCES ${files} ${ARG_SOURCES} LINK ${ARG_LINK})
+        tsr_unity(${folder}_tests)
     endif()
 endfunction()
 

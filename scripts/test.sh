@@ -42,20 +42,21 @@ if [[ $extent != quick ]]; then
     # AddressSanitizer's those of every instruction set but the scalar one (tests with guard pages look for reads past
     # the end in release).
     sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF -DTSR_PCH=ON
-        -DTSR_KERNEL_OBJECTS="$root/build/release")
+        -DTSR_UNITY=ON -DTSR_KERNEL_OBJECTS="$root/build/release")
     unit='^unit:(capi|chat|common|convert|cpu|engine|gguf|grammar|jinja|kv|model|program|quants|record|sample|text)\.|^unit:npu\.(device|recipe|weights)_'
     threads='^unit:(common\.threads|cpu\.runs|engine\.(session|scheduler|requests|load)_)'
-    cpus=max
+    cpus=max npu=OFF
     if [[ $extent == full ]]; then
         unit='^unit:|^server:server\.(http|routes)_'
         threads='^unit:(cpu\.|engine\.|common\.|model\.|text\.(bpe|tokenizer)_)'
-        cpus='max;cortex-a76;cortex-a72'
+        cpus="max;cortex-a76;cortex-a72" npu=ON
     fi
     step "AddressSanitizer and UndefinedBehaviorSanitizer build"
     build check-asan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=address,undefined -DTSR_TEST_SELECT="$unit" \
         -DTSR_TEST_PREFIX=asan. -DTSR_KERNEL_OBJECTS_MATCH='_(avx|emulated|neon|dotprod|i8mm)'
     step "ThreadSanitizer build"
-    build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread -DTSR_TEST_SELECT="$threads" -DTSR_TEST_PREFIX=tsan.
+    build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread -DTSR_TEST_SELECT="$threads" -DTSR_TEST_PREFIX=tsan. \
+        -DTSR_NPU="$npu"
     # An AArch64 processor runs the same tests in the release build.
     if [[ $(uname -m) != aarch64 ]]; then
         step "AArch64 build of the kernels' tests"

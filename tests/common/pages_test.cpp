@@ -13,9 +13,9 @@
 namespace tessera {
 namespace {
 
-uintptr_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+uintptr_t address_of(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-/// Pages of address space that this process has; asked for without taking any.
+/// Pages of address_of space that this process has; asked for without taking any.
 size_t mapped_pages() {
     char text[100] = {};
     const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -30,7 +30,7 @@ TEST(Pages, AreZeroFilledAndTheCallersToTheLastByte) {
                            2 * kHugePage - 1, 3 * kHugePage + 5000}) {
         auto* const bytes = static_cast<char*>(map_pages(n));
         ASSERT_NE(bytes, nullptr) << n;
-        EXPECT_EQ(address(bytes) % (n >= kHugePage / 2 ? kHugePage : page_size()), 0u) << n;
+        EXPECT_EQ(address_of(bytes) % (n >= kHugePage / 2 ? kHugePage : page_size()), 0u) << n;
         EXPECT_TRUE(std::all_of(bytes, bytes + n, [](char c) { return c == 0; })) << n;
         std::fill_n(bytes, n, 'x');
         unmap_pages(bytes, n);
@@ -69,7 +69,7 @@ TEST(PageVector, HoldsWhatAnyVectorDoes) {
         std::iota(expected.begin(), expected.end(), 0);
         EXPECT_EQ(copy, expected) << n;
         EXPECT_EQ(moved, expected) << n;
-        EXPECT_EQ(address(moved.data()) % alignof(int), 0u);
+        EXPECT_EQ(address_of(moved.data()) % alignof(int), 0u);
     }
 }
 

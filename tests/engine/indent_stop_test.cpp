@@ -8,13 +8,13 @@
 namespace tessera::engine {
 namespace {
 
-struct Ended {
+struct IndentFound {
     std::string text;
     bool hit;
 };
 
-Ended feed(IndentStop indent, const std::vector<std::string>& pieces) {
-    Ended out;
+IndentFound feed_indent(IndentStop indent, const std::vector<std::string>& pieces) {
+    IndentFound out;
     for (const std::string& piece : pieces) out.text += indent.push(piece);
     out.text += indent.flush();
     out.hit = indent.hit();
@@ -38,14 +38,14 @@ TEST(IndentStop, EveryCutEndsAtTheSamePlace) {
     for (const Case& c : cases) {
         for (size_t a = 0; a <= c.text.size(); ++a)
             for (size_t b = a; b <= c.text.size(); ++b) {
-                const Ended found = feed(IndentStop(c.least),
-                                         {c.text.substr(0, a), c.text.substr(a, b - a), c.text.substr(b)});
+                const IndentFound found = feed_indent(
+                    IndentStop(c.least), {c.text.substr(0, a), c.text.substr(a, b - a), c.text.substr(b)});
                 EXPECT_EQ(found.text, c.kept);
                 EXPECT_EQ(found.hit, c.kept != c.text);
             }
         std::vector<std::string> letters;
         for (const char letter : c.text) letters.emplace_back(1, letter);
-        EXPECT_EQ(feed(IndentStop(c.least), letters).text, c.kept);
+        EXPECT_EQ(feed_indent(IndentStop(c.least), letters).text, c.kept);
     }
 }
 

@@ -1,12 +1,11 @@
 // The plan of a small model: what it sums up is what is then taken, and pages give way to memory.
 #include "src/engine/plan.h"
 
+#include "tests/engine/support.h"
 #include "tests/model/support.h"
 
 namespace tessera::engine {
 namespace {
-
-const std::string kModelPath = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
 
 Result<std::unique_ptr<Model>> bound(bool pack) {
     TSR_TRY(gguf::File file, gguf::File::open(kModelPath));

@@ -4,13 +4,12 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/engine/support.h"
 #include "tests/model/support.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera::engine {
 namespace {
-
-const std::string kModelPath = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
 
 std::unique_ptr<Session> session_of(const std::shared_ptr<const Model>& model, ThreadPool& pool,
                                     Type kv_type = Type::F16, int64_t n_ctx = 256) {
@@ -19,7 +18,7 @@ std::unique_ptr<Session> session_of(const std::shared_ptr<const Model>& model, T
     return std::move(*out);
 }
 
-std::vector<int32_t> some_tokens(int32_t n) {
+std::vector<int32_t> tokens_of_length(int32_t n) {
     std::vector<int32_t> out;
     for (int32_t i = 0; i < n; ++i) out.push_back(1 + i * 37 % 4000);
     return out;
@@ -37,13 +36,13 @@ TEST(SessionFile, goes_on_with_the_same_bits) {
     for (const Type type : kKvTypes)
         for (const int32_t n : {1, 64, 130}) {
             const auto first = session_of(model, pool, type), second = session_of(model, pool, type);
-            ASSERT_TRUE(first->eval(some_tokens(n)).has_value());
+            ASSERT_TRUE(first->eval(tokens_of_length(n)).has_value());
             ASSERT_TRUE(first->save(folder.at("saved")).has_value());
-            ASSERT_TRUE(second->eval(some_tokens(7)).has_value());
+            ASSERT_TRUE(second->eval(tokens_of_length(7)).has_value());
             const auto restored = second->restore(folder.at("saved"));
             ASSERT_TRUE(restored.has_value()) << restored.error().message;
             EXPECT_EQ(second->n_tok(), n);
-            EXPECT_TRUE(std::ranges::equal(second->tokens(), some_tokens(n)));
+            EXPECT_TRUE(std::ranges::equal(second->tokens(), tokens_of_length(n)));
             EXPECT_TRUE(test::same_bits(next_logits(*first), next_logits(*second)));
         }
     const auto empty = session_of(model, pool);
@@ -56,7 +55,7 @@ TEST(SessionFile, foreign_and_hurt_files_are_refused) {
     ThreadPool pool(2);
     const auto model = *test::load_model(kModelPath, pool);
     const auto session = session_of(model, pool);
-    ASSERT_TRUE(session->eval(some_tokens(20)).has_value());
+    ASSERT_TRUE(session->eval(tokens_of_length(20)).has_value());
     ASSERT_TRUE(session->save(folder.at("saved")).has_value());
     const auto refused = [&](Session& by, const std::string& path, const char* says) {
         const auto result = by.restore(path);
@@ -104,7 +103,7 @@ TEST(Session, SyncKeepsTheCommonBeginning) {
     ThreadPool pool(2);
     const auto model = *test::load_model(kModelPath, pool);
     const auto kept = session_of(model, pool), fresh = session_of(model, pool);
-    std::vector<int32_t> text = some_tokens(50);
+    std::vector<int32_t> text = tokens_of_length(50);
     EXPECT_EQ(*kept->sync(text), 0);
     text.resize(40);
     text.push_back(9);

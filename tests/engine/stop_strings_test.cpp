@@ -8,13 +8,13 @@
 namespace tessera::engine {
 namespace {
 
-struct Ended {
+struct StopFound {
     std::string text;
     int hit;
 };
 
-Ended feed(StopStrings stops, const std::vector<std::string>& pieces) {
-    Ended out;
+StopFound feed_stops(StopStrings stops, const std::vector<std::string>& pieces) {
+    StopFound out;
     for (const std::string& piece : pieces) {
         out.text += stops.push(piece);
         if (stops.hit() >= 0) break;
@@ -34,14 +34,14 @@ TEST(StopStrings, every_cut_ends_at_the_same_place) {
         const std::string expected = text.substr(0, end);
         for (size_t a = 0; a <= text.size(); ++a)
             for (size_t b = a; b <= text.size(); ++b) {
-                const Ended found =
-                    feed(StopStrings(list), {text.substr(0, a), text.substr(a, b - a), text.substr(b)});
+                const StopFound found =
+                    feed_stops(StopStrings(list), {text.substr(0, a), text.substr(a, b - a), text.substr(b)});
                 EXPECT_EQ(found.text, expected);
                 EXPECT_EQ(found.hit >= 0, end < text.size());
             }
         std::vector<std::string> letters;
         for (const char c : text) letters.emplace_back(1, c);
-        EXPECT_EQ(feed(StopStrings(list), letters).text, expected);
+        EXPECT_EQ(feed_stops(StopStrings(list), letters).text, expected);
     }
 }
 

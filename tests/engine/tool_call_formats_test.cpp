@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<uint64_t>;
 
-const char* const kTools = R"([
+const char* const kFormatTools = R"([
     {"type": "function", "function": {"name": "book_room", "parameters": {"type": "object", "properties": {
         "city": {"type": "string"},
         "code": {"type": "string", "pattern": "^[a-z<]{2,5}$"},
@@ -124,7 +124,7 @@ std::string random_answer(grammar::Matcher& matcher, const Words& closing, std::
 
 struct Scene {
     ChatPrompt prompt;
-    test::Json tools = test::Json::parse(kTools);
+    test::Json tools = test::Json::parse(kFormatTools);
     std::shared_ptr<const grammar::TokenTrie> trie;
     Words closing;
 };
@@ -135,7 +135,7 @@ Scene scene_of(const chat::Format& format, const chat::ToolCallFormat& form, boo
     out.prompt.format = &format;
     out.prompt.tool_call_format = &form;
     out.prompt.reasoning = format.reasoning;
-    out.prompt.tools = *read_tools(kTools);
+    out.prompt.tools = *read_tools(kFormatTools);
     std::vector<grammar::TokenText> tokens;
     for (int byte = 0; byte < 256; byte++) tokens.push_back({std::string(1, static_cast<char>(byte))});
     std::vector<std::string_view> marks = {form.after, form.call_end, form.name_end};

@@ -68,7 +68,7 @@ struct Broken {
 };
 
 /// One tensor over 1152 bytes of data, in a container that is sound apart from what is asked for.
-std::string with_tensor(const std::vector<uint64_t>& dims, uint32_t id, uint64_t offset = 0) {
+std::string with_packed_tensor(const std::vector<uint64_t>& dims, uint32_t id, uint64_t offset = 0) {
     RawGguf raw = test::packed_container();
     raw.data = std::string(1152, '\0');
     return raw.raw_tensor("t.weight", dims, id, offset).bytes();
@@ -156,89 +156,91 @@ const Broken kBroken[] = {
      {"'tessera.packed.version'", "found none"}},
     {"Layout0",
      [] {
-         return with_tensor({32, 8}, 0x54530008);
+         return with_packed_tensor({32, 8}, 0x54530008);
      },
      {"'t.weight'", "another version", "layout number 0 in type id 0x54530008"}},
     {"Layout2",
      [] {
-         return with_tensor({32, 8}, 0x54530208);
+         return with_packed_tensor({32, 8}, 0x54530208);
      },
      {"'t.weight'", "another version", "expected layout p8x4 version 2", "layout number 2"}},
     {"Layout255",
      [] {
-         return with_tensor({32, 8}, 0x5453ff08);
+         return with_packed_tensor({32, 8}, 0x5453ff08);
      },
      {"'t.weight'", "layout number 255"}},
     {"BaseWords",
      [] {
-         return with_tensor({32, 8}, 0x5453011a);
+         return with_packed_tensor({32, 8}, 0x5453011a);
      },
      {"'t.weight'", "0x5453011a", "layout p8x4, found i32"}},
     {"BaseData",
      [] {
-         return with_tensor({32, 8}, 0x54530118);
+         return with_packed_tensor({32, 8}, 0x54530118);
      },
      {"'t.weight'", "found i8"}},
     {"BaseDouble",
      [] {
-         return with_tensor({32, 8}, 0x5453011c);
+         return with_packed_tensor({32, 8}, 0x5453011c);
      },
      {"'t.weight'", "found f64"}},
     {"BaseRetired",
      [] {
-         return with_tensor({32, 8}, 0x54530104);
+         return with_packed_tensor({32, 8}, 0x54530104);
      },
      {"'t.weight'", "0x54530104", "Q4_2"}},
     {"BaseUnknown",
      [] {
-         return with_tensor({32, 8}, 0x54530132);
+         return with_packed_tensor({32, 8}, 0x54530132);
      },
      {"'t.weight'", "type id 50 is unknown"}},
     {"OtherPrivate",
      [] {
-         return with_tensor({32, 8}, 0x54540108);
+         return with_packed_tensor({32, 8}, 0x54540108);
      },
      {"'t.weight'", "is unknown"}},
-    {"Vector", [] { return with_tensor({32}, 0x54530108); }, {"'t.weight'", "2 or 3 dimensions", "[32]"}},
+    {"Vector",
+     [] { return with_packed_tensor({32}, 0x54530108); },
+     {"'t.weight'", "2 or 3 dimensions", "[32]"}},
     {"FourDimensions",
      [] {
-         return with_tensor({32, 8, 1, 1}, 0x54530108);
+         return with_packed_tensor({32, 8, 1, 1}, 0x54530108);
      },
      {"'t.weight'", "2 or 3 dimensions", "[1, 1, 8, 32]"}},
     {"PartialBlock",
      [] {
-         return with_tensor({33, 8}, 0x54530108);
+         return with_packed_tensor({33, 8}, 0x54530108);
      },
      {"'t.weight'", "multiple of 32"}},
     {"ZeroRows",
      [] {
-         return with_tensor({32, 0}, 0x54530108);
+         return with_packed_tensor({32, 0}, 0x54530108);
      },
      {"'t.weight'", "at least 1"}},
     {"Unaligned",
      [] {
-         return with_tensor({32, 8}, 0x54530108, 32);
+         return with_packed_tensor({32, 8}, 0x54530108, 32);
      },
      {"'t.weight'", "alignment 64", "found 32"}},
     // 33 rows take 5 groups: 1360 bytes and 48 of filling. As rows they would fit.
     {"LastGroupPastEnd",
      [] {
-         return with_tensor({32, 33}, 0x54530108);
+         return with_packed_tensor({32, 33}, 0x54530108);
      },
      {"'t.weight' (q8_0 p8x4 [33, 32])", "expected 1408 bytes", "has 1152 bytes", "truncated"}},
     {"FillingPastEnd",
      [] {
-         return with_tensor({32, 1, 4}, 0x54530108);
+         return with_packed_tensor({32, 1, 4}, 0x54530108);
      },
      {"'t.weight'", "expected 1280 bytes", "has 1152 bytes"}},
     {"GroupsOverflow",
      [] {
-         return with_tensor({32, uint64_t{271275648142787523}}, 0x54530108);
+         return with_packed_tensor({32, uint64_t{271275648142787523}}, 0x54530108);
      },
      {"'t.weight'", "63 bits"}},
     {"FillingOverflow",
      [] {
-         return with_tensor({32, 1, uint64_t{1} << 57}, 0x54530108);
+         return with_packed_tensor({32, 1, uint64_t{1} << 57}, 0x54530108);
      },
      {"'t.weight'", "63 bits"}},
     {"SmallAlignment",

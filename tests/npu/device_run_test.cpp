@@ -59,15 +59,15 @@ TEST_P(DeviceRuns, AreTheSameForEveryPass) {
     DeviceCase c(**model, pool, "x-elite", "w4a16", {1, 128}, {160});
     ASSERT_TRUE(c.reference);
     const DeviceModel& compiled = c.compiled.model;
-    constexpr int64_t kRows = 140;
+    constexpr int64_t kManyRows = 140;
     Draw draw(2);
-    const PassData inputs = any_inputs(draw, compiled, kRows);
+    const PassData inputs = any_inputs(draw, compiled, kManyRows);
     /// Rows from `first` on.
     const auto rows_of = [&](int64_t first, int64_t n) {
         PassData part = inputs;
         for (auto& segment : part)
             for (auto& x : segment) {
-                const auto dim = static_cast<int64_t>(x.size()) / kRows;
+                const auto dim = static_cast<int64_t>(x.size()) / kManyRows;
                 x = std::vector<float>(x.begin() + first * dim, x.begin() + (first + n) * dim);
             }
         return part;
@@ -79,7 +79,7 @@ TEST_P(DeviceRuns, AreTheSameForEveryPass) {
     for (size_t s = 0; s < whole.size(); ++s)
         for (size_t port = 0; port < whole[s].size(); ++port)
             whole[s][port].insert(whole[s][port].end(), rest[s][port].begin(), rest[s][port].end());
-    for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t row = 0; row < kManyRows; ++row) {
         const PassData one = outputs_of(*decode, compiled, {1, row}, rows_of(row, 1));
         for (size_t s = 0; s < whole.size(); ++s)
             for (size_t port = 0; port < whole[s].size(); ++port) {
@@ -395,7 +395,7 @@ TEST_F(OneModel, TheArenaIsAsLargeAsPlanned) {
 }
 
 /// Changes one field of an operand to something else.
-struct Change {
+struct StreamChange {
     Draw& draw;
     int64_t which;
 
@@ -427,7 +427,7 @@ TEST_F(OneModel, WhatIsNotRefusedStaysInside) {
         DeviceGraph& graph = changed.segments[static_cast<size_t>(draw.integer(0, 1))].graphs[0];
         Instruction& it = graph.stream[static_cast<size_t>(draw.integer(0, std::ssize(graph.stream) - 1))];
         Instruction::visit(it, [&](auto& operands) {
-            Change change{draw, draw.integer(0, 11)};
+            StreamChange change{draw, draw.integer(0, 11)};
             std::decay_t<decltype(operands)>::fields(operands, change);
         });
         auto run = DeviceRun::create(changed, best_kernels(), pool_);

@@ -77,7 +77,7 @@ TEST(Requant, RoundsHalvesUpAndNeverOverflows) {
     EXPECT_FALSE(make_multiplier(std::nan(""), 1));
 }
 
-struct LinearCase {
+struct PlainLinearCase {
     QuantizedWeights weights;
     Linear op;
     std::vector<float> bias;

@@ -16,7 +16,7 @@ std::string json_of(std::string_view name) {
     return {};
 }
 
-std::string error_of(const std::string& json) {
+std::string recipe_error(const std::string& json) {
     const auto recipe = parse_recipe(json);
     return recipe ? "none" : recipe.error().message;
 }
@@ -110,7 +110,7 @@ TEST(Recipe, WrongFieldsAreNamed) {
         {with(R"({"re": "a", "w": "i8"}, {"re": "a", "a": "u9"})"), "'override[1].a'"},
     };
     for (const auto& [json, says] : cases)
-        EXPECT_NE(error_of(json).find(says), std::string::npos) << json << ": " << error_of(json);
+        EXPECT_NE(recipe_error(json).find(says), std::string::npos) << json << ": " << recipe_error(json);
 }
 
 TEST(Recipe, NoPrefixIsARecipe) {

@@ -114,7 +114,7 @@ TEST(Waits, BuilderLeavesOutWhatFollows) {
     EXPECT_EQ(stream[3].waits, (Progress{0, 0, 1}));
 }
 
-std::string refusal(const Stream& stream, const Bounds& bounds) {
+std::string stream_refusal(const Stream& stream, const Bounds& bounds) {
     const auto checked = check_stream(stream, bounds);
     return checked ? "none" : checked.error().message;
 }
@@ -122,17 +122,17 @@ std::string refusal(const Stream& stream, const Bounds& bounds) {
 TEST(Bounds, WhatDoesNotFitIsRefused) {
     Prepared p({WeightRecipe::Kind::Lpbq, 32}, {1, 2, 2});
     const Bounds sound = p.c.bounds(p.device);
-    EXPECT_EQ(refusal(p.stream, sound), "none");
+    EXPECT_EQ(stream_refusal(p.stream, sound), "none");
     // A plan for more VTCM than there is, by one byte; every region, by one byte.
     Bounds tight = sound;
     tight.vtcm_bytes = p.plan.vtcm_bytes;
-    EXPECT_EQ(refusal(p.stream, tight), "none");
+    EXPECT_EQ(stream_refusal(p.stream, tight), "none");
     tight.vtcm_bytes -= 1;
-    EXPECT_NE(refusal(p.stream, tight).find("of VTCM are outside of its"), std::string::npos);
+    EXPECT_NE(stream_refusal(p.stream, tight).find("of VTCM are outside of its"), std::string::npos);
     for (const size_t r : {0, 1}) {
         tight = sound;
         tight.region_bytes[r] -= 1;
-        EXPECT_NE(refusal(p.stream, tight).find("outside"), std::string::npos) << r;
+        EXPECT_NE(stream_refusal(p.stream, tight).find("outside"), std::string::npos) << r;
     }
     for (size_t i = 0; i < p.stream.size(); ++i) {
         constexpr uint32_t kFar = 0xfffff000u;
@@ -147,12 +147,13 @@ TEST(Bounds, WhatDoesNotFitIsRefused) {
                 (field == 0   ? it.transfer.vtcm
                  : field == 1 ? it.transfer.rows
                               : it.transfer.row_bytes) = kFar;
-            EXPECT_NE(refusal(broken, sound), "none") << i << ", " << field;
+            EXPECT_NE(stream_refusal(broken, sound), "none") << i << ", " << field;
         }
     }
     Stream forward = p.stream;
     forward[0].waits[2] = 1;
-    EXPECT_NE(refusal(forward, sound).find("waits for 1 instructions of HMX, of which 0"), std::string::npos);
+    EXPECT_NE(stream_refusal(forward, sound).find("waits for 1 instructions of HMX, of which 0"),
+              std::string::npos);
 }
 
 /// Fields changed at random: what is not refused runs, in memory of just the size that was checked.
@@ -189,7 +190,7 @@ TEST(Bounds, WhatIsNotRefusedStaysInside) {
     Stream backward = p.stream;
     backward[0].op = Opcode::Store;
     backward[0].transfer.region = Region::Constants;
-    EXPECT_NE(refusal(backward, p.c.bounds(p.device)).find("a store there"), std::string::npos);
+    EXPECT_NE(stream_refusal(backward, p.c.bounds(p.device)).find("a store there"), std::string::npos);
 }
 
 TEST(Bounds, AllocatorRefusesByName) {
@@ -216,7 +217,7 @@ TEST(Bounds, PacketsKeepToTheirSpan) {
         const auto plan = plan_linear(c.shape, v69);
         ASSERT_TRUE(plan);
         const Stream stream = c.stream(*plan);
-        EXPECT_EQ(refusal(stream, c.bounds(v69)), "none");
+        EXPECT_EQ(stream_refusal(stream, c.bounds(v69)), "none");
         // Longer packets would cross.
         if (n_in != 3072) continue;
         Stream longer = stream;
@@ -224,7 +225,7 @@ TEST(Bounds, PacketsKeepToTheirSpan) {
             if (instruction.op == Opcode::Multiply) instruction.multiply.packet_k_tiles = 96;
         Bounds narrow = c.bounds(v69);
         narrow.span_bytes = 64 << 10;
-        EXPECT_NE(refusal(longer, narrow).find("crosses a multiple of 65536"), std::string::npos);
+        EXPECT_NE(stream_refusal(longer, narrow).find("crosses a multiple of 65536"), std::string::npos);
     }
 }
 

@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kGoldenWidth = 512;
+constexpr int64_t kSourceWidth = 512;
 
 std::vector<float> golden_floats(const std::string& name) {
     const std::string bytes = test::read_file(test::data_file("quants/" + name));
@@ -39,8 +39,8 @@ std::vector<float> decoded(const TypeInfo& info, const std::vector<uint8_t>& blo
     return y;
 }
 
-std::vector<float> round_trip(const TypeInfo& info, const std::vector<float>& x,
-                              const float* importance = nullptr) {
+std::vector<float> encode_and_decode(const TypeInfo& info, const std::vector<float>& x,
+                                     const float* importance = nullptr) {
     const int64_t n = static_cast<int64_t>(x.size());
     std::vector<uint8_t> blocks(static_cast<size_t>(info.row_bytes(n)));
     info.quantize(x.data(), importance, blocks.data(), n);
@@ -48,8 +48,8 @@ std::vector<float> round_trip(const TypeInfo& info, const std::vector<float>& x,
 }
 
 /// sqrt(sum w e^2 / sum w x^2)
-double relative_error(const std::vector<float>& x, const std::vector<float>& y,
-                      const std::vector<float>& w = {}) {
+double encode_error(const std::vector<float>& x, const std::vector<float>& y,
+                    const std::vector<float>& w = {}) {
     double error = 0, norm = 0;
     for (size_t i = 0; i < x.size(); i++) {
         const double weight = w.empty() ? 1.0 : static_cast<double>(w[i]);
@@ -114,10 +114,11 @@ TEST(Encode, GoldenErrorsAreNotExceeded) {
     for (const Bound& bound : kBounds) {
         const TypeInfo& info = type_info(bound.type);
         SCOPED_TRACE(info.name);
-        const std::vector<float> plain = round_trip(info, x), weighted = round_trip(info, x, w.data());
-        EXPECT_LE(relative_error(x, plain), bound.plain > 0 ? bound.plain : 1.0);
-        EXPECT_LE(relative_error(x, weighted, w), bound.weighted);
-        EXPECT_TRUE(std::all_of(plain.begin(), plain.begin() + kGoldenWidth, [](float v) { return v == 0; }));
+        const std::vector<float> plain = encode_and_decode(info, x),
+                                 weighted = encode_and_decode(info, x, w.data());
+        EXPECT_LE(encode_error(x, plain), bound.plain > 0 ? bound.plain : 1.0);
+        EXPECT_LE(encode_error(x, weighted, w), bound.weighted);
+        EXPECT_TRUE(std::all_of(plain.begin(), plain.begin() + kSourceWidth, [](float v) { return v == 0; }));
     }
 }
 
@@ -128,7 +129,7 @@ TEST(Encode, EveryTypeWithASearchIsBounded) {
         ASSERT_NE(bound, std::end(kNormalBounds)) << info->name;
         for (const uint64_t seed : {1u, 2u}) {
             const std::vector<float> x = normals(seed, 64 * 256, 0.02f);
-            EXPECT_LE(relative_error(x, round_trip(*info, x)), bound->plain)
+            EXPECT_LE(encode_error(x, encode_and_decode(*info, x)), bound->plain)
                 << info->name << ", seed " << seed;
         }
     }
@@ -140,7 +141,7 @@ TEST(Encode, SearchesBeatOnePass) {
         const TypeInfo& info = type_info(type);
         std::vector<uint8_t> blocks(static_cast<size_t>(info.row_bytes(static_cast<int64_t>(x.size()))));
         info.store(x.data(), blocks.data(), static_cast<int64_t>(x.size()));
-        EXPECT_LT(relative_error(x, round_trip(info, x)), 0.97 * relative_error(x, decoded(info, blocks)))
+        EXPECT_LT(encode_error(x, encode_and_decode(info, x)), 0.97 * encode_error(x, decoded(info, blocks)))
             << info.name;
     }
 }
@@ -151,8 +152,8 @@ TEST(Encode, ImportanceTurnsTheErrorToWhatMattersLess) {
     std::vector<float> w(x.size());
     for (float& v : w) v = std::exp(1.5f * normal(rng));
     for (const TypeInfo* info : searched_types()) {
-        const double seeing = relative_error(x, round_trip(*info, x, w.data()), w);
-        EXPECT_LT(seeing, relative_error(x, round_trip(*info, x), w)) << info->name;
+        const double seeing = encode_error(x, encode_and_decode(*info, x, w.data()), w);
+        EXPECT_LT(seeing, encode_error(x, encode_and_decode(*info, x), w)) << info->name;
     }
 }
 
@@ -162,7 +163,7 @@ TEST(Encode, ScalingByAPowerOfTwoChangesNoCode) {
     std::vector<float> larger(x.size());
     std::transform(x.begin(), x.end(), larger.begin(), [](float v) { return 4 * v; });
     for (const TypeInfo* info : searched_types()) {
-        const std::vector<float> y = round_trip(*info, x), z = round_trip(*info, larger);
+        const std::vector<float> y = encode_and_decode(*info, x), z = encode_and_decode(*info, larger);
         for (size_t i = 0; i < x.size(); i++) ASSERT_EQ(4 * y[i], z[i]) << info->name << " " << i;
     }
 }
@@ -171,14 +172,14 @@ TEST(Encode, ImportanceOfNothingIsNone) {
     const std::vector<float> x = normals(7, 2 * 256, 1.0f);
     const float nan = std::numeric_limits<float>::quiet_NaN();
     for (const TypeInfo* info : searched_types()) {
-        const std::vector<float> plain = round_trip(*info, x);
+        const std::vector<float> plain = encode_and_decode(*info, x);
         for (const float nothing : {0.0f, -1.0f, nan}) {
             const std::vector<float> w(x.size(), nothing);
-            EXPECT_EQ(round_trip(*info, x, w.data()), plain) << info->name << " " << nothing;
+            EXPECT_EQ(encode_and_decode(*info, x, w.data()), plain) << info->name << " " << nothing;
         }
         // Equal importances of any size are no importances.
         const std::vector<float> w(x.size(), 4096.0f);
-        EXPECT_EQ(round_trip(*info, x, w.data()), plain) << info->name;
+        EXPECT_EQ(encode_and_decode(*info, x, w.data()), plain) << info->name;
     }
 }
 
@@ -191,7 +192,7 @@ TEST(Encode, ExtremesStayDefined) {
         for (const float bad : {inf, -inf, nan}) {
             std::vector<float> x(2 * n, 1.0f);
             x[5] = bad;
-            const std::vector<float> y = round_trip(*info, x);
+            const std::vector<float> y = encode_and_decode(*info, x);
             const bool shows =
                 std::any_of(y.begin(), y.begin() + info->block, [](float v) { return !std::isfinite(v); });
             EXPECT_TRUE(shows ||
@@ -200,7 +201,7 @@ TEST(Encode, ExtremesStayDefined) {
                 std::all_of(y.begin() + info->block, y.end(), [](float v) { return std::isfinite(v); }));
         }
         for (const float same : {most, -most, 1e-30f, -1e-30f, 1e-45f, 0.0f, -0.0f, 1.0f, -3.0f}) {
-            const std::vector<float> y = round_trip(*info, std::vector<float>(2 * n, same));
+            const std::vector<float> y = encode_and_decode(*info, std::vector<float>(2 * n, same));
             for (const float v : y) {
                 ASSERT_TRUE(std::isfinite(v)) << same;
                 ASSERT_TRUE(v == 0 || (v < 0) == (same < 0) || std::fabs(same) < 1e-20f) << same << " " << v;

@@ -32,7 +32,7 @@ constexpr int kPackedRowCounts[] = {1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 33, 64, 
 /// To more than streams take with the largest tiles, 24.
 constexpr int kPackedTokCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 24, 25, 33};
 
-using Rng = std::mt19937;
+using Random = std::mt19937;
 
 std::vector<const TypeInfo*> weight_types() {
     std::vector<const TypeInfo*> types;
@@ -52,7 +52,7 @@ std::vector<int64_t> row_lengths(const TypeInfo& info) {
 /// Any bit pattern whose weights are finite and not so large that sums overflow. Where formats keep their
 /// scales, at either end of the block, extreme halves are put in: zeros, subnormals, the largest, all of both
 /// signs.
-void random_block(const TypeInfo& info, Rng& rng, std::byte* block) {
+void random_block(const TypeInfo& info, Random& rng, std::byte* block) {
     constexpr uint16_t kExtreme[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x7bff, 0xfbff};
     std::vector<float> weights(static_cast<size_t>(info.block));
     const auto size = static_cast<size_t>(info.block_bytes);
@@ -68,7 +68,7 @@ void random_block(const TypeInfo& info, Rng& rng, std::byte* block) {
     }
 }
 
-std::vector<float> random_floats(size_t n, Rng& rng) {
+std::vector<float> random_floats(size_t n, Random& rng) {
     std::normal_distribution<float> normal;
     std::vector<float> x(n);
     for (float& v : x) {
@@ -81,7 +81,7 @@ std::vector<float> random_floats(size_t n, Rng& rng) {
 
 /// One weight matrix of a type with activations, and the product by definition.
 struct Case {
-    Case(const TypeInfo& type, int64_t k, Rng& rng)
+    Case(const TypeInfo& type, int64_t k, Random& rng)
         : info(type), n_k(k), row_bytes(static_cast<size_t>(type.row_bytes(k))) {
         w.resize(kMaxRows * row_bytes);
         for (size_t at = 0; at < w.size(); at += static_cast<size_t>(info.block_bytes))
@@ -204,7 +204,7 @@ auto panel_tables() {
 class KernelsMatmul : public testing::TestWithParam<const TypeInfo*> {};
 
 TEST_P(KernelsMatmul, EqualsThePlainLoopBitForBit) {
-    Rng rng(static_cast<uint32_t>(GetParam()->type));
+    Random rng(static_cast<uint32_t>(GetParam()->type));
     Product product;
     for (const int64_t n_k : row_lengths(*GetParam())) {
         const Case c(*GetParam(), n_k, rng);
@@ -225,7 +225,7 @@ TEST_P(KernelsMatmul, EqualsThePlainLoopBitForBit) {
 
 TEST_P(KernelsMatmul, PackedFloatsEqualThePlainLoopBitForBit) {
     const auto id = static_cast<uint32_t>(GetParam()->type);
-    Rng rng(id);
+    Random rng(id);
     Product product;
     // Of every table, whether this processor can run it or not.
     std::vector<const kernels::KernelTable*> tables = test::all_tables();
@@ -250,7 +250,7 @@ TEST_P(KernelsMatmul, PackedFloatsEqualThePlainLoopBitForBit) {
 }
 
 TEST_P(KernelsMatmul, TimesTheIdentityIsTheDecodedWeights) {
-    Rng rng(static_cast<uint32_t>(GetParam()->type));
+    Random rng(static_cast<uint32_t>(GetParam()->type));
     constexpr int64_t n_k = 256, n_rows = 16;
     const Case c(*GetParam(), n_k, rng);
     std::vector<float> identity(n_k * n_k), row(n_k), y(n_k * n_rows);
@@ -322,7 +322,7 @@ void expect_parts(const kernels::KernelTable& table, kernels::PanelsArgs a, cons
 }
 
 TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
-    Rng rng(7);
+    Random rng(7);
     // Two of the largest tiles, and one more.
     constexpr int64_t kMaxK = 70, kMaxPanels = 7, kMostTok = 49;
     // From one panel to the next and from one k to the next: panels apart, or side by side in long rows.

@@ -14,7 +14,7 @@ namespace tessera::test {
 namespace {
 
 constexpr int64_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 32, 33};
-constexpr int64_t kRowCounts[] = {5, 8, 13, 16, 24, 32, 40, 44, 56};
+constexpr int64_t kPackedRowCounts[] = {5, 8, 13, 16, 24, 32, 40, 44, 56};
 constexpr int64_t kMaxTokens = 33, kMaxRows = 56;
 
 /// The result is as close to the real dot product as its few float additions allow.
@@ -69,7 +69,7 @@ TEST(P8Matmul, TablesAgreeBitForBitInEveryShape) {
             const std::vector<float> want = multiply(t, scalar(), packed, x, kMaxRows, kMaxTokens, kMaxRows);
             expect_equal_parts(t, scalar(), packed, x, want, 13, 2);
             for (const KernelTable* table : vector_tables()) {
-                for (const int64_t n_rows : kRowCounts) {
+                for (const int64_t n_rows : kPackedRowCounts) {
                     for (const int64_t n_tok : kTokenCounts) {
                         expect_equal_parts(t, *table, packed, x, want, n_rows, n_tok);
                     }

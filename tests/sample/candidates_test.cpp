@@ -11,8 +11,6 @@
 namespace tessera::sample {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 std::vector<int32_t> ids_of(Candidates candidates) {
     candidates.sort_by_id();
     std::vector<int32_t> ids;

@@ -1,4 +1,5 @@
-// Whole chains: distributions against a float64 reference, draws against their distribution, reproducibility.
+// Whole chains: distributions against a float64 reference_of_chain, draws against their distribution,
+// reproducibility.
 #include "src/sample/chain.h"
 
 #include <algorithm>
@@ -15,10 +16,8 @@ using test::make_chain;
 using test::neutral;
 using test::synthetic_logits;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 /// The default order top_k, top_p, min_p, temperature in float64 by full sorts: token -> probability.
-std::map<int32_t, double> reference(const Params& params, const std::vector<float>& logits) {
+std::map<int32_t, double> reference_of_chain(const Params& params, const std::vector<float>& logits) {
     std::vector<int32_t> ids(logits.size());
     std::iota(ids.begin(), ids.end(), 0);
     const auto logit = [&](int32_t id) { return static_cast<double>(logits[static_cast<size_t>(id)]); };
@@ -77,7 +76,8 @@ TEST(Chain, DistributionsEqualTheFloat64Reference) {
             for (size_t s = 0; s < settings.size(); s++) {
                 SCOPED_TRACE(strf("n_vocab %zu, seed %u, setting %zu", n_vocab, seed, s));
                 Chain chain = make_chain(settings[s], n_vocab);
-                const auto got = distribution(chain, logits), expected = reference(settings[s], logits);
+                const auto got = distribution(chain, logits),
+                           expected = reference_of_chain(settings[s], logits);
                 ASSERT_EQ(got.size(), expected.size());
                 for (const auto& [id, p] : expected) {
                     ASSERT_TRUE(got.contains(id)) << id;
@@ -91,7 +91,7 @@ TEST(Chain, DistributionsEqualTheFloat64Reference) {
 TEST(Chain, DrawsFollowTheDistribution) {
     const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -kInf, 1.5f, -1.0f, 2.0f, -3.0f};
     constexpr int kDraws = 100000;
-    const auto expected = reference(neutral({}), logits);
+    const auto expected = reference_of_chain(neutral({}), logits);
     for (double seed : {1, 2, 12345}) {
         Chain chain = make_chain(neutral({{"seed", seed}}), logits.size());
         std::map<int32_t, int> counts;

@@ -11,8 +11,6 @@
 namespace tessera::sample {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 /// Rows that no model gives, and some that one might.
 std::vector<float> hostile_row(std::mt19937& bits, size_t n) {
     std::vector<float> row = test::synthetic_logits(n, static_cast<uint32_t>(bits()), 2.0f);

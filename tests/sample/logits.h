@@ -4,12 +4,19 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <random>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "src/sample/chain.h"
+
+namespace tessera::sample {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+
+}  // namespace tessera::sample
 
 namespace tessera::sample::test {
 

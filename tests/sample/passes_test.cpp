@@ -13,7 +13,6 @@
 namespace tessera::sample {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr size_t kBlocks = 33;
 
 std::vector<const RowPasses*> tables() {

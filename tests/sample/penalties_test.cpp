@@ -11,8 +11,6 @@
 namespace tessera::sample {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 /// The logits a chain leaves of `logits` where nothing is dropped, by token.
 std::vector<float> edited(Chain& chain, const std::vector<float>& logits) {
     Candidates buffer;
@@ -26,7 +24,8 @@ struct Setting {
     double repeat, presence, frequency, last_n;
 };
 
-std::vector<float> reference(const Setting& s, std::vector<float> logits, const std::deque<int32_t>& text) {
+std::vector<float> reference_of_penalties(const Setting& s, std::vector<float> logits,
+                                          const std::deque<int32_t>& text) {
     std::map<int32_t, int> counts;
     const size_t n = s.last_n < 0 ? text.size() : std::min(text.size(), static_cast<size_t>(s.last_n));
     for (size_t i = text.size() - n; i < text.size(); i++) counts[text[i]]++;
@@ -54,7 +53,8 @@ TEST(Penalties, FollowTheWindow) {
             std::deque<int32_t> text;
             std::mt19937 bits(5);
             for (int step = 0; step < 150; step++) {
-                const std::vector<float> got = edited(chain, logits), expected = reference(s, logits, text);
+                const std::vector<float> got = edited(chain, logits),
+                                         expected = reference_of_penalties(s, logits, text);
                 for (size_t i = 0; i < got.size(); i++) {
                     if (std::isnan(got[i])) continue;  // dropped by top_k
                     ASSERT_NEAR(got[i], expected[i], 1e-4) << "step " << step << " token " << i;

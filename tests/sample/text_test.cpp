@@ -74,7 +74,7 @@ TEST(ByteMatcher, EqualsASearchAtEveryByte) {
 }
 
 /// The logits that a chain leaves, by token.
-std::vector<float> edited(Chain& chain, size_t n_vocab) {
+std::vector<float> edited_text(Chain& chain, size_t n_vocab) {
     Candidates buffer;
     chain.sample(std::vector<float>(n_vocab, 1.0f), buffer);
     std::vector<float> logits(n_vocab, NAN);
@@ -92,7 +92,7 @@ TEST(Dry, RepetitionsDoNotCrossBreakers) {
         auto chain = Chain::create(params, {.n_vocab = v.n_vocab, .tokenizer = v.tokenizer.get()});
         EXPECT_TRUE(chain) << chain.error().message;
         for (const int32_t id : text) chain->accept(id);
-        return 1.0f - edited(*chain, static_cast<size_t>(v.n_vocab))[static_cast<size_t>(three)];
+        return 1.0f - edited_text(*chain, static_cast<size_t>(v.n_vocab))[static_cast<size_t>(three)];
     };
     EXPECT_EQ(penalty("", {one, two, three, one, two}), 1.0f);
     EXPECT_EQ(penalty("", {two, one, two, three, two, one, two}), 2.0f);
@@ -119,7 +119,7 @@ TEST(BannedStrings, TokensThatContainOneAreBanned) {
     ASSERT_TRUE(params.set("samplers", "temperature"));  // it takes part all the same
     auto chain = Chain::create(params, {.n_vocab = v.n_vocab, .tokenizer = v.tokenizer.get()});
     ASSERT_TRUE(chain) << chain.error().message;
-    const std::vector<float> logits = edited(*chain, static_cast<size_t>(v.n_vocab));
+    const std::vector<float> logits = edited_text(*chain, static_cast<size_t>(v.n_vocab));
     for (int32_t id = 0; id < v.n_vocab; id++) {
         const bool banned =
             id == v.first || id == v.first + 1 || id == v.first + 4 || id == Vocabulary::byte('o');

@@ -22,20 +22,20 @@ using test::MemoryGguf;
 using test::TokenList;
 using test::Warnings;
 
-Result<std::shared_ptr<const Tokenizer>> load(MemoryGguf file) {
+Result<std::shared_ptr<const Tokenizer>> load_bpe(MemoryGguf file) {
     auto parsed = file.parse();
     if (!parsed) return fail_in("parse", parsed.error());
     return Tokenizer::load(*parsed);
 }
 
-std::shared_ptr<const Tokenizer> must_load(MemoryGguf file) {
-    auto tokenizer = load(std::move(file));
+std::shared_ptr<const Tokenizer> must_load_bpe(MemoryGguf file) {
+    auto tokenizer = load_bpe(std::move(file));
     EXPECT_TRUE(tokenizer) << tokenizer.error().message;
     return tokenizer ? *tokenizer : nullptr;
 }
 
-std::string load_error(MemoryGguf file) {
-    const auto tokenizer = load(std::move(file));
+std::string bpe_error(MemoryGguf file) {
+    const auto tokenizer = load_bpe(std::move(file));
     return tokenizer ? "" : tokenizer.error().message;
 }
 
@@ -49,7 +49,7 @@ TEST(Bpe, MergesByRankTheLeftmostFirst) {
     ByteVocabulary v = ByteVocabulary::with_bytes();
     const int32_t bc = v.merge("b", "c"), ab = v.merge("a", "b"), aa = v.merge("a", "a"),
                   the = v.merge(" ", "bc");
-    const auto t = must_load(v.gguf("gpt-2"));
+    const auto t = must_load_bpe(v.gguf("gpt-2"));
     ASSERT_TRUE(t);
     EXPECT_EQ(encode(*t, "abc"), (Ids{'a', bc}));
     EXPECT_EQ(encode(*t, "ab"), (Ids{ab}));
@@ -66,8 +66,8 @@ TEST(Bpe, WholeWordsWhereThePreTokenizerSaysSo) {
     ByteVocabulary v = ByteVocabulary::with_bytes();
     const int32_t ab = v.merge("a", "b");
     const int32_t word = v.add("xyz");  // no merges lead to it
-    EXPECT_EQ(encode(*must_load(v.gguf("llama-bpe")), "xyz ab"), (Ids{word, ' ', ab}));
-    EXPECT_EQ(encode(*must_load(v.gguf("qwen2")), "xyz"), (Ids{'x', 'y', 'z'}));
+    EXPECT_EQ(encode(*must_load_bpe(v.gguf("llama-bpe")), "xyz ab"), (Ids{word, ' ', ab}));
+    EXPECT_EQ(encode(*must_load_bpe(v.gguf("qwen2")), "xyz"), (Ids{'x', 'y', 'z'}));
 }
 
 TEST(Bpe, FramesAsThePreTokenizerSaysUnlessTheFileDoes) {
@@ -78,18 +78,18 @@ TEST(Bpe, FramesAsThePreTokenizerSaysUnlessTheFileDoes) {
             .u32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(bos))
             .u32("tokenizer.ggml.seperator_token_id", static_cast<uint32_t>(sep));
     };
-    EXPECT_EQ(*must_load(file("llama-bpe"))->encode("a"), (Ids{bos, 'a'}));
-    EXPECT_EQ(*must_load(file("gpt-2"))->encode("a"), (Ids{'a'}));
-    EXPECT_EQ(*must_load(file("roberta-bpe").boolean("tokenizer.ggml.add_bos_token", true))->encode("a"),
+    EXPECT_EQ(*must_load_bpe(file("llama-bpe"))->encode("a"), (Ids{bos, 'a'}));
+    EXPECT_EQ(*must_load_bpe(file("gpt-2"))->encode("a"), (Ids{'a'}));
+    EXPECT_EQ(*must_load_bpe(file("roberta-bpe").boolean("tokenizer.ggml.add_bos_token", true))->encode("a"),
               (Ids{bos, 'a', sep}));
-    EXPECT_EQ(*must_load(file("llama-bpe").boolean("tokenizer.ggml.add_bos_token", false))->encode("a"),
+    EXPECT_EQ(*must_load_bpe(file("llama-bpe").boolean("tokenizer.ggml.add_bos_token", false))->encode("a"),
               (Ids{'a'}));
 }
 
 TEST(Bpe, InvalidUtf8KeepsItsBytes) {
     ByteVocabulary v = ByteVocabulary::with_bytes();
     v.merge("\xE2", "\x82");
-    const auto t = must_load(v.gguf());
+    const auto t = must_load_bpe(v.gguf());
     ASSERT_TRUE(t);
     std::string all;
     for (int i = 0; i < 256; i++) all += static_cast<char>(i);
@@ -103,8 +103,8 @@ TEST(Bpe, SpecialTokens) {
     ByteVocabulary v = ByteVocabulary::with_bytes();
     const int32_t control = v.list.add("<c>", 0, 3), user = v.list.add("  ", 0, 4);
     v.merge("<", "c");
-    v.merges.push_back("<c >");                 // would make a control token of plain text
-    const auto t = must_load(v.gguf("bloom"));  // which does not cut at the brackets
+    v.merges.push_back("<c >");                     // would make a control token of plain text
+    const auto t = must_load_bpe(v.gguf("bloom"));  // which does not cut at the brackets
     ASSERT_TRUE(t);
     EXPECT_EQ(encode(*t, "<c>  x", true), (Ids{control, user, 'x'}));
     EXPECT_EQ(encode(*t, "<c>"), (Ids{'<', 'c', '>'}));
@@ -114,18 +114,18 @@ TEST(Bpe, SpecialTokens) {
 }
 
 TEST(Bpe, UnknownPreTokenizerNamesTheNearestAndTheWayOut) {
-    const std::string message = load_error(ByteVocabulary::with_bytes().gguf("lama-bpe"));
+    const std::string message = bpe_error(ByteVocabulary::with_bytes().gguf("lama-bpe"));
     for (const char* part : {"tokenizer.ggml.pre", "'lama-bpe'", "nearest: 'llama-bpe'",
                              "--override-kv tokenizer.ggml.pre=str:llama-bpe"})
         EXPECT_NE(message.find(part), std::string::npos) << message;
-    const std::string far = load_error(ByteVocabulary::with_bytes().gguf("completely different"));
+    const std::string far = bpe_error(ByteVocabulary::with_bytes().gguf("completely different"));
     EXPECT_NE(far.find("--override-kv tokenizer.ggml.pre=str:NAME"), std::string::npos) << far;
     EXPECT_EQ(far.find("nearest"), std::string::npos) << far;
 }
 
 TEST(Bpe, MissingPreTokenizerIsTheDefaultWithAWarning) {
     Warnings warnings;
-    ASSERT_TRUE(must_load(ByteVocabulary::with_bytes().gguf("")));
+    ASSERT_TRUE(must_load_bpe(ByteVocabulary::with_bytes().gguf("")));
     EXPECT_TRUE(warnings.mention("tokenizer.ggml.pre"));
 }
 
@@ -134,12 +134,12 @@ TEST(Bpe, BrokenMergesAreErrors) {
         ByteVocabulary v = ByteVocabulary::with_bytes();
         v.merge("a", "b");
         v.merges.emplace_back(merge);
-        const std::string message = load_error(v.gguf());
+        const std::string message = bpe_error(v.gguf());
         EXPECT_NE(message.find("merge 1 "), std::string::npos) << "'" << merge << "': " << message;
         // Merges are read some at a time: of those, too, the first broken one is told.
         for (int i = 0; i < 70; i++) v.merges.insert(v.merges.begin(), "a b");
         v.merges.emplace_back("a");
-        const std::string later = load_error(v.gguf());
+        const std::string later = bpe_error(v.gguf());
         EXPECT_NE(later.find("merge 71 "), std::string::npos) << "'" << merge << "': " << later;
     }
     const std::vector<int32_t> numbers = {1, 2};
@@ -148,8 +148,8 @@ TEST(Bpe, BrokenMergesAreErrors) {
     none.text("tokenizer.ggml.model", "gpt2")
         .text("tokenizer.ggml.pre", "gpt-2")
         .texts("tokenizer.ggml.tokens", v.list.texts);
-    EXPECT_NE(load_error(none).find("tokenizer.ggml.merges"), std::string::npos);
-    EXPECT_NE(load_error(none.ints("tokenizer.ggml.merges", numbers)).find("array of strings"),
+    EXPECT_NE(bpe_error(none).find("tokenizer.ggml.merges"), std::string::npos);
+    EXPECT_NE(bpe_error(none.ints("tokenizer.ggml.merges", numbers)).find("array of strings"),
               std::string::npos);
 }
 
@@ -158,7 +158,7 @@ TEST(Bpe, MergesMayPassThroughTextsThatAreNoTokens) {
     ByteVocabulary v = ByteVocabulary::with_bytes();
     v.merges = {"a b", "ab c", "x y"};
     const int32_t abc = v.add("abc");
-    const auto t = must_load(v.gguf("qwen2"));
+    const auto t = must_load_bpe(v.gguf("qwen2"));
     ASSERT_TRUE(t);
     EXPECT_TRUE(warnings.mention("2 texts are not tokens")) << warnings.text();
     EXPECT_EQ(encode(*t, "abc"), (Ids{abc}));
@@ -172,7 +172,7 @@ TEST(Bpe, DuplicatesTakeTheFirst) {
     v.merges.push_back("b c");
     v.merges.push_back("a b");
     v.add("bc");
-    EXPECT_EQ(encode(*must_load(v.gguf()), "abc"), (Ids{ab, 'c'}));
+    EXPECT_EQ(encode(*must_load_bpe(v.gguf()), "abc"), (Ids{ab, 'c'}));
 }
 
 TEST(Bpe, BytesWithoutATokenAreLeftOutOrUnknown) {
@@ -181,10 +181,10 @@ TEST(Bpe, BytesWithoutATokenAreLeftOutOrUnknown) {
     v.list.add("a", 0, 1);
     v.list.add("b", 0, 1);
     const int32_t ab = v.merge("a", "b");
-    EXPECT_EQ(encode(*must_load(v.gguf()), "ab\nxabé\xFF"), (Ids{ab, ab}));
+    EXPECT_EQ(encode(*must_load_bpe(v.gguf()), "ab\nxabé\xFF"), (Ids{ab, ab}));
     EXPECT_TRUE(warnings.mention(" of the bytes that occur in text")) << warnings.text();
     const int32_t unk = v.list.add("<unk>", 0, 2);
-    const auto t = must_load(v.gguf().u32("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(unk)));
+    const auto t = must_load_bpe(v.gguf().u32("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(unk)));
     EXPECT_EQ(encode(*t, "ab\nx"), (Ids{ab, unk, unk}));
 }
 
@@ -192,8 +192,8 @@ TEST(Bpe, RanksMayBeTheIds) {
     ByteVocabulary v = ByteVocabulary::with_bytes();
     const int32_t bc = v.add("bc");
     const int32_t ab = v.add("ab"), abc = v.add("abc");
-    EXPECT_EQ(encode(*must_load(v.gguf("kimi-k2")), "abcab"), (Ids{abc, ab}));
-    EXPECT_EQ(encode(*must_load(v.gguf("kimi-k2")), "bcx"), (Ids{bc, 'x'}));
+    EXPECT_EQ(encode(*must_load_bpe(v.gguf("kimi-k2")), "abcab"), (Ids{abc, ab}));
+    EXPECT_EQ(encode(*must_load_bpe(v.gguf("kimi-k2")), "bcx"), (Ids{bc, 'x'}));
 }
 
 TEST(Bpe, HugeAndEmptyTokensHurtNothing) {
@@ -203,7 +203,7 @@ TEST(Bpe, HugeAndEmptyTokensHurtNothing) {
     v.list.add("\xFF\xFE", 0, 1);
     v.list.add("not the alphabet: \u4E00 ", 0, 1);
     v.list.add(std::string(size_t{1} << 20, '<'), 0, 3);  // too long to be looked for
-    const auto t = must_load(v.gguf());
+    const auto t = must_load_bpe(v.gguf());
     ASSERT_TRUE(t);
     const std::string run(size_t{1} << 20, '<');
     EXPECT_EQ(encode(*t, run.substr(1), true).size(), run.size() - 1);
@@ -211,7 +211,7 @@ TEST(Bpe, HugeAndEmptyTokensHurtNothing) {
 }
 
 /// By the book: the lowest rank, the leftmost among equals, until there is none.
-Ids merge_by_the_book(const ByteVocabulary& v, const std::string& text) {
+Ids bpe_by_the_book(const ByteVocabulary& v, const std::string& text) {
     std::vector<std::string> symbols;
     for (const char c : text) symbols.push_back(ByteVocabulary::spell({&c, 1}));
     while (true) {
@@ -253,12 +253,12 @@ TEST(Bpe, RandomVocabulariesMergeByTheBook) {
         }
         // Ranks need not follow the order in which tokens can come about.
         if (round % 2) std::shuffle(v.merges.begin(), v.merges.end(), random);
-        const auto t = must_load(v.gguf("qwen2"));
+        const auto t = must_load_bpe(v.gguf("qwen2"));
         ASSERT_TRUE(t);
         for (int i = 0; i < 8; i++) {
             std::string text(1 + below(i == 0 ? 500 : 40), 'a');
             for (char& c : text) c = static_cast<char>('a' + below(3));
-            ASSERT_EQ(encode(*t, text), merge_by_the_book(v, text)) << round << ": " << text;
+            ASSERT_EQ(encode(*t, text), bpe_by_the_book(v, text)) << round << ": " << text;
         }
     }
 }
@@ -299,7 +299,7 @@ TEST(Bpe, ManyThreadsShareOne) {
     v.merge("a", "b");
     v.merge(" ", "ab");
     v.list.add("<u>", 0, 4);
-    const auto t = must_load(v.gguf());
+    const auto t = must_load_bpe(v.gguf());
     ASSERT_TRUE(t);
     std::string text;
     for (int i = 0; i < 3000; i++)

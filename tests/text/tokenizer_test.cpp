@@ -17,14 +17,14 @@ using test::MemoryGguf;
 using test::TokenList;
 using Ids = std::vector<int32_t>;
 
-Result<std::shared_ptr<const Tokenizer>> load(MemoryGguf file) {
+Result<std::shared_ptr<const Tokenizer>> load_tokenizer(MemoryGguf file) {
     auto parsed = file.parse();
     if (!parsed) return fail_in("parse", parsed.error());
     return Tokenizer::load(*parsed);
 }
 
-std::shared_ptr<const Tokenizer> must_load(MemoryGguf file) {
-    auto tokenizer = load(std::move(file));
+std::shared_ptr<const Tokenizer> must_load_tokenizer(MemoryGguf file) {
+    auto tokenizer = load_tokenizer(std::move(file));
     EXPECT_TRUE(tokenizer) << tokenizer.error().message;
     return tokenizer ? *tokenizer : nullptr;
 }
@@ -40,31 +40,31 @@ struct Letters {
     int32_t control = list.add("<c>", 0, 3), user = list.add("<u>", 0, 4), longer = list.add("<u>>", 0, 4);
 };
 
-int32_t byte_id(uint8_t byte) { return 3 + byte; }
+int32_t spm_byte_id(uint8_t byte) { return 3 + byte; }
 
 TEST(Tokenizer, MergesByScoreAndFallsBackToBytes) {
     const Letters v;
-    const auto t = must_load(v.list.gguf());
+    const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
     EXPECT_EQ(*t->encode("ab", kPlain), (Ids{v.space_a, v.b}));
     EXPECT_EQ(*t->encode("bab", kPlain), (Ids{v.space, v.b, v.ab}));
-    EXPECT_EQ(*t->encode("b\n", kPlain), (Ids{v.space, v.b, byte_id('\n')}));
-    EXPECT_EQ(*t->encode("é", kPlain), (Ids{v.space, byte_id(0xC3), byte_id(0xA9)}));
+    EXPECT_EQ(*t->encode("b\n", kPlain), (Ids{v.space, v.b, spm_byte_id('\n')}));
+    EXPECT_EQ(*t->encode("é", kPlain), (Ids{v.space, spm_byte_id(0xC3), spm_byte_id(0xA9)}));
     EXPECT_EQ(*t->encode("", kPlain), Ids{});
     EXPECT_EQ(*t->encode(" ", kPlain), (Ids{v.space, v.space}));
-    EXPECT_EQ(*t->encode(std::string_view("b\0", 2), kPlain), (Ids{v.space, v.b, byte_id(0)}));
+    EXPECT_EQ(*t->encode(std::string_view("b\0", 2), kPlain), (Ids{v.space, v.b, spm_byte_id(0)}));
 }
 
 TEST(Tokenizer, InvalidUtf8BecomesItsBytes) {
     const Letters v;
-    const auto t = must_load(v.list.gguf());
+    const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
-    EXPECT_EQ(*t->encode("\xFF", kPlain), (Ids{v.space, byte_id(0xFF)}));
-    EXPECT_EQ(*t->encode("a\xE2\x96", kPlain), (Ids{v.space_a, byte_id(0xE2), byte_id(0x96)}));
+    EXPECT_EQ(*t->encode("\xFF", kPlain), (Ids{v.space, spm_byte_id(0xFF)}));
+    EXPECT_EQ(*t->encode("a\xE2\x96", kPlain), (Ids{v.space_a, spm_byte_id(0xE2), spm_byte_id(0x96)}));
     EXPECT_EQ(*t->encode("a\x80"
                          "ab",
                          kPlain),
-              (Ids{v.space_a, byte_id(0x80), v.ab}));
+              (Ids{v.space_a, spm_byte_id(0x80), v.ab}));
     std::string all;
     for (int i = 0; i < 256; i++) all += static_cast<char>(i);
     std::string bytes;
@@ -75,31 +75,34 @@ TEST(Tokenizer, InvalidUtf8BecomesItsBytes) {
 
 TEST(Tokenizer, FramesWithBosAndEos) {
     const Letters v;
-    EXPECT_EQ(*must_load(v.list.gguf())->encode("b"), (Ids{1, v.space, v.b}));
-    EXPECT_EQ(*must_load(v.list.gguf())->encode(""), (Ids{1}));
-    const auto t = must_load(v.list.gguf()
-                                 .boolean("tokenizer.ggml.add_bos_token", false)
-                                 .boolean("tokenizer.ggml.add_eos_token", true)
-                                 .boolean("tokenizer.ggml.add_space_prefix", false));
+    EXPECT_EQ(*must_load_tokenizer(v.list.gguf())->encode("b"), (Ids{1, v.space, v.b}));
+    EXPECT_EQ(*must_load_tokenizer(v.list.gguf())->encode(""), (Ids{1}));
+    const auto t = must_load_tokenizer(v.list.gguf()
+                                           .boolean("tokenizer.ggml.add_bos_token", false)
+                                           .boolean("tokenizer.ggml.add_eos_token", true)
+                                           .boolean("tokenizer.ggml.add_space_prefix", false));
     EXPECT_EQ(*t->encode("b"), (Ids{v.b, 2}));
 }
 
 TEST(Tokenizer, SpecialTokens) {
     const Letters v;
-    const auto t = must_load(v.list.gguf());
+    const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
     EXPECT_EQ(*t->encode("b<u>b", kPlain), (Ids{v.space, v.b, v.user, v.space, v.b}));
     EXPECT_EQ(*t->encode("<u>>", kPlain), (Ids{v.longer}));
     EXPECT_EQ(*t->encode("<u><c>", kParse), (Ids{v.user, v.control}));
-    EXPECT_EQ(*t->encode("<c>", kPlain), (Ids{v.space, byte_id('<'), byte_id('c'), byte_id('>')}));
-    EXPECT_EQ(*t->encode("</s", kParse), (Ids{v.space, byte_id('<'), byte_id('/'), byte_id('s')}));
+    EXPECT_EQ(*t->encode("<c>", kPlain),
+              (Ids{v.space, spm_byte_id('<'), spm_byte_id('c'), spm_byte_id('>')}));
+    EXPECT_EQ(*t->encode("</s", kParse),
+              (Ids{v.space, spm_byte_id('<'), spm_byte_id('/'), spm_byte_id('s')}));
     EXPECT_EQ(*t->encode("<unk><s>", kParse), (Ids{0, 1}));
-    EXPECT_EQ(*t->encode("<", kParse), (Ids{v.space, byte_id('<')}));
+    EXPECT_EQ(*t->encode("<", kParse), (Ids{v.space, spm_byte_id('<')}));
 }
 
 TEST(Tokenizer, RemovesExtraSpacesWhereTheModelSays) {
     const Letters v;
-    const auto t = must_load(v.list.gguf().boolean("tokenizer.ggml.remove_extra_whitespaces", true));
+    const auto t =
+        must_load_tokenizer(v.list.gguf().boolean("tokenizer.ggml.remove_extra_whitespaces", true));
     ASSERT_TRUE(t);
     EXPECT_EQ(*t->encode("  b   b  ", kPlain), (Ids{v.space, v.b, v.space, v.b}));
     EXPECT_EQ(*t->encode("   ", kPlain), Ids{});
@@ -107,7 +110,7 @@ TEST(Tokenizer, RemovesExtraSpacesWhereTheModelSays) {
 
 TEST(Tokenizer, PhiTokensSwallowTheSpaceAfterThem) {
     Letters v;
-    const auto t = must_load(v.list.gguf().text("general.name", "Phi-3 mini"));
+    const auto t = must_load_tokenizer(v.list.gguf().text("general.name", "Phi-3 mini"));
     ASSERT_TRUE(t);
     EXPECT_EQ(*t->encode("<c> \n\tb", kParse), (Ids{v.control, v.space, v.b}));
     EXPECT_EQ(*t->encode("<s> b", kParse), (Ids{1, v.space, v.space, v.b}));
@@ -116,17 +119,17 @@ TEST(Tokenizer, PhiTokensSwallowTheSpaceAfterThem) {
 
 TEST(Tokenizer, TokenBytes) {
     const Letters v;
-    const auto t = must_load(v.list.gguf());
+    const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
     EXPECT_EQ(t->token_bytes(v.space_a), " a");
-    EXPECT_EQ(t->token_bytes(byte_id(0xE2)), "\xE2");
+    EXPECT_EQ(t->token_bytes(spm_byte_id(0xE2)), "\xE2");
     EXPECT_EQ(t->token_bytes(v.control), "<c>");
     EXPECT_EQ(t->token_bytes(-1), "");
     EXPECT_EQ(t->token_bytes(t->vocab().size()), "");
 }
 
 TEST(Tokenizer, VocabulariesTheLibraryWouldRefuse) {
-    // Each of these would fail to load if it were handed over as it is.
+    // Each of these would fail to load_tokenizer if it were handed over as it is.
     Letters twice;
     twice.list.add("ab", -2, 1);
     twice.list.add("<c>", 0, 3);
@@ -135,27 +138,27 @@ TEST(Tokenizer, VocabulariesTheLibraryWouldRefuse) {
     twice.list.add(std::string(10000, 'a'), 0, 1);
     twice.list.add("\xC3", 0, 1);
     twice.list.add("<unk2>", 0, 2);
-    const auto t = must_load(twice.list.gguf());
+    const auto t = must_load_tokenizer(twice.list.gguf());
     ASSERT_TRUE(t);
     EXPECT_EQ(*t->encode("bab", kPlain), (Ids{twice.space, twice.b, twice.ab}));
-    EXPECT_EQ(*t->encode("A", kPlain), (Ids{twice.space, byte_id('A')}));
+    EXPECT_EQ(*t->encode("A", kPlain), (Ids{twice.space, spm_byte_id('A')}));
     EXPECT_EQ(*t->encode("<c>", kParse), (Ids{twice.control}));
 
     TokenList no_unknown = Letters().list;
     no_unknown.texts[0] = "nothing";
     no_unknown.types[0] = 1;
-    ASSERT_TRUE(must_load(no_unknown.gguf()));
-    EXPECT_EQ(*must_load(no_unknown.gguf())->encode("\n", kPlain), (Ids{259, byte_id('\n')}));
+    ASSERT_TRUE(must_load_tokenizer(no_unknown.gguf()));
+    EXPECT_EQ(*must_load_tokenizer(no_unknown.gguf())->encode("\n", kPlain), (Ids{259, spm_byte_id('\n')}));
 }
 
 TEST(Tokenizer, MissingByteTokensBecomeUnknown) {
     TokenList list;
     const int32_t unk = list.add("<unk>", 0, 2), space = list.add("▁", -1, 1), x = list.add("x", -2, 1);
-    const auto none = must_load(list.gguf());
+    const auto none = must_load_tokenizer(list.gguf());
     ASSERT_TRUE(none);
     EXPECT_EQ(*none->encode("xé\xFFx", kPlain), (Ids{space, x, unk, x}));  // as the library has it
     const int32_t c3 = list.add("<0xC3>", 0, 6);
-    const auto one = must_load(list.gguf());
+    const auto one = must_load_tokenizer(list.gguf());
     ASSERT_TRUE(one);
     EXPECT_EQ(*one->encode("xé", kPlain), (Ids{space, x, c3, unk}));
 }
@@ -163,14 +166,14 @@ TEST(Tokenizer, MissingByteTokensBecomeUnknown) {
 TEST(Tokenizer, TextThatCannotBeExpressedIsAnErrorAtLoad) {
     TokenList list;
     list.add("x", 0, 1);
-    const auto t = load(list.gguf());
+    const auto t = load_tokenizer(list.gguf());
     ASSERT_FALSE(t);
     EXPECT_NE(t.error().message.find("<0x00>"), std::string::npos) << t.error().message;
 }
 
 TEST(Tokenizer, UnsupportedKindNamesWhatExists) {
     for (const char* model : {"gpt9", "rwkv", ""}) {
-        const auto t = load(Letters().list.gguf(model));
+        const auto t = load_tokenizer(Letters().list.gguf(model));
         ASSERT_FALSE(t);
         EXPECT_EQ(t.error().code, ErrorCode::Unsupported);
         EXPECT_NE(t.error().message.find("llama"), std::string::npos) << t.error().message;
@@ -183,7 +186,7 @@ TEST(Tokenizer, UnusedPiecesAreSplitAgain) {
     Letters v;
     v.list.types[static_cast<size_t>(v.ab)] = 5;
     v.list.add("[PAD7]", 0, 5);
-    const auto t = must_load(v.list.gguf());
+    const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
     EXPECT_EQ(*t->encode("bab", kPlain), (Ids{v.space, v.b, v.a, v.b}));
     std::string text;
@@ -193,7 +196,7 @@ TEST(Tokenizer, UnusedPiecesAreSplitAgain) {
 
 TEST(Tokenizer, LongTextIsCutOnlyWhereNothingMerges) {
     const Letters v;
-    const auto t = must_load(v.list.gguf());
+    const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
     // "ba" is in no piece, so that the ids of a long text are those of its parts.
     const Ids unit = {v.ab, v.b};
@@ -210,7 +213,7 @@ TEST(Tokenizer, LongTextIsCutOnlyWhereNothingMerges) {
 
 /// BPE by the book over one-byte characters: the best-scored pair, the leftmost among equals, until there is
 /// none.
-Ids merge_by_the_book(const TokenList& list, const std::string& text) {
+Ids spm_by_the_book(const TokenList& list, const std::string& text) {
     const auto find = [&](const std::string& piece) {
         for (size_t i = 259; i < list.texts.size(); i++)
             if (list.texts[i] == piece) return static_cast<int32_t>(i);
@@ -255,11 +258,11 @@ TEST(Tokenizer, RandomVocabulariesMergeByTheBook) {
             if (std::find(list.texts.begin(), list.texts.end(), piece) == list.texts.end())
                 list.add(piece, -static_cast<float>(below(12)), 1);  // some scores are equal
         }
-        const auto t = must_load(list.gguf().boolean("tokenizer.ggml.add_space_prefix", false));
+        const auto t = must_load_tokenizer(list.gguf().boolean("tokenizer.ggml.add_space_prefix", false));
         ASSERT_TRUE(t);
         for (int i = 0; i < 10; i++) {
             const std::string text = word(1 + below(60));
-            ASSERT_EQ(*t->encode(text, kPlain), merge_by_the_book(list, text)) << text;
+            ASSERT_EQ(*t->encode(text, kPlain), spm_by_the_book(list, text)) << text;
         }
     }
 }
@@ -280,7 +283,7 @@ TEST(SafeCuts, FirstCutIsBetweenCharactersAdjacentInNoPiece) {
 
 TEST(Tokenizer, ManyThreadsShareOne) {
     const Letters v;
-    const auto t = must_load(v.list.gguf());
+    const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
     std::string text;
     for (int i = 0; i < 2000; i++) text += "ab <u> bé";

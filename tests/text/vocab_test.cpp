@@ -18,14 +18,14 @@ using test::MemoryGguf;
 using test::TokenList;
 using test::Warnings;
 
-Result<Vocab> load(MemoryGguf file) {
+Result<Vocab> load_vocab(MemoryGguf file) {
     auto parsed = file.parse();
     if (!parsed) return fail_in("parse", parsed.error());
     return Vocab::load(*parsed);
 }
 
-std::string load_error(MemoryGguf file) {
-    const auto vocab = load(std::move(file));
+std::string vocab_error(MemoryGguf file) {
+    const auto vocab = load_vocab(std::move(file));
     return vocab ? "" : vocab.error().message;
 }
 
@@ -38,7 +38,7 @@ TokenList small_list() {
 }
 
 TEST(Vocab, ReadsTokensScoresTypesAndDefaults) {
-    const auto vocab = load(small_list().gguf());
+    const auto vocab = load_vocab(small_list().gguf());
     ASSERT_TRUE(vocab) << vocab.error().message;
     EXPECT_EQ(vocab->size(), 262);
     EXPECT_EQ(vocab->text(261), "▁a");
@@ -61,7 +61,7 @@ TEST(Vocab, ReadsTokensScoresTypesAndDefaults) {
 }
 
 TEST(Vocab, SurvivesMoves) {
-    auto first = load(small_list().gguf());
+    auto first = load_vocab(small_list().gguf());
     ASSERT_TRUE(first);
     Vocab moved = std::move(*first);
     const Vocab again = std::move(moved);
@@ -72,23 +72,23 @@ TEST(Vocab, SurvivesMoves) {
 TEST(Vocab, NoImpliedSpecialIdsWhereThoseTokensAreText) {
     TokenList list;
     for (const char* text : {"x", "y", "z"}) list.add(text, 0, 1);
-    const auto vocab = load(list.gguf());
+    const auto vocab = load_vocab(list.gguf());
     ASSERT_TRUE(vocab);
     EXPECT_EQ(vocab->special().bos, kNoToken);
     EXPECT_FALSE(vocab->add_bos());
 }
 
 TEST(Vocab, FlagsAndIdsComeFromTheFile) {
-    const auto vocab = load(small_list()
-                                .gguf()
-                                .u32("tokenizer.ggml.bos_token_id", 260)
-                                .u32("tokenizer.ggml.seperator_token_id", 5)
-                                .u32("tokenizer.ggml.middle_token_id", 6)
-                                .u32("tokenizer.ggml.fim_mid_token_id", 7)
-                                .boolean("tokenizer.ggml.add_bos_token", false)
-                                .boolean("tokenizer.ggml.add_eos_token", true)
-                                .boolean("tokenizer.ggml.add_space_prefix", false)
-                                .boolean("tokenizer.ggml.remove_extra_whitespaces", true));
+    const auto vocab = load_vocab(small_list()
+                                      .gguf()
+                                      .u32("tokenizer.ggml.bos_token_id", 260)
+                                      .u32("tokenizer.ggml.seperator_token_id", 5)
+                                      .u32("tokenizer.ggml.middle_token_id", 6)
+                                      .u32("tokenizer.ggml.fim_mid_token_id", 7)
+                                      .boolean("tokenizer.ggml.add_bos_token", false)
+                                      .boolean("tokenizer.ggml.add_eos_token", true)
+                                      .boolean("tokenizer.ggml.add_space_prefix", false)
+                                      .boolean("tokenizer.ggml.remove_extra_whitespaces", true));
     ASSERT_TRUE(vocab) << vocab.error().message;
     EXPECT_EQ(vocab->special().bos, 260);
     EXPECT_EQ(vocab->special().sep, 5);
@@ -100,12 +100,12 @@ TEST(Vocab, FlagsAndIdsComeFromTheFile) {
 }
 
 TEST(Vocab, SpecialIdOutsideIsAnErrorWithKeyRangeAndFinding) {
-    const std::string message = load_error(small_list().gguf().u32("tokenizer.ggml.bos_token_id", 262));
+    const std::string message = vocab_error(small_list().gguf().u32("tokenizer.ggml.bos_token_id", 262));
     EXPECT_NE(message.find("tokenizer.ggml.bos_token_id"), std::string::npos) << message;
     EXPECT_NE(message.find("0..261"), std::string::npos) << message;
     EXPECT_NE(message.find("262"), std::string::npos) << message;
-    EXPECT_NE(load_error(small_list().gguf().i32("tokenizer.ggml.eos_token_id", -2)), "");
-    EXPECT_NE(load_error(small_list().gguf().text("tokenizer.ggml.eos_token_id", "2")), "");
+    EXPECT_NE(vocab_error(small_list().gguf().i32("tokenizer.ggml.eos_token_id", -2)), "");
+    EXPECT_NE(vocab_error(small_list().gguf().text("tokenizer.ggml.eos_token_id", "2")), "");
 }
 
 TEST(Vocab, AllOnesAndMinusOneMeanNone) {
@@ -116,7 +116,7 @@ TEST(Vocab, AllOnesAndMinusOneMeanNone) {
             file.i32("tokenizer.ggml.eos_token_id", -1);
         else
             file.u32("tokenizer.ggml.eos_token_id", 0xFFFFFFFFu);
-        const auto vocab = load(file);
+        const auto vocab = load_vocab(file);
         ASSERT_TRUE(vocab);
         EXPECT_EQ(vocab->special().eos, kNoToken);
         EXPECT_TRUE(warnings.mention("tokenizer.ggml.eos_token_id")) << warnings.text();
@@ -126,27 +126,27 @@ TEST(Vocab, AllOnesAndMinusOneMeanNone) {
 TEST(Vocab, LengthMismatchesAreErrors) {
     TokenList list = small_list();
     list.scores.pop_back();
-    EXPECT_NE(load_error(list.gguf()).find("expected 262 elements"), std::string::npos)
-        << load_error(list.gguf());
+    EXPECT_NE(vocab_error(list.gguf()).find("expected 262 elements"), std::string::npos)
+        << vocab_error(list.gguf());
     list = small_list();
     list.types.push_back(1);
-    EXPECT_NE(load_error(list.gguf()).find("token_type"), std::string::npos);
+    EXPECT_NE(vocab_error(list.gguf()).find("token_type"), std::string::npos);
 }
 
 TEST(Vocab, NoTokensIsAnError) {
-    EXPECT_NE(load_error(TokenList{}.gguf()).find("tokenizer.ggml.tokens"), std::string::npos);
-    EXPECT_NE(load_error(MemoryGguf().text("tokenizer.ggml.model", "llama")).find("tokenizer.ggml.tokens"),
+    EXPECT_NE(vocab_error(TokenList{}.gguf()).find("tokenizer.ggml.tokens"), std::string::npos);
+    EXPECT_NE(vocab_error(MemoryGguf().text("tokenizer.ggml.model", "llama")).find("tokenizer.ggml.tokens"),
               std::string::npos);
-    EXPECT_NE(load_error(MemoryGguf().text("general.architecture", "llama")).find("tokenizer.ggml.model"),
+    EXPECT_NE(vocab_error(MemoryGguf().text("general.architecture", "llama")).find("tokenizer.ggml.model"),
               std::string::npos);
 }
 
 TEST(Vocab, AScoreThatIsNoNumberIsAnError) {
     TokenList list = small_list();
     list.scores[260] = std::nanf("");
-    EXPECT_NE(load_error(list.gguf()).find("token 260"), std::string::npos);
+    EXPECT_NE(vocab_error(list.gguf()).find("token 260"), std::string::npos);
     list.scores[260] = -std::numeric_limits<float>::infinity();
-    EXPECT_EQ(load_error(list.gguf()), "");
+    EXPECT_EQ(vocab_error(list.gguf()), "");
 }
 
 TEST(Vocab, MissingScoresAreRepairedInOrderOfTheTokens) {
@@ -154,7 +154,7 @@ TEST(Vocab, MissingScoresAreRepairedInOrderOfTheTokens) {
     const TokenList list = small_list();
     MemoryGguf file;
     file.text("tokenizer.ggml.model", "llama").texts("tokenizer.ggml.tokens", list.texts);
-    const auto vocab = load(file.ints("tokenizer.ggml.token_type", list.types));
+    const auto vocab = load_vocab(file.ints("tokenizer.ggml.token_type", list.types));
     ASSERT_TRUE(vocab);
     EXPECT_TRUE(warnings.mention("tokenizer.ggml.scores"));
     EXPECT_GT(vocab->score(259), vocab->score(260));
@@ -166,7 +166,7 @@ TEST(Vocab, OddTypesBecomeNormalWithAWarning) {
     list.types[260] = 0;
     list.types[261] = 77;
     list.texts[5] = "<0xZZ>";
-    const auto vocab = load(list.gguf());
+    const auto vocab = load_vocab(list.gguf());
     ASSERT_TRUE(vocab);
     EXPECT_EQ(vocab->type(260), TokenType::Normal);
     EXPECT_EQ(vocab->type(261), TokenType::Normal);
@@ -178,7 +178,7 @@ TEST(Vocab, OddTypesBecomeNormalWithAWarning) {
 TEST(Vocab, DuplicateSpellingsFindTheLowestId) {
     TokenList list = small_list();
     list.add("a", -9, 1);
-    const auto vocab = load(list.gguf());
+    const auto vocab = load_vocab(list.gguf());
     ASSERT_TRUE(vocab);
     EXPECT_EQ(vocab->find("a"), 260);
 }
@@ -191,7 +191,7 @@ TEST(Vocab, CollectsEndMarkersAndSettlesTheirType) {
     const int32_t text_end = list.add("<|endoftext|>", 0, 4);
     const int32_t plain = list.add("[EOS]", 0, 1);  // may be plain text
     const int32_t fim = list.add("<fim_prefix>", 0, 3);
-    const auto vocab = load(list.gguf());
+    const auto vocab = load_vocab(list.gguf());
     ASSERT_TRUE(vocab);
     for (const int32_t id : {2, im_end, eot, text_end}) EXPECT_TRUE(vocab->is_end(id)) << id;
     for (const int32_t id : {0, 1, 3, plain, fim, -1, 100000}) EXPECT_FALSE(vocab->is_end(id)) << id;
@@ -207,11 +207,11 @@ TEST(Vocab, CollectsEndMarkersAndSettlesTheirType) {
 TEST(Vocab, HarmonyEndSeparatesChannelsOnly) {
     TokenList list = small_list();
     const int32_t end = list.add("<|end|>", 0, 3);
-    ASSERT_TRUE(load(list.gguf()));
-    EXPECT_TRUE(load(list.gguf())->is_end(end));
+    ASSERT_TRUE(load_vocab(list.gguf()));
+    EXPECT_TRUE(load_vocab(list.gguf())->is_end(end));
     const int32_t done = list.add("<|return|>", 0, 3);
     const int32_t call = list.add("<|call|>", 0, 3);
-    const auto vocab = load(list.gguf());
+    const auto vocab = load_vocab(list.gguf());
     ASSERT_TRUE(vocab);
     EXPECT_FALSE(vocab->is_end(end));
     EXPECT_TRUE(vocab->is_end(done) && vocab->is_end(call));
