@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Whether two that live at once share a byte, by trying all pairs.
+/// Whether two buffers whose lifetimes overlap share a byte, found by trying all pairs.
 bool overlaps(const std::vector<Lifetime>& buffers, const ArenaPlan& plan) {
     for (size_t i = 0; i < buffers.size(); ++i)
         for (size_t j = 0; j < i; ++j) {
@@ -22,7 +22,7 @@ bool overlaps(const std::vector<Lifetime>& buffers, const ArenaPlan& plan) {
     return false;
 }
 
-/// The most that is needed at one step, counted step by step.
+/// The largest number of bytes alive at one step, counted step by step.
 size_t most_at_once(const std::vector<Lifetime>& buffers, int32_t n_steps, size_t alignment) {
     size_t most = 0;
     for (int32_t step = 0; step < n_steps; ++step) {

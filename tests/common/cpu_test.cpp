@@ -102,14 +102,14 @@ TEST(CpuList, ParsesRangesAndSkipsNonsense) {
     EXPECT_EQ(parse_cpu_list("x,3-1,-2,5-,7,0-99999999999"), std::vector<int>{7});
 }
 
-/// A machine of our own making: files as the kernel lays them out.
+/// A fake machine: files laid out like the kernel's /sys and /proc.
 class FakeMachine {
   public:
     FakeMachine& file(const std::string& path, const std::string& text) {
         folder_.write(path, text + "\n");
         return *this;
     }
-    /// `n` CPUs, CPU i and CPU i + n / 2 being threads of one core.
+    /// `n` CPUs; CPU i and CPU i + n / 2 are threads of one core.
     FakeMachine& smt_cpus(int n) {
         for (int cpu = 0; cpu < n; cpu++) {
             const int core = cpu % (n / 2);
@@ -207,7 +207,7 @@ TEST(CpuMemory, AvailableIsWhatTheTightestGroupLeaves) {
     const std::string group = "sys/fs/cgroup/a/";
     machine.file(group + "memory.max", "400000000").file(group + "memory.current", "300000000");
     EXPECT_EQ(machine.available(), 100000000u);
-    // Pages of files can be dropped.
+    // The system can drop pages of files, so they count as available.
     machine.file(group + "memory.stat",
                  "anon 90000000\nfile 210000000\ninactive_file 150000000\nactive_file 50000000\n");
     EXPECT_EQ(machine.available(), 300000000u);
@@ -248,7 +248,7 @@ TEST(CpuTopology, LimitsV1) {
 
 TEST(CpuTopology, InAContainerTheMountIsOurOwnGroup) {
     FakeMachine machine;
-    // The mount shows only the container's subtree, while the path is the host's.
+    // The mount shows only the container's subtree, but /proc/self/cgroup gives the path on the host.
     machine.file("proc/self/cgroup", "2:cpu:/docker/abc/sub\n0::/../elsewhere");
     machine.file("proc/self/mountinfo",
                  "40 30 0:30 /docker/abc /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n"
@@ -302,7 +302,7 @@ TEST(ThisMachine, IsPlausible) {
     EXPECT_LE(default_thread_count(), topology.n_physical);
 }
 
-/// Goes back to the system with its end, which AddressSanitizer keeps what is on the heap from.
+/// Memory that returns to the system when it is freed. AddressSanitizer would keep a freed heap block.
 Buffer touched_buffer(size_t n_bytes) {
     Buffer out = *Buffer::create(n_bytes, "test");
     std::memset(out.data(), 1, n_bytes);

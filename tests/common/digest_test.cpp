@@ -1,4 +1,4 @@
-// Published test vectors, and that cutting does not matter.
+// Published test vectors; the digest does not depend on how the input is cut.
 #include "common/digest.h"
 
 #include <gtest/gtest.h>

@@ -19,8 +19,8 @@ uint32_t bits_of(float f) { return std::bit_cast<uint32_t>(f); }
 
 bool is_nan_half(uint32_t h) { return (h & 0x7fff) > 0x7c00; }
 
-// Every half, its float neighbours, the midpoints between halves and their neighbours, and a coarse walk over
-// all floats: every rounding decision is met.
+// Every half, its neighbouring floats, the midpoints between halves and their neighbours, and a coarse walk
+// over all floats, so that every rounding decision occurs.
 void for_each_interesting_float(const std::function<void(uint32_t bits)>& visit) {
     for (uint32_t h = 0; h < 0x10000; h++) {
         const uint32_t u = bits_of(f16_to_f32(static_cast<uint16_t>(h)));

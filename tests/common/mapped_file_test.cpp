@@ -49,7 +49,7 @@ TEST(MappedFile, ReadsFromTheFileItself) {
     EXPECT_EQ(read(0, 10), "0123456789");
     EXPECT_EQ(read(3, 4), "3456");
     EXPECT_EQ(read(10, 0), "");
-    // The open file is read, whatever has its name now.
+    // The mapping reads the open file, even if another file has its name by now.
     ASSERT_EQ(rename(path.c_str(), folder.at("b.bin").c_str()), 0);
     EXPECT_EQ(read(9, 1), "9");
 }

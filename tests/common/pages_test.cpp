@@ -15,7 +15,7 @@ namespace {
 
 uintptr_t address_of(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-/// Pages of address_of space that this process has; asked for without taking any.
+/// Pages of address space that this process has mapped; the count itself allocates nothing.
 size_t mapped_pages() {
     char text[100] = {};
     const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -41,7 +41,8 @@ TEST(Pages, GoBackWithWhatWasMappedToAlignThem) {
     const size_t before = mapped_pages();
     if (before == 0) GTEST_SKIP() << "the system does not tell what is mapped";
     constexpr size_t kSize = 5 * kHugePage + 1000;
-    // Several at once: where one ends, the next may begin, and only one of them finds itself aligned.
+    // Several buffers at once: one may begin where another ends, and then only one of them is aligned by
+    // chance.
     void* blocks[4];
     for (void*& block : blocks) block = map_pages(kSize);
     const size_t taken = (mapped_pages() - before) * page_size();

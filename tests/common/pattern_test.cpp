@@ -36,7 +36,7 @@ TEST(Pattern, ErrorsNameThePlace) {
     EXPECT_NE(long_one.error().message.find("expected up to 1024 bytes, found 1025"), std::string::npos);
 }
 
-// What the C library's regular expressions answer with gigabytes or the end of the stack.
+// Patterns for which the C library's regular expressions take gigabytes or overflow the stack.
 TEST(Pattern, NoneTakesTimeOrMemory) {
     for (const std::string& text :
          {repeated("(", 500) + "a" + repeated(")", 500), repeated("(", 60) + "a" + repeated("{255})", 60),

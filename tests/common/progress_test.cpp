@@ -50,7 +50,7 @@ TEST(Progress, IsSilentWhenStderrIsNoTerminal) {
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-/// Standard error on a pseudo terminal while it lives.
+/// Redirects standard error to a pseudo terminal during its lifetime.
 class Terminal {
   public:
     Terminal() {

@@ -76,8 +76,8 @@ TEST(ThreadPool, TheCallerIsWorkerZeroAndWorkersNeverShareANumber) {
     EXPECT_FALSE(wrong);
 }
 
-// Back-to-back runs of all sizes, each with a context of its own that dies at once: a worker that took a unit
-// of one run with the job of another would write to the wrong place or twice.
+// Back-to-back runs of all sizes, each with a context of its own that is destroyed at once. A worker that
+// took a unit of one run with the job of another would write to the wrong place or twice.
 TEST(ThreadPool, LateWorkersNeverMixRuns) {
     for (const int n_threads : {2, 4, 8}) {
         ThreadPool pool(n_threads);
@@ -112,7 +112,7 @@ TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
                               {1000, true}}) {
             const int64_t n_units = run.n_units;
             std::vector<int> counts(static_cast<size_t>(n_units));
-            // Of each thread all ranges, and those of its own share.
+            // For each thread, all ranges that it took and those of its own share.
             std::vector<std::vector<int64_t>> lengths(static_cast<size_t>(n_threads)), own = lengths;
             for (auto* lists : {&lengths, &own})
                 for (auto& list : *lists) list.reserve(static_cast<size_t>(n_units));
@@ -133,8 +133,8 @@ TEST(ThreadPool, RangesTakeEveryUnitOnceAndBecomeShorter) {
             size_t n_ranges = 0;
             for (const auto& list : lengths) {
                 n_ranges += list.size();
-                // Whoever is stopped after taking a range leaves at least half of a fair share to the others;
-                // of few ranges a third, if it is soon done.
+                // A thread that is stopped after it took a range leaves at least half of a fair share to the
+                // others, or a third if there are few ranges and it continues soon.
                 const int64_t share = (n_units + n_threads - 1) / n_threads;
                 const int64_t most =
                     run.few && share <= 64 ? share - share / 3 : std::max<int64_t>(1, share / 2);
@@ -153,7 +153,8 @@ TEST(ThreadPool, AThreadGoesThroughItsOwnShareAndThenHelpsFromTheEnds) {
         for (auto& list : firsts) list.reserve(kUnits);
         std::atomic<int64_t> n_done{0};
         std::atomic<bool> caller_began{false};
-        // The caller keeps its first range until all else is done, so the other thread has to take the rest.
+        // The caller holds its first range until everything else is done, so that the other thread must steal
+        // the rest.
         pool.run_ranges(
             kUnits,
             [&](int64_t first, int64_t end, int worker) {
@@ -172,7 +173,7 @@ TEST(ThreadPool, AThreadGoesThroughItsOwnShareAndThenHelpsFromTheEnds) {
         EXPECT_EQ(other.front(), kShare);
         EXPECT_TRUE(std::is_sorted(other.begin(), first_of_other));
         EXPECT_TRUE(std::is_sorted(other.rbegin(), std::make_reverse_iterator(first_of_other)));
-        // What the caller kept.
+        // The range that the caller held.
         EXPECT_EQ(other.back(), few ? kShare - kShare / 3 : kShare / 2);
     }
 }
@@ -184,7 +185,7 @@ TEST(ThreadPool, SharesAreTakenUnitByUnitAndHelpedFromTheEnds) {
         for (auto& list : units) list.reserve(static_cast<size_t>(n_units));
         std::atomic<int64_t> n_done{0};
         std::atomic<bool> caller_began{false};
-        // As above: the caller keeps its first unit.
+        // As above, the caller holds its first unit.
         pool.run_shares(n_units, [&](int64_t unit, int worker) {
             units[worker].push_back(unit);
             if (worker == 0) caller_began = true;
@@ -242,7 +243,7 @@ TEST(ThreadPool, WritesAreVisibleFromRunToRun) {
 TEST(ThreadPool, WorkersDoShareTheWork) {
     ThreadPool pool(2);
     std::atomic<int> n_inside{0};
-    // Each unit waits for the other, which only two threads at a time can satisfy.
+    // Each unit waits for the other one, so that the run ends only if two threads run at the same time.
     pool.run(2, [&](int64_t, int) {
         n_inside++;
         while (n_inside < 2) std::this_thread::yield();

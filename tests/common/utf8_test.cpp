@@ -26,7 +26,8 @@ TEST(Utf8, EveryCodePointSurvivesARoundTrip) {
     }
 }
 
-// Counts the well-formed texts among all of two and three bytes: exactly those that code points encode to.
+// Counts the well-formed texts among all texts of two and three bytes; there are exactly as many as code
+// points encode to.
 TEST(Utf8, NothingElseIsValid) {
     int n_two = 0, n_three = 0;
     for (int a = 0x80; a < 256; a++) {

@@ -1,5 +1,5 @@
-// The attention verb against a plain computation in double: head sizes, windows, soft-caps, sinks, several
-// sequences side by side, and every way of cutting the same tokens.
+// Attention against a plain computation in double: head sizes, windows, soft caps, sinks, several sequences
+// in a batch, and every way to cut the same tokens into chunks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-/// Heads, and the widths of an input row and of a row of queries and of keys.
+/// Numbers of heads, and the widths of a row of inputs, of queries and of keys.
 struct Shape {
     int64_t head = 4, head_kv = 2, dim = 32;
     static constexpr int64_t in = 64;
@@ -58,8 +58,8 @@ std::vector<float> random_rows(uint64_t seed, int64_t n) {
     return x;
 }
 
-/// Weights of which each row takes one of the inputs or its negative, at random: products are exact, and many
-/// numbers come of few.
+/// Weights whose rows each select one of the inputs or its negative, at random: products are exact, and a few
+/// inputs give many different numbers.
 class Taking {
   public:
     Taking(uint64_t seed, int64_t n_out) : w_(static_cast<size_t>(n_out * Shape::in)) {
@@ -71,7 +71,7 @@ class Taking {
         }
     }
     Weight weight() const { return matrix(w_, static_cast<int64_t>(sign_.size()), Shape::in); }
-    /// What the rows x [n, in] become: [n, n_out].
+    /// The product of the rows x [n, in]: [n, n_out].
     std::vector<double> of(const std::vector<float>& x) const {
         std::vector<double> y;
         for (size_t row = 0; row < x.size(); row += Shape::in)
@@ -85,13 +85,13 @@ class Taking {
     std::vector<size_t> takes_;
 };
 
-/// What queries, keys and values of a shape are made of.
+/// The weights of queries, keys and values of a shape.
 struct Projections {
     explicit Projections(const Shape& shape) : q(21, shape.q()), k(22, shape.kv()), v(23, shape.kv()) {}
     Taking q, k, v;
 };
 
-/// The two verbs.
+/// The two operations under test.
 class AttentionRun {
   public:
     explicit AttentionRun(const Shape& shape = {}, int n_threads = 2, const char* isa = "")
@@ -129,7 +129,7 @@ class AttentionRun {
         return y;
     }
 
-    /// One sequence from position 0 on, cut into passes of `chunk` tokens.
+    /// Computes one sequence from position 0 in passes of `chunk` tokens.
     std::vector<float> run_cut(const std::vector<float>& x, Type type, int64_t chunk,
                                const AttendArgs& args) {
         return run_cut(x, type, type, chunk, args);
@@ -202,7 +202,7 @@ double worst(const std::vector<float>& a, const std::vector<double>& b) {
     return w;
 }
 
-// Below the scores, among them, far above them, and none.
+// Soft caps below the scores, among them and far above them, and none.
 constexpr float kSinks[] = {-3.0f, 1.5f, 40.0f, -std::numeric_limits<float>::infinity()};
 
 const AttendArgs kCases[] = {
@@ -215,7 +215,8 @@ const AttendArgs kCases[] = {
     {.kv = {}, .scale = 0.2f, .window = 100, .sinks = {kSinks, 4}},
 };
 
-/// Worst error of each type of keys and values in AgreesWithPlainComputation, whose numbers lie in [-2, 2].
+/// The largest error allowed for each type of keys and values in AgreesWithPlainComputation, whose values lie
+/// in [-2, 2].
 double tolerance(Type type) {
     return type == Type::F32 ? 1e-5 : type == Type::F16 ? 1e-2 : type == Type::Q8_0 ? 6e-2 : 0.7;
 }
@@ -238,9 +239,9 @@ TEST(Attention, AgreesWithPlainComputation) {
     EXPECT_LT(worst(attention.run_cut(x, Type::F16, Type::Q4_0, kTokens, kCases[0]), expected), 0.3);
 }
 
-/// Every size that a model may have, with one query head a KV head and with several; quantized caches where
-/// blocks of 32 fit. The tokens lie in two chunks; the last four come in a pass of their own, split over
-/// chunks.
+/// Every head size that a model may have, with one query head per KV head and with several, and quantized
+/// caches for head sizes that are multiples of 32. The tokens fill two KV chunks; the last four are computed
+/// in a pass of their own that is split over chunks.
 TEST(Attention, HeadSizes) {
     for (const int64_t dim : {16, 48, 64, 80, 96, 112, 128, 256, 512})
         for (const int64_t head : {1, 3}) {
@@ -253,7 +254,7 @@ TEST(Attention, HeadSizes) {
             for (const Type type : kKvTypes) {
                 if (dim % type_info(type).block != 0) continue;
                 const std::vector<float> y = attention.run_cut(x, type, kN - 4, args);
-                // Long heads make sharp weights, and these the keys' errors large.
+                // Large heads make attention weights sharp, which magnifies the errors of the keys.
                 EXPECT_LT(worst(y, expected), type == Type::Q4_0 ? 3 : 10 * tolerance(type))
                     << type_info(type).name << " " << dim;
                 EXPECT_EQ(0,
@@ -293,7 +294,7 @@ TEST(Attention, CutsThreadsAndInstructionSetsDoNotMatter) {
     }
 }
 
-/// A value that is no number shows in the tokens that see it, and in no other, wherever passes are cut.
+/// A NaN among the values reaches the tokens that attend to it and no others, wherever passes are cut.
 TEST(Attention, DamagedValuesShowWhereTheyAreSeen) {
     const Shape shape;
     AttentionRun attention(shape);
@@ -324,8 +325,8 @@ TEST(Attention, DamagedValuesShowWhereTheyAreSeen) {
         }
 }
 
-/// Sequences of different lengths in one batch get what each gets alone, decoding and prefilling side by
-/// side.
+/// Sequences of different lengths in one batch, some decoding and some prefilling, get the same results as
+/// alone.
 TEST(Attention, SequencesDoNotMeet) {
     const Shape shape;
     AttentionRun attention(shape);

@@ -1,5 +1,4 @@
-// Rows looked up in a packed table: those of the file, however long they are and wherever they stand in their
-// group.
+// Rows looked up in a packed table equal those of the file, for any length and any place in their group.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -20,7 +19,7 @@ TEST(Embed, PackedRowsAreTheFiles) {
         auto backend = CpuBackend::create(pool, *isa.table, {.max_tok = 8, .max_rows = 8});
         ASSERT_TRUE(backend) << backend.error().message;
         for (const Type type : {Type::F32, Type::F16, Type::BF16, Type::Q8_0, Type::Q4_K}) {
-            // The longest is a group of more bytes than a worker's scratch.
+            // A group of the longest rows has more bytes than a worker's scratch buffer.
             for (const int64_t n_in : {256, 4096, 4096 + 512, 24576}) {
                 const TypeInfo& info = type_info(type);
                 const PackedRows table(*isa.table, type, kRows, n_in);

@@ -1,5 +1,5 @@
-// The gated pair of products: floats that nobody reads stay in the worker's tile, and the int8 image is the
-// same.
+// The fused gate and up products: floats that no later operation reads stay in the worker's tile, and the
+// int8 activations are the same.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 TEST(Gated, FloatsThatNobodyReadsStayInTheTile) {
-    // More rows than a unit of many tokens has, and of few; more tokens than a tile of results.
+    // More rows than a unit has, for many tokens and for few; more tokens than a tile of results holds.
     constexpr int64_t kIn = 256, kOut = 288, kTok = 259;
     ThreadPool pool(2);
     for (const kernels::IsaInfo& isa : kernels::all_isas()) {
@@ -43,9 +43,9 @@ TEST(Gated, FloatsThatNobodyReadsStayInTheTile) {
     }
 }
 
-// Few tokens take more rows at once, many tokens units together, and each stretch begins in the matrix where
-// the one before it ended: the tiles are as large as the backend was told, the bits are those of a token
-// alone.
+// A pass of few tokens takes more rows at once, one of many tokens several units together, and each stretch
+// begins in the matrix where the previous one ended. Tiles have the size that the backend was given, and the
+// bits are those of a single token.
 TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
     constexpr int64_t kIn = 256, kOut = 2 * cpu::kMostStreamRows + 96, kTok = cpu::kTokBlock + 1;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
@@ -80,7 +80,7 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
     }
 }
 
-// One thread's rows of a token are more than the tile has room for; three threads' are fewer.
+// With one thread a token has more rows than the tile has room for; with three threads it has fewer.
 TEST(Gated, ATokensStretchEndsWhereTheTileDoes) {
     constexpr int64_t kIn = 64, kOut = 2 * cpu::kStreamTok * cpu::kStreamRows + 96;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;

@@ -1,5 +1,5 @@
 #pragma once
-// An activation that owns its memory, and whether two have the same bits.
+// An activation that owns its memory, and a bitwise comparison of two activations.
 #include <cstring>
 
 #include "common/arena.h"
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// An activation of n_tok rows in memory of its own.
+/// An activation of n_tok rows that owns its memory.
 struct OwnAct : ActBuffer {
     Arena arena;
 
@@ -27,7 +27,7 @@ bool same(const T* a, const T* b, int64_t n) {
     return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(T)) == 0;
 }
 
-/// Of n_tok tokens' int8 images.
+/// Bytes of the int8 activations of n_tok tokens.
 inline bool same_image(const ActBuffer& a, const ActBuffer& b, int64_t n_tok) {
     const int64_t n = n_tok * a.dim;
     return same(a.q, b.q, n) && same(a.d, b.d, n / 32) && same(a.s, b.s, n / 32) &&

@@ -1,5 +1,5 @@
 #pragma once
-// A packed matrix of random weights that are numbers, and the rows of a file that it comes from.
+// A packed matrix of random finite weights, and the rows in file order from which it was packed.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,7 @@ struct PackedRows {
         rows.resize(static_cast<size_t>(n_out) * row_bytes);
         packed.resize(static_cast<size_t>(n_groups) * 8 * row_bytes);
         Rng rng(seed);
-        // No byte has all bits of an exponent.
+        // No byte has all exponent bits set, so that no weight is infinite or NaN.
         for (std::byte& b : rows) b = static_cast<std::byte>(rng.next_u64() % 0x30);
         for (int64_t row = 0; row < n_out; row += 8) {
             const size_t at = static_cast<size_t>(row) * row_bytes;

@@ -1,4 +1,4 @@
-// What a thread read first in a phase is what it will read there in the next pass.
+// The weights that a thread reads first in a phase are the ones that it reads first in the next pass.
 #include "ggml-like/cpu/phase_starts.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ using cpu::PhaseStarts;
 
 constexpr int kThreads = 2, kPhases = 3;
 std::byte g_memory[kThreads * (kPhases + 1)];
-/// What thread `worker` reads in a phase.
+/// The bytes that thread `worker` reads in a phase.
 Streams reads(int worker, int phase) { return {g_memory + worker * (kPhases + 1) + phase, 64, 4}; }
 
 TEST(PhaseStarts, ThePassBeforeTellsWhatIsNext) {

@@ -1,5 +1,5 @@
-// Which experts a token takes: those of the largest logits, ties to the lower expert, in any batch; and their
-// slots in expert order.
+// The choice of experts for a token: the largest logits, ties to the lower expert, the same in any batch; and
+// the slots in the order of experts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kExperts = 48;
 
-/// What moe_route fills in, in memory of its own.
+/// The routes that moe_route fills in, with memory of their own.
 struct OwnRoutes : MoeRoutes {
     std::vector<int32_t> experts, rows, tokens, offsets, active;
     std::vector<float> weights;

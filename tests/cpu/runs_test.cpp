@@ -1,5 +1,5 @@
-// Tokens that are multiplied together, whose int8 images lie as the products of their number read them: some
-// that were chosen among others, and those that an expert has, give the bits of each alone.
+// Tokens that are multiplied together, whose int8 activations are laid out for products of that many tokens:
+// a selection of tokens, and the tokens of an expert, give the bits that each token gives alone.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -41,7 +41,7 @@ TEST(Runs, KeptRowsHaveTheImageOfAsManyTokens) {
     }
 }
 
-/// A layer of experts; packed matrices follow each other, or each expert's up its gate.
+/// A layer of experts. Packed matrices follow one another, or each expert's up matrix follows its gate.
 struct Experts {
     static constexpr int64_t kIn = 256, kFf = 512, kExperts = 5, kUsed = 2;
     PackedRows gate_rows, up_rows, down_rows;
@@ -61,7 +61,7 @@ struct Experts {
             up.data = gate.row(kFf);
         }
         std::mt19937 rng(4);
-        // The first expert is liked least, so that runs of few tokens and of many come up.
+        // The first expert gets the lowest logits, so that runs of few tokens and of many occur.
         for (size_t i = 0; i < router.size(); i++)
             router[i] = std::normal_distribution<float>(0.0f, i < kIn ? 0.01f : 0.2f)(rng);
     }
@@ -73,7 +73,7 @@ struct Experts {
         return w;
     }
 
-    /// out of n_tok tokens, which is zero before.
+    /// The output of n_tok tokens, which is zero before.
     std::vector<float> run(CpuBackend& backend, const float* tokens, int64_t n_tok) const {
         const int64_t n_rows = n_tok * kUsed;
         OwnAct raw(kIn, n_tok, true, false), x(kIn, n_tok, true, true), gathered(kIn, n_rows, true, true);

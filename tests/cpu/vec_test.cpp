@@ -1,5 +1,5 @@
-// The float vector verbs: every table equal to the scalar one bit for bit at every length, and the scalar one
-// right against double precision.
+// Float vector operations: every table gives the bits of the scalar one at every length, and the scalar one
+// agrees with double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr int64_t kMaxN = 70;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 const VecTable& kScalar = kVecScalar;
 
-/// The tables that this machine can run.
+/// The kernel tables that this machine can run.
 std::vector<const VecTable*> tables() {
     std::vector<const VecTable*> usable;
     for (const kernels::IsaInfo& isa : kernels::all_isas()) {
@@ -42,7 +42,7 @@ std::vector<float> random_floats(int64_t n, uint32_t seed, float sigma = 1.0f) {
     return x;
 }
 
-/// A copy of x that ends where the memory ends.
+/// A copy of x that ends at a guard page.
 class Guarded {
   public:
     explicit Guarded(const std::vector<float>& x) : memory_(x.size() * sizeof(float)), n_(x.size()) {
@@ -60,8 +60,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// Runs a verb in place on x with operands a and b, all ending at guard pages, on every table and length, and
-/// compares with the scalar table.
+/// Runs an operation in place on x with operands a and b, all of which end at guard pages, on every table and
+/// length, and compares with the scalar table.
 void expect_same(
     const std::function<void(const VecTable&, float* x, const float* a, const float* b, int64_t n)>& verb,
     int64_t step = 1, float sigma = 1.0f) {
@@ -146,7 +146,7 @@ TEST(Vec, TablesAgreeOnSoftmax) {
     });
 }
 
-/// Every 8191st float of both signs, all special values, and the neighbourhood of both ends of exp.
+/// Every 8191st float of both signs, all special values, and floats near both ends of exp's range.
 std::vector<float> sampled_floats() {
     std::vector<float> x;
     for (uint64_t u = 0; u < uint64_t{1} << 32; u += 8191)
@@ -198,7 +198,7 @@ TEST(Vec, HalfConversionsEqualTheReferenceOnes) {
     for (size_t i = 0; i < halves.size(); i++) halves[i] = static_cast<uint16_t>(i);
     std::vector<float> floats(halves.size());
     auto x = sampled_floats();
-    // The ties between neighbouring halves, and what lies next to them.
+    // The ties between neighbouring halves, and the floats next to them.
     for (uint32_t h = 0; h < 0x7c00; h++) {
         const float a = f16_to_f32(static_cast<uint16_t>(h)), b = f16_to_f32(static_cast<uint16_t>(h + 1));
         const float tie = std::isinf(b) ? 65520.0f : a + (b - a) / 2;
@@ -246,7 +246,7 @@ TEST(Vec, RmsNormIsTheFormula) {
     const double s = 1 / std::sqrt(squares / n + 1e-5);
     for (size_t i = 0; i < n; i++) EXPECT_NEAR(y[i], x[i] * s * w[i], 1e-6);
 
-    // The order of the contract: lanes of 16 in rising i, then the tree.
+    // The documented order of sums: 16 lanes in rising i, then a tree.
     float lanes[16] = {};
     for (size_t i = 0; i < n; i++) lanes[i % 16] = std::fmaf(x[i], x[i], lanes[i % 16]);
     for (int half = 8; half > 0; half /= 2) {
@@ -291,7 +291,7 @@ TEST(Vec, GeluClampedSiluAndSoftcapAreTheFormulas) {
     kScalar.gelu_mul(extreme, ones, y, 2);
     EXPECT_EQ(y[0], 0.0f);
     EXPECT_EQ(y[1], 1000.0f);
-    // Clamping hides no damage.
+    // Clamping does not hide a NaN.
     const float broken[] = {std::numeric_limits<float>::quiet_NaN(), 1.0f}, turned[] = {1.0f, broken[0]};
     kScalar.clamped_silu_mul(broken, turned, y, 2);
     EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]));
@@ -380,8 +380,8 @@ TEST(Vec, NibblePairsBecomeInt8) {
     }
 }
 
-/// In two parts, with every number of rows that a tile may have, and at the end of what fits an int32. What
-/// comes next is only fetched: any address does.
+/// In two parts, with every number of rows that a tile may have, and at the largest sums that fit an int32.
+/// The address of the next rows is only prefetched, so that any address will do.
 TEST(Vec, ValuesAreWeighedExactly) {
     constexpr int64_t kDim = 64, kParts[] = {24, 232}, kPositions = kWeighPositions;
     std::mt19937 rng(14);
@@ -433,7 +433,7 @@ TEST(Vec, TablesAgreeOnHadamard) {
 }
 
 TEST(Vec, MergedChunksAreOneSoftmax) {
-    // Two chunks of 32 scores, each weighing rows of 5 values, against all 64 at once.
+    // Two chunks of 32 scores, each weighting rows of 5 values, against all 64 at once.
     const auto x = random_floats(64, 10, 6.0f), values = random_floats(64 * 5, 11);
     float max[2], sum[2], out[2][5] = {};
     for (size_t c = 0; c < 2; c++) {

@@ -1,4 +1,4 @@
-// How much memory opening a file may take: counted by replacing operator new in this program.
+// The memory that opening a file may allocate, counted by replacing operator new in this program.
 #include <gtest/gtest.h>
 
 #include "ggml-like/gguf/file.h"
@@ -15,7 +15,7 @@ using test::le;
 using test::lstr;
 using test::RawGguf;
 
-/// All that is allocated on the way, even what is freed again: at most 4 bytes for each byte of the file.
+/// All allocations count, also those freed again: at most 4 bytes for each byte of the file.
 void expect_modest(const char* what, const std::string& text, bool opens) {
     const ExactBytes bytes(text);
     const uint64_t before = test::allocated_bytes;
@@ -34,7 +34,7 @@ std::string short_name(uint32_t i) {
 }
 
 TEST(GgufAllocation, ShortestKeys) {
-    // Just past a power of two is where a hash table is largest for its names.
+    // Just past a power of two a hash table is largest for its number of names.
     for (const uint32_t n : {1000u, 25000u, 98305u, 200000u}) {
         RawGguf raw;
         for (uint32_t i = 0; i < n; i++) raw.raw_key(short_name(i), 0, "\x01");

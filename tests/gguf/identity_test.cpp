@@ -1,4 +1,4 @@
-// The digest of a file's model: what changes it, and what does not.
+// The digest of a model file: which changes alter it and which do not.
 #include "ggml-like/gguf/identity.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(GgufIdentity, TheSameForTheSameModel) {
     Model model;
     const uint64_t sample = model.identity(kSample), vectors = model.identity(kVectors);
     EXPECT_EQ(Model().identity(kSample), sample);
-    model.name = "another name";  // no key of the architecture
+    model.name = "another name";  // not a key of the architecture
     EXPECT_EQ(model.identity(kSample), sample);
     EXPECT_EQ(model.identity(kVectors), vectors);
 }
@@ -64,7 +64,7 @@ TEST(GgufIdentity, KeysNamesAndOverridesCount) {
 
 TEST(GgufIdentity, WhichBytesCount) {
     const uint64_t sample = Model().identity(kSample), vectors = Model().identity(kVectors);
-    // Of the large one the first and the last at least.
+    // Of the large matrix, at least the first and the last bytes.
     for (const size_t at : {size_t{0}, size_t{64} * 1024 - 1}) {
         Model model;
         model.large[at] = 2;

@@ -1,4 +1,4 @@
-// Broken files, each with the words its error must hold; and every prefix of a sound one.
+// Malformed files, each with the words that its error must contain, and every prefix of a well-formed file.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ using test::RawGguf;
 struct Malformed {
     const char* name;
     std::function<std::string()> make;
-    std::vector<const char*> parts;  // of the message
+    std::vector<const char*> parts;  // that the message must contain
 };
 
 std::string with_magic(const char* magic) {
@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, GgufMalformed, testing::ValuesIn(kCases),
 
 TEST(GgufPrefixes, EveryPrefixIsAnError) {
     const std::string whole = test::every_type_bytes();
-    // The last tensor's four bytes end the file, so that no byte can be spared.
+    // The file ends with the last tensor's four bytes, so that every shorter prefix is truncated.
     for (size_t n = 0; n < whole.size(); n++) {
         const ExactBytes bytes(std::string_view(whole).substr(0, n));
         const auto file = File::parse(bytes.span(), "prefix", {});

@@ -1,5 +1,5 @@
-// Random damage to sound files: whatever comes of it opens or is an error, and what opens can be read in
-// full. The number of mutants is $TESSERA_MUTATIONS; the default suits a quick run.
+// Random damage to well-formed files: the result is an error or opens, and a file that opens can be read in
+// full. $TESSERA_MUTATIONS sets the number of mutants; the default suits a quick run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string many_keys() {
     return raw.f32("t", 8).bytes();
 }
 
-/// One change: a bit, a byte, a field with a telling number, a copied or a shifted piece.
+/// One change: a bit, a byte, a field set to a boundary value, a copied or a shifted piece.
 void mutate_once(std::string& text, Rng& rng) {
     const auto below = [&rng](size_t n) { return static_cast<size_t>(rng.next_u64() % n); };
     const size_t at = below(text.size());
@@ -81,7 +81,7 @@ void run_mutants(const std::string& sound, int64_t count, uint64_t stream) {
             ASSERT_LT(file.error().message.size(), 1000u);
         }
     }
-    // Both ways out must have been taken, or the damage is too slight or too great to tell anything.
+    // Both outcomes must have occurred; otherwise the damage is too slight or too severe to test anything.
     EXPECT_GT(n_opened, count / 100);
     EXPECT_LT(n_opened, count - count / 100);
     EXPECT_NE(sum, 0u);

@@ -1,4 +1,4 @@
-// The packed container as the reader and the writer see it: sound files, each way to break one, prefixes.
+// The packed container in the reader and the writer: well-formed files, each way to break one, prefixes.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -64,10 +64,10 @@ TEST(GgufPacked, IdsAndBack) {
 struct Broken {
     const char* name;
     std::function<std::string()> make;
-    std::vector<const char*> parts;  // of the message
+    std::vector<const char*> parts;  // that the message must contain
 };
 
-/// One tensor over 1152 bytes of data, in a container that is sound apart from what is asked for.
+/// One tensor over 1152 bytes of data, in a container that is well-formed apart from the given damage.
 std::string with_packed_tensor(const std::vector<uint64_t>& dims, uint32_t id, uint64_t offset = 0) {
     RawGguf raw = test::packed_container();
     raw.data = std::string(1152, '\0');
@@ -222,7 +222,7 @@ const Broken kBroken[] = {
          return with_packed_tensor({32, 8}, 0x54530108, 32);
      },
      {"'t.weight'", "alignment 64", "found 32"}},
-    // 33 rows take 5 groups: 1360 bytes and 48 of filling. As rows they would fit.
+    // 33 rows take 5 groups: 1360 bytes and 48 bytes of padding. In row order they would fit.
     {"LastGroupPastEnd",
      [] {
          return with_packed_tensor({32, 33}, 0x54530108);

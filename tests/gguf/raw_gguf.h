@@ -1,6 +1,6 @@
 #pragma once
-// GGUF files put together by hand, right or wrong, independent of the writer under test; and the walk over an
-// open file that touches all it exposes.
+// GGUF files composed by hand, well-formed or not, independently of the writer under test; and a walk over an
+// open file that touches everything it exposes.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -61,7 +61,7 @@ struct RawGguf {
         data += content;
         return *this;
     }
-    /// A sound f32 tensor [n] of the values 0, 1, 2 ...
+    /// A well-formed F32 tensor [n] of the values 0, 1, 2 ...
     RawGguf& f32(std::string_view name, uint32_t n) {
         std::string content;
         for (uint32_t i = 0; i < n; i++) content += le(static_cast<float>(i));

@@ -1,4 +1,4 @@
-// Sound files: every value type, getters, overrides, the reference files, and the index behind the look-ups.
+// Well-formed files: every value type, getters, overrides, the reference files, and the index of names.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -324,8 +324,8 @@ TEST(GgufReference, SoundContainersOpen) {
 
 TEST(GgufReference, ManyKeysOpenInLinearTime) {
     const std::string path = test::model_file("bad/keys80000");
-    // Processor time, so that other programs on the machine do not count; unoptimised and sanitized builds
-    // get more.
+    // CPU time, so that other programs on the machine do not count. Unoptimised and sanitized builds get
+    // more.
 #ifdef NDEBUG
     constexpr double kLimit = 0.1;
 #else

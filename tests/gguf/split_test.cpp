@@ -1,4 +1,4 @@
-// Models in several files: siblings found and checked from the first one.
+// Split models: the reader finds and checks the other files from the first one.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

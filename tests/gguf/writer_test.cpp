@@ -1,4 +1,4 @@
-// The writer: byte-exact round trips, refused metadata, misuse, and disks that do not take the bytes.
+// The writer: byte-exact round trips, refused metadata, misuse, and full disks.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using test::FileSizeLimit;
 using test::read_file;
 using test::TempFolder;
 
-/// Every value and tensor of `file`, through the writer.
+/// Writes every value and tensor of `file`.
 Result<void> copy(const File& file, const std::string& path, size_t chunk) {
     Writer writer(path, static_cast<uint32_t>(file.alignment()));
     for (const gguf::KeyValue& kv : file.keys()) writer.set_value(kv.key, kv.value);
@@ -295,7 +295,7 @@ TEST(GgufWriterDisk, DiskFull) {
 
 TEST(OutputFile, WritesHugePagesUntilItIsComplete) {
     const TempFolder dir;
-    // Each more than what is left of a huge page, or less, or several.
+    // Sizes above and below the rest of a huge page, and of several huge pages.
     const size_t sizes[] = {24,  kHugePage - 1000,     0,         5000, 3 * kHugePage,
                             100, 2 * kHugePage - 4124, kHugePage, 7};
     std::string expected;

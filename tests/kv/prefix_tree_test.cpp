@@ -1,5 +1,5 @@
-// The prefix tree against a list of all texts ever inserted: what it says is known holds the right tokens, no
-// page is lost or freed twice, and what is in use stays.
+// The prefix tree against a list of all texts ever inserted: a cached prefix holds the right tokens, no page
+// is lost or freed twice, and pages in use are kept.
 #include "src/kv/prefix_tree.h"
 
 #include <gtest/gtest.h>
@@ -12,12 +12,13 @@
 namespace tessera::kv {
 namespace {
 
-/// One layer of one head of 16 floats: a page in which the test keeps the tokens themselves.
+/// One layer of one head of 16 floats. The test stores the tokens themselves in its pages.
 PagePool pool_of(int64_t n_pages) {
     return std::move(*PagePool::create(Layout::create(1, 1, 16, Type::F32, Type::F32), n_pages));
 }
 
-/// Two layers that see everything, four that see 150 keys: three layer groups, one of them whole.
+/// Two layers with full attention and four with a window of 150 keys: three layer groups, one of them without
+/// a window.
 constexpr int64_t kWindows[] = {150, 0, 150, 150, 0, 150};
 constexpr int64_t kPass = 70;  // tokens
 PagePool windowed_pool_of(int64_t n_pages) {
@@ -25,7 +26,7 @@ PagePool windowed_pool_of(int64_t n_pages) {
         *PagePool::create(Layout::create(kWindows, kPass, 1, 16, Type::F32, Type::F32), n_pages));
 }
 
-/// Computes "keys" for the tokens from the sequence's end on, in every layer group.
+/// Writes "keys" for the tokens from the end of the sequence on, in every layer group.
 bool extend(Sequence& sequence, std::span<const int32_t> text, int32_t n_layer_groups = 1) {
     const int64_t start = sequence.n_tok();
     const auto n = static_cast<int64_t>(text.size()) - start;
@@ -174,7 +175,7 @@ TEST(PrefixTree, a_long_random_life) {
     for (int round = 0; round < 4000; ++round) {
         const uint64_t choice = rng.next_u64() % 4;
         if (choice < 2 && live.size() < 6) {
-            // Few seeds and many lengths: beginnings are often shared.
+            // Few seeds and many lengths, so that prefixes are often shared.
             std::vector<int32_t> text = text_of(rng.next_u64() % 4, 1 + rng.next_u64() % 300);
             text.resize(text.size() + rng.next_u64() % 40, static_cast<int32_t>(rng.next_u64() % 9));
             auto sequence = std::make_unique<Sequence>(pool);
@@ -212,14 +213,15 @@ TEST(Windows, layers_are_dealt_to_planes_of_one_size) {
     EXPECT_EQ(layout.group_of_layer, (std::vector<int32_t>{1, 0, 1, 2, 0, 2}));
     EXPECT_EQ(layout.layers[3].k_offset, 0u);
     EXPECT_EQ(layout.layers[5].k_offset, layout.page_bytes / 2);
-    // 150 + 70 keys lie in 4 blocks, 5 where they begin within one, and one is kept for who goes back.
+    // 150 + 70 keys lie in 4 blocks, or 5 if they begin within one; one more is kept for a sequence that is
+    // truncated.
     EXPECT_EQ(layout.pages_of(6400), 100 + 2 * 6);
     EXPECT_EQ(layout.pages_of(128), 3 * 2);
     const int64_t all[] = {9, 9};
     EXPECT_EQ(Layout::create(all, 1, 1, 16, Type::F32, Type::F32).n_layer_groups, 1);
 }
 
-/// The text in passes, as the scheduler computes it. False where pages ran out.
+/// Computes the text in passes, as the scheduler does. False if pages ran out.
 bool read(PrefixTree& tree, Sequence& sequence, std::span<const int32_t> text) {
     while (sequence.n_tok() < static_cast<int64_t>(text.size())) {
         const auto n = std::min<int64_t>(kPass, static_cast<int64_t>(text.size()) - sequence.n_tok());
@@ -233,7 +235,8 @@ bool read(PrefixTree& tree, Sequence& sequence, std::span<const int32_t> text) {
     return true;
 }
 
-/// Everything in the whole layer group, and in the others what a token behind the last one sees.
+/// All keys in the layer group without a window; in the others those that a token after the last one attends
+/// to.
 bool holds_all(const Sequence& sequence, std::span<const int32_t> text) {
     const int64_t seen = std::max<int64_t>(0, sequence.n_tok() - 149);
     return holds(sequence, text) && holds(sequence, text, 1, seen) && holds(sequence, text, 2, seen);
@@ -266,7 +269,7 @@ TEST(Windows, texts_go_on_from_anywhere_until_room_is_short) {
     EXPECT_EQ(tree.n_pages(), 3 * 20);
     const auto known = [&](size_t n) { return tree.match(std::span(text).first(n)).n_tok; };
     for (const size_t n : {1u, 500u, 1279u, 1280u}) EXPECT_EQ(known(n), static_cast<int64_t>(n));
-    // Short of room, the text keeps the window before its end.
+    // When memory is short, the text keeps the window before its end.
     ASSERT_TRUE(tree.evict(44));
     EXPECT_EQ(known(1280), 1280);
     EXPECT_EQ(known(1279), 1279);

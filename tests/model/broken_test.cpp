@@ -1,5 +1,5 @@
-// Every architecture's models, hurt in one place each: an error that names the tensor or key, and no crash.
-// Files are changed in memory: tensors in their records, keys by overrides, weights in the data.
+// Models of every architecture, each damaged in one place: the error names the tensor or key, and nothing
+// crashes. Files are changed in memory: tensors in their records, keys by overrides, weights in the data.
 #include <cmath>
 #include <limits>
 
@@ -14,7 +14,7 @@ namespace tessera::test {
 
 namespace {
 
-/// A model's bytes, and where the record of each tensor lies in them.
+/// The bytes of a model, and the place of each tensor's record in them.
 class Bytes {
   public:
     explicit Bytes(const std::string& path) : bytes_(read_file(path)) {}
@@ -43,7 +43,7 @@ class Bytes {
         return gguf::File::parse(std::as_bytes(std::span(bytes_)), "broken.gguf", options);
     }
 
-    /// The message of the error that loading ends with; empty where there is none.
+    /// The message of the error that loading returns; empty if it succeeds.
     std::string load_error(const std::vector<std::string>& overrides = {}) const {
         auto file = open(overrides);
         if (!file) return file.error().message;
@@ -92,7 +92,7 @@ TEST_P(Broken, MissingTensorsAreNamed) {
     for (const Record& record : first_tensors(GetParam().path())) {
         Bytes bytes(GetParam().path());
         bytes.name(record.name)[record.name.size() - 1] = '_';
-        // A model without them is another sound one.
+        // A model without these tensors is well-formed, too.
         if (record.name == "output.weight" || record.name == "rope_freqs.weight") continue;
         expect_parts(bytes.load_error(), {"tensor '", record.name.substr(record.name.rfind('.')).substr(1)},
                      record.name);
@@ -107,7 +107,7 @@ TEST_P(Broken, WrongShapesAreNamed) {
         char* dims = bytes.dims(record.name);
         if (record.shape.size() == 1) {
             put(dims, inner / 2);
-            // Its data is then shorter than the file says, or it is not what is expected.
+            // The data is then shorter than the file says, or the shape is not the expected one.
             expect_parts(bytes.load_error(), {record.name}, record.name + " halved");
             continue;
         }
@@ -178,7 +178,7 @@ TEST_P(Broken, AbsurdKeysAreNamed) {
         expect_parts(bytes.load_error({key + "=" + value}), {"key '" + key + "'", "expected", "found"},
                      key + "=" + value);
     }
-    // Keys whose damage shows at the tensors they describe.
+    // Keys whose damage is detected at the tensors that they describe.
     expect_parts(bytes.load_error({arch + ".embedding_length=int:64"}), {"token_embd.weight", "64"}, "width");
     expect_parts(bytes.load_error({arch + ".attention.head_count=int:16"}), {"expected", "found"}, "heads");
     if (is_moe) {
@@ -207,7 +207,8 @@ TEST_P(Broken, DamagedWeightsAreFound) {
     put(data_of("output_norm.weight") + 3 * 4, std::numeric_limits<float>::infinity());
     const auto n_cols = bytes.open()->find_tensor("blk.1.attn_output.weight")->n_cols();
     put(data_of("blk.1.attn_output.weight") + (9 * n_cols + 2) * 2, f32_to_f16(NAN));
-    // Of several the first in the file's order, and the first place in it.
+    // Of several damaged tensors the error names the first in the order of the file, and the first place in
+    // it.
     expect_parts(error(), {"tensor 'output_norm.weight'", "expected finite", "at [3]"}, "an infinite norm");
     put(data_of("output_norm.weight") + 3 * 4, 1.0f);
     put(data_of("blk.1.attn_output.weight") + (10 * n_cols) * 2, f32_to_f16(INFINITY));
@@ -216,7 +217,7 @@ TEST_P(Broken, DamagedWeightsAreFound) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Broken, testing::ValuesIn(kTestModels), name_of);
 
-/// The same in blocks, of which a NaN damages all, and in a packed file.
+/// The same in quantized blocks, where a NaN scale damages the whole block, and in a packed file.
 TEST(BrokenBlocks, DamagedWeightsAreFound) {
     const std::pair<const char*, std::vector<size_t>> places[] = {
         {"blk.1.attn_output.weight", {9, 2}}, {"blk.1.ffn_down_exps.weight", {3, 17, 40}}};

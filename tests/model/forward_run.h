@@ -1,5 +1,5 @@
 #pragma once
-// The forward pass on a backend of the test's choice, with sequences side by side.
+// The forward pass on a given backend, with several sequences in a batch.
 #include <utility>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace tessera::test {
 
 class ForwardRun {
   public:
-    /// Room for n_seq sequences of max_tok tokens, and as many in one pass.
+    /// Reserves n_seq sequences of max_tok tokens; one pass may hold all of them.
     ForwardRun(const Model& model, Backend& backend, int64_t n_seq, int64_t max_tok)
         : model_(model), backend_(backend), n_ctx_(max_tok) {
         const Hparams& h = model.hparams();
@@ -25,7 +25,8 @@ class ForwardRun {
         for (int64_t i = 0; i < n_seq; ++i) sequences_.push_back(std::make_unique<kv::Sequence>(*pages_));
     }
 
-    /// One pass over the next tokens of some sequences; logits of each token, appended to its sequence's.
+    /// One pass over the next tokens of some sequences; appends the logits of each token to those of its
+    /// sequence.
     void pass(const std::vector<std::pair<size_t, std::vector<int32_t>>>& parts,
               std::vector<std::vector<float>>& logits) {
         std::vector<int32_t> tokens, outputs;

@@ -46,7 +46,7 @@ TEST_P(Golden, SameBitsForThreadsChunksAndIsa) {
     }
 }
 
-/// Sequences side by side, in passes of uneven parts, give each the logits it has alone.
+/// Sequences in one batch, in passes of uneven parts, get the logits that each has alone.
 TEST_P(Golden, SameBitsInABatch) {
     const TestModel& test = GetParam();
     ThreadPool pool(2);
@@ -70,7 +70,7 @@ TEST_P(Golden, SameBitsInABatch) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kTestModels), name_of);
 
-/// Long enough for several KV chunks, split attention and partial pages, on a quantized model.
+/// A text long enough for several KV chunks, split attention and partial pages, on a quantized model.
 TEST(DefaultModel, SameBitsAcrossKvChunks) {
     const std::string path = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
     std::vector<int32_t> tokens;
@@ -89,7 +89,7 @@ TEST(DefaultModel, SameBitsAcrossKvChunks) {
     }
 }
 
-/// The committed file is our own encoder's work on the trained weights.
+/// The committed file holds the trained weights as our own encoder quantizes them.
 TEST(DefaultModel, IsTheTrainedModelInOurQ8) {
     TSR_NEED_SHARED("models/tiny/tiny-f16.gguf");
     auto trained = gguf::File::open(shared("models/tiny/tiny-f16.gguf"));
@@ -108,13 +108,14 @@ TEST(DefaultModel, IsTheTrainedModelInOurQ8) {
     }
 }
 
-/// What a smaller cache costs, with keys and values of their own types.
+/// The error of smaller KV types.
 TEST(DefaultModel, QuantizedCacheIsClose) {
     const std::string path = std::string(TSR_SOURCE_DIR) + "/models/tessera-tiny.gguf";
     std::vector<int32_t> tokens;
     for (int i = 0; i < 200; ++i) tokens.push_back(3 + (i * 7919) % 4000);
     ThreadPool pool(2);
-    // Float products: int8 activations would answer any change of a key with a rounding step of their own.
+    // Float products, because int8 activations would turn any change of a key into rounding steps of their
+    // own.
     auto model = load_model(path, pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
     const std::vector<float> exact = all_logits(*model, pool, tokens, 64);

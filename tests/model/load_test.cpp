@@ -1,4 +1,4 @@
-// Loading refuses what it cannot run, and says why: named reference files, then single broken keys and
+// Loading refuses models that it cannot run and says why: malformed files, then single damaged keys and
 // tensors.
 #include <map>
 

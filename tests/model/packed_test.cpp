@@ -1,5 +1,5 @@
-// The packed container end to end: every packed type, dense and with experts, gives the stock file's bits
-// from the mapping itself, and comes back byte for byte.
+// The packed container end to end: for every packed type, dense and with experts, a mapped packed file gives
+// the bits of the stock file, and unpacking restores it byte for byte.
 #include <unistd.h>
 
 #include <atomic>
@@ -28,7 +28,7 @@ void put_float(Bits bits, uint8_t* block) {
 
 float random_weight(std::mt19937& rng) { return static_cast<float>(rng() % 4001) * 1e-4f - 0.2f; }
 
-/// The types of plain floats, with weights of either sign, none larger than 0.2.
+/// The float types, with weights of either sign, none larger than 0.2.
 const std::vector<P8Type>& float_types() {
     static const std::vector<P8Type> types = {
         {Type::F32, "f32", 0,
@@ -54,8 +54,8 @@ std::vector<P8Type> all_packed_types() {
 constexpr int64_t kEmbd = 256, kKv = 128, kFf = 512, kVocab = 509, kExperts = 3;
 const std::vector<int32_t> kTokens = {1, 5, 300, 17, 42, 508, 0, 77, 3};
 
-/// A llama model of two layers, whose vocabulary and router are no whole groups of 8 rows. Matrices of random
-/// blocks, with one of f16 among them.
+/// A llama model of two layers whose vocabulary and router are not multiples of 8 rows. Its matrices are
+/// random blocks, one of them F16.
 struct TinyModel {
     const P8Type& type;
     bool is_moe = false, is_tied = false;
@@ -168,7 +168,7 @@ std::string TinyModel::write_split(const std::string& prefix) const {
     return prefix + "-00001-of-00002.gguf";
 }
 
-/// One conversion and what came of it: "" or the error's message.
+/// A conversion and its result: "" or the message of the error.
 std::string convert(bool packs, const std::string& from, const std::string& to, int n_threads = 2,
                     const char* isa = "") {
     ThreadPool pool(n_threads);
@@ -192,7 +192,7 @@ std::vector<float> logits_of(const std::string& path, const char* isa = "") {
     return all_logits(*model, pool, kTokens, 4);
 }
 
-/// Every matrix that loading would pack lies packed and aligned in the mapping; nothing was copied.
+/// Every matrix that loading would pack is packed and aligned in the mapping; nothing is copied.
 void expect_bound_to_the_mapping(const std::string& path, bool is_tied) {
     ThreadPool pool(2);
     const auto model = load_model(path, pool);
@@ -311,7 +311,7 @@ TEST(Packed, WhatAPackedMatrixIsFilledUpWithCountsForNothing) {
         const auto file = gguf::File::open(folder.at("packed"));
         const gguf::TensorInfo* table = file->find_tensor("token_embd.weight");
         const auto at = static_cast<size_t>(table->data.data() - file->mapping(0).bytes().data());
-        // Scales of the rows 509 to 511, which are none: f16 at 2 r of each unit of 8 blocks.
+        // Scales of the rows 509 to 511, which are padding: F16 at byte 2 r of each unit of 8 blocks.
         const size_t group_bytes = 8 * 34 * kEmbd / 32, last = at + 63 * group_bytes;
         for (size_t unit = 0; unit < kEmbd / 32; unit++)
             for (size_t i = 10; i < 16; i++) bytes[last + unit * 272 + i] = '\x7f';
@@ -327,7 +327,7 @@ void expect_ends_early(const Error& error, const std::string& path) {
     EXPECT_NE(error.message.find("of '" + path + "' on: it ends there"), std::string::npos) << error.message;
 }
 
-/// Where loading reads the mapping, the system ends the program. Vectors are read when they are bound.
+/// If loading read the mapping, the program would die by a signal. Vectors are read when they are bound.
 TEST(Packed, AFileThatShrinksBeforeItIsBoundIsAnError) {
     const TempFolder folder;
     const std::string path = folder.at("stock");
@@ -380,7 +380,7 @@ TEST(Packed, WhatCannotBeConvertedIsSaid) {
     EXPECT_EQ(folder.n_files(), 2u);
 }
 
-/// Packing floats changes no bit, however the tokens are cut and whoever computes them.
+/// Packing float weights changes no bit of the results, for any chunk size, thread count and instruction set.
 TEST(Packed, FloatsGiveTheBitsOfTheirRows) {
     const TempFolder folder;
     const std::string path = folder.at("stock");
@@ -430,7 +430,7 @@ TEST(Packed, EveryCutIsAnError) {
     Rng rng(7);
     ThreadPool pool(1);
     for (int i = 0; i < 300; i++) {
-        // Metadata first, where most can go wrong.
+        // Metadata first, where most faults are possible.
         const size_t n = rng.next_u64() % (i < 200 ? 2500 : whole.size() - 64);
         const auto bytes = std::as_bytes(std::span(whole)).first(n);
         const auto file = gguf::File::parse(bytes, "cut", {});
@@ -438,7 +438,7 @@ TEST(Packed, EveryCutIsAnError) {
     }
 }
 
-/// A damaged container that opens all the same loads and computes, or is refused.
+/// A damaged container that still opens either loads and computes or is refused.
 TEST(Packed, DamageNeverCrashes) {
     const TempFolder folder;
     TinyModel{.type = p8_types()[9], .is_moe = true}.write(folder.at("stock"));

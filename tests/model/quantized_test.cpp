@@ -1,5 +1,5 @@
-// Every test model again with its matrices as Q8_0 and Q4_0: the integer path against floats of the same
-// weights, both against the reference, and the same bits whatever computes it, packed at load or in a file.
+// Every test model with its matrices as Q8_0 and Q4_0: the integer path against floats of the same weights,
+// both against the reference, and the same bits for any way to compute them, packed at load or in the file.
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -13,8 +13,8 @@ namespace tessera::test {
 
 namespace {
 
-/// Rows of int8 activations against those of floats. Where two experts' router logits are almost equal a
-/// token may take the other one, and its row is another then.
+/// Compares the rows of logits from int8 activations with those from floats. If the router logits of two
+/// experts are almost equal, a token may take the other expert, and then its whole row differs.
 void expect_close_rows(const std::vector<float>& ints, const std::vector<float>& floats, const Hparams& h) {
     const auto n = static_cast<size_t>(h.n_vocab);
     std::vector<float> close, close_floats;
@@ -36,7 +36,8 @@ void expect_close_rows(const std::vector<float>& ints, const std::vector<float>&
     EXPECT_GT(nmse(close, close_floats.data()), 0);
 }
 
-/// The same token comes first wherever the two first differ by more than 10 % of the row's deviation.
+/// The top token is the same wherever the logits of the top two differ by more than 10 % of the row's
+/// deviation.
 void expect_same_first(const std::vector<float>& logits, const std::vector<float>& reference, size_t n) {
     for (size_t at = 0; at < logits.size(); at += n) {
         const auto first = logits.begin() + static_cast<int64_t>(at);
@@ -101,8 +102,8 @@ TEST_P(Quantized, IntegersAreCloseAndTheSameEverywhere) {
     }
 }
 
-/// gpt-oss comes with its experts in MXFP4: the float path computes with exactly their values, and integers
-/// are close.
+/// gpt-oss is published with experts in MXFP4: the float path computes with exactly those values, and the
+/// integer path is close.
 TEST(Mxfp4Experts, AreTheirValues) {
     const TempFolder folder;
     const auto is_experts = [](const TensorCopy& t) { return t.shape.size() == 3; };
@@ -126,7 +127,7 @@ TEST(Mxfp4Experts, AreTheirValues) {
     expect_close_rows(b, a, (*integers)->hparams());
 }
 
-/// Puts the rows of `from` one after the other into one tensor of that name, expert by expert.
+/// Concatenates the rows of `from` into one tensor of that name, expert by expert.
 void fuse(std::vector<TensorCopy>& tensors, const std::string& name, const std::vector<std::string>& from) {
     const auto find = [&](const std::string& wanted) {
         return std::find_if(tensors.begin(), tensors.end(),
@@ -151,8 +152,8 @@ void fuse(std::vector<TensorCopy>& tensors, const std::string& name, const std::
     tensors.push_back(fused);
 }
 
-/// Whether a file has q, k and v or gate and up as one tensor changes no bit, in floats, packed at load, and
-/// packed in the file.
+/// Storing q, k and v, or gate and up, as one tensor changes no bit: in floats, packed at load, and packed in
+/// the file.
 TEST(FusedTensors, ChangeNothing) {
     for (const char* name : {"qwen2", "mixtral"})
         for (const Type type : {Type::F16, Type::Q8_0}) {

@@ -34,7 +34,7 @@ struct TensorCopy {
     }
 };
 
-/// Writes the model with what `change` makes of its tensors.
+/// Writes the model with its tensors changed by `change`.
 inline void rewrite(const std::string& from, const std::string& to,
                     const std::function<void(std::vector<TensorCopy>&)>& change) {
     auto file = gguf::File::open(from);
@@ -54,7 +54,7 @@ inline void rewrite(const std::string& from, const std::string& to,
     ASSERT_TRUE(done) << done.error().message;
 }
 
-/// Float matrices but for routers in another type.
+/// Converts float matrices except routers to another type.
 inline void quantize_matrices(std::vector<TensorCopy>& tensors, Type type) {
     for (TensorCopy& t : tensors)
         if (t.shape.size() > 1 && t.type != Type::F32) t.set_values(t.values(), type);

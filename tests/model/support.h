@@ -62,7 +62,8 @@ inline std::string name_of(const testing::TestParamInfo<TestModel>& test) {
     return name;
 }
 
-/// Logits of a file of int32 n_tok, int32 n_vocab and [n_tok, n_vocab] floats; empty when it is none.
+/// Logits of a file of int32 n_tok, int32 n_vocab and [n_tok, n_vocab] floats; empty if the file is
+/// malformed.
 inline std::vector<float> logits_of_file(const std::string& path) {
     const std::string bytes = read_file(path);
     int32_t shape[2] = {};

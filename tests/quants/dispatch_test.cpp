@@ -1,5 +1,5 @@
-// The choice of a kernel table by machine, by name and by environment, and what a kernel leaves to its
-// caller.
+// The choice of a kernel table by machine, by name and by environment, and the register state that a kernel
+// leaves to its caller.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -43,7 +43,7 @@ TEST(KernelsDispatch, ScalarIsLastAndAlwaysUsable) {
     }
 }
 
-/// So that one emulated processor is enough for tests of these (ONE_CPU of tsr_test).
+/// This makes one emulated processor enough for the tests of these kernels (ONE_CPU of tsr_tests).
 TEST(KernelsDispatch, TablesBeyondNeonHaveItsFloatProductsAndEncoders) {
     const IsaInfo* neon = nullptr;
     for (const IsaInfo& isa : all_isas())
@@ -119,7 +119,8 @@ bool has_upper_halves() {
     return (low & 4) != 0;
 }
 
-/// Code of the old encoding, which is all code but kernels, is up to fifty times slower behind one that does.
+/// Code of the legacy SSE encoding, which is all code but kernels, is up to fifty times slower after a kernel
+/// that leaves them in use.
 TEST(KernelsLeave, NoUpperHalvesInUse) {
     uint32_t a, b, c, d;
     if (!__get_cpuid_count(13, 1, &a, &b, &c, &d) || (a & 4) == 0 || !cpu_features().avx2)

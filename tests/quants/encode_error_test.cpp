@@ -1,5 +1,5 @@
-// The encoders with a search: their errors against the reference's, against the plain rounding of one pass,
-// and what they make of weights that no model should have.
+// Encoders that search for scales: their errors against the reference's and against plain rounding, and their
+// results for weights that no model should have.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +72,8 @@ std::vector<float> normals(uint64_t seed, size_t n, float sigma) {
     return x;
 }
 
-/// What the reference's encoders reach on the golden data; 0: it has none without importances.
+/// The errors of the reference's encoders on the golden data; 0: the reference has no encoder without
+/// importances.
 struct Bound {
     Type type;
     double plain, weighted;
@@ -86,8 +87,8 @@ constexpr Bound kBounds[] = {
     {Type::IQ2_S, 0.42070, 0.35710}, {Type::IQ3_XXS, 0.26309, 0.19409}, {Type::IQ3_S, 0.19297, 0.15805},
 };
 
-/// What normally distributed weights lose, with a margin of some per mille over what was measured: a change
-/// that makes an encoder worse shows here even without the golden data.
+/// The errors on normally distributed weights, a few per mille above the measured ones, so that a change that
+/// makes an encoder worse is detected.
 struct NormalBound {
     Type type;
     double plain;
@@ -177,7 +178,7 @@ TEST(Encode, ImportanceOfNothingIsNone) {
             const std::vector<float> w(x.size(), nothing);
             EXPECT_EQ(encode_and_decode(*info, x, w.data()), plain) << info->name << " " << nothing;
         }
-        // Equal importances of any size are no importances.
+        // Equal importances of any size give the result without importances.
         const std::vector<float> w(x.size(), 4096.0f);
         EXPECT_EQ(encode_and_decode(*info, x, w.data()), plain) << info->name;
     }

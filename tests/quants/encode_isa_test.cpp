@@ -1,5 +1,5 @@
-// Every kernel table's encoders give the bytes of the registry's: all types, importances or none, tails of a
-// row's blocks, any address, and weights that stretch every number.
+// The encoders of every kernel table give the bytes of the registry's: all types, with and without
+// importances, tails of a row's blocks, any address, and extreme weights.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -58,7 +58,8 @@ TEST(EncodeIsa, SameBytesFromEveryTable) {
                     for (const kernels::KernelTable* table : tables) {
                         const kernels::EncodeFn encode = table->encode[static_cast<uint32_t>(info.type)];
                         if (!encode) continue;
-                        // One byte off, and guarded at the end by the sanitizers.
+                        // Misaligned by one byte, and of exact size, so that sanitizers see a write past the
+                        // end.
                         std::vector<uint8_t> found(n_bytes + 1);
                         encode(x.data(), importance, found.data() + 1, static_cast<int64_t>(n));
                         ASSERT_EQ(std::memcmp(found.data() + 1, expected.data(), n_bytes), 0)

@@ -29,7 +29,7 @@ constexpr int kMaxTok = 33, kMaxRowsTok = 25;
 constexpr int kRowCounts[] = {1, 7, 8, 15, 17, 33, 64, 81};
 constexpr int kTokCounts[] = {1, 2, 3, 5, 6, 7, 12, 17, 25};
 constexpr int kPackedRowCounts[] = {1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 33, 64, 81};
-/// To more than streams take with the largest tiles, 24.
+/// Up to more tokens than streams take with the largest tiles, 24.
 constexpr int kPackedTokCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 24, 25, 33};
 
 using Random = std::mt19937;
@@ -42,16 +42,15 @@ std::vector<const TypeInfo*> weight_types() {
     return types;
 }
 
-/// From the shortest to more than one step of the kernels takes, ends in the middle of a step included.
+/// Row lengths from the shortest to several steps of a kernel, including ends within a step.
 std::vector<int64_t> row_lengths(const TypeInfo& info) {
     if (info.block == 1) return {1, 3, 17, 256, 259, 1037};
     if (info.block < 256) return {info.block, 256, info.block * 11, 768, info.block * 33};
     return {info.block, 3 * info.block, 5 * info.block};
 }
 
-/// Any bit pattern whose weights are finite and not so large that sums overflow. Where formats keep their
-/// scales, at either end of the block, extreme halves are put in: zeros, subnormals, the largest, all of both
-/// signs.
+/// Random bits whose weights are finite and not so large that sums overflow. Scales, at either end of the
+/// block, are extreme halves: zeros, subnormals, the largest, of both signs.
 void random_block(const TypeInfo& info, Random& rng, std::byte* block) {
     constexpr uint16_t kExtreme[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x7bff, 0xfbff};
     std::vector<float> weights(static_cast<size_t>(info.block));
@@ -121,8 +120,8 @@ class Scratch {
         static_cast<float*>(std::aligned_alloc(64, kernels::kScratchFloats * sizeof(float)))};
 };
 
-/// Places the case's first rows and tokens before guard pages. `gap` bytes between rows and after the last
-/// row give every alignment; with gap 0 the last weight's byte is the last one readable.
+/// Places the first rows and tokens of the case before guard pages. `gap` bytes between rows and after the
+/// last row give every alignment; with gap 0 the last byte of the weights is the last readable one.
 class Product {
   public:
     void run(const kernels::KernelTable& table, const Case& c, int n_rows, int n_tok, size_t gap) {
@@ -136,7 +135,7 @@ class Product {
                  gap);
     }
 
-    /// The same with packed groups, whose last byte is the last one readable, fetched in either way.
+    /// The same with packed groups, whose last byte is the last readable one, with either kind of prefetch.
     void run_packed(const kernels::KernelTable& table, const Case& c, int n_rows, int n_tok) {
         const auto id = static_cast<uint32_t>(c.info.type);
         const size_t group_bytes = kernels::kGroupRows * c.row_bytes;
@@ -188,7 +187,7 @@ class Product {
     Scratch scratch_;
 };
 
-/// Of all tables one of each product of floats of the type, each packed product, each product of panels.
+/// One table for each distinct float product of the type, each packed product, and each product of panels.
 auto matmul_tables(const TypeInfo& info) {
     return test::tables_by(
         [&](const kernels::KernelTable& t) { return t.matmul_f32[static_cast<uint32_t>(info.type)]; });
@@ -227,7 +226,7 @@ TEST_P(KernelsMatmul, PackedFloatsEqualThePlainLoopBitForBit) {
     const auto id = static_cast<uint32_t>(GetParam()->type);
     Random rng(id);
     Product product;
-    // Of every table, whether this processor can run it or not.
+    // For every table, whether or not this processor can run it.
     std::vector<const kernels::KernelTable*> tables = test::all_tables();
     for (const kernels::IsaInfo& isa : kernels::all_isas()) tables.push_back(isa.table);
     for (const kernels::KernelTable* table : tables) {
@@ -285,7 +284,7 @@ TEST(KernelsTable, HasAProductForEveryWeightTypeAndForNothingElse) {
     }
 }
 
-/// y of plain loops over the floats w that the panels of `a` hold; y: what is there before.
+/// The result of plain loops over the floats w in the panels of `a`, added to y.
 std::vector<float> plain_panels(const kernels::PanelsArgs& a, const std::vector<float>& w,
                                 std::vector<float> y) {
     for (int64_t t = 0; t < a.n_tok; t++) {
@@ -301,7 +300,7 @@ std::vector<float> plain_panels(const kernels::PanelsArgs& a, const std::vector<
     return y;
 }
 
-/// Any number of tokens and panels gives that part of `whole`, and leaves the rest of `start`.
+/// Any number of tokens and panels gives that part of `whole` and leaves the rest of `start` unchanged.
 void expect_parts(const kernels::KernelTable& table, kernels::PanelsArgs a, const std::vector<float>& whole,
                   const std::vector<float>& start) {
     const kernels::PanelsArgs all = a;
@@ -325,7 +324,8 @@ TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
     Random rng(7);
     // Two of the largest tiles, and one more.
     constexpr int64_t kMaxK = 70, kMaxPanels = 7, kMostTok = 49;
-    // From one panel to the next and from one k to the next: panels apart, or side by side in long rows.
+    // Strides from one panel to the next and from one k to the next: separate panels, or panels side by side
+    // in long rows.
     constexpr int64_t kPlaces[][2] = {{kMaxK * 16, 16}, {kMaxK * 20, 20}, {16, 16 * kMaxPanels}};
     const auto floats = random_floats(kMaxPanels * kMaxK * 16 * kMaxPanels, rng);
     std::vector<uint16_t> halves(floats.size());

@@ -43,7 +43,7 @@ TEST(P8Act, FollowsTheDefinition) {
         float amax = 0;
         for (size_t i = 0; i < 32; i++) amax = std::max(amax, std::fabs(x[32 * b + i]));
         EXPECT_EQ(amax / 127.0f, t.d[b]);
-        int sums[4] = {0, 0, 0, 0};  // of each half those with k % 4 < 2, and the others
+        int sums[4] = {0, 0, 0, 0};  // for each half, sums over k % 4 < 2 and over the others
         for (size_t i = 0; i < 32; i++) {
             EXPECT_EQ(std::nearbyint(x[32 * b + i] * (127.0f / amax)), t.q[32 * b + i]);
             sums[i / 16 * 2 + i % 4 / 2] += t.q[32 * b + i];
@@ -55,8 +55,8 @@ TEST(P8Act, FollowsTheDefinition) {
     expect_tables_agree(x, "normal");
 }
 
-/// A run of tokens, quantized each to its place, lies in rows or in tiles as products read them, whatever
-/// lies before the run.
+/// Quantizing a run of tokens puts each in its place, in rows or in tiles as products read them, whatever
+/// precedes the run.
 TEST(P8Act, TokensOfARunLieInRowsOrTiles) {
     constexpr int64_t kK = 32 * 3, kFirst = 5;
     std::mt19937 rng(5);

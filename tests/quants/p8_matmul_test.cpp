@@ -1,4 +1,4 @@
-// The packed product: the scalar table against the formula, every other table against the scalar one bit for
+// The packed product: the scalar table against the formula, every other table against the scalar one, bit for
 // bit.
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ constexpr int64_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 32, 33};
 constexpr int64_t kPackedRowCounts[] = {5, 8, 13, 16, 24, 32, 40, 44, 56};
 constexpr int64_t kMaxTokens = 33, kMaxRows = 56;
 
-/// The result is as close to the real dot product as its few float additions allow.
+/// The result is as close to the exact dot product as its few float additions allow.
 TEST(P8Matmul, ScalarIsTheDotOfDequantizedNumbers) {
     for (const P8Type& t : p8_types()) {
         const int64_t n_k = 1024, n_rows = 19, n_tok = 3;
@@ -79,7 +79,7 @@ TEST(P8Matmul, TablesAgreeBitForBitInEveryShape) {
     }
 }
 
-/// The first n_tok tokens of x give the first of `want`, whichever way that many are multiplied.
+/// The first n_tok tokens of x give the first rows of `want`, whichever kernel multiplies that many tokens.
 void expect_first_tokens(const P8Type& t, const std::vector<uint8_t>& packed, const Tokens& x,
                          const std::vector<float>& want, int64_t n_rows,
                          std::initializer_list<int64_t> n_toks) {
@@ -92,14 +92,14 @@ void expect_first_tokens(const P8Type& t, const std::vector<uint8_t>& packed, co
     }
 }
 
-/// What comes next is fetched and never read: any address does, and the result is the same, as it is however
-/// weights are fetched.
+/// The next weights are prefetched and never read, so that any address gives the same result, with any kind
+/// of prefetch.
 TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
     const auto* nowhere = reinterpret_cast<const void*>(uintptr_t{4096});
     const void* none = nullptr;
     for (const P8Type& t : p8_types()) {
-        // Groups enough for four and for two streams that are far apart, with one left over and a part of
-        // one.
+        // Enough groups for four and for two streams that are far apart, with one group left over and one
+        // partial group.
         const int64_t n_k = 512, n_rows = 139;
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 61), n_k);
@@ -121,7 +121,7 @@ TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
     }
 }
 
-/// Pieces of a matrix: rows from kFirst on of each kApart, whatever fetches them, side by side or apart in y.
+/// Pieces of a matrix: rows from kFirst on in steps of kApart, with any prefetch, side by side or apart in y.
 TEST(P8Matmul, PiecesAreTheRowsThatTheyName) {
     constexpr int64_t kK = 512, kApart = 40, kFirst = 8, kRows = 24, kAll = kernels::kPieces * kApart;
     alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
@@ -158,8 +158,8 @@ TEST(P8Matmul, PiecesAreTheRowsThatTheyName) {
     }
 }
 
-/// Four and two streams that would lie 33 * 2^15 bytes apart, or a part of that, are a group shorter each,
-/// and what that leaves comes after them.
+/// Four or two streams that would lie 33 * 2^15 bytes apart, or a fraction of that, are shortened by a group
+/// each; the remaining groups come after them.
 TEST(P8Matmul, StreamsThatWouldShareAHashAgreeBitForBit) {
     const int64_t n_k = 2048, n_rows = 1024 + 7;
     for (const P8Type& t : p8_types()) {
@@ -209,8 +209,8 @@ TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
     }
 }
 
-/// Of short rows, a head's keys for one: every number of blocks below what starts are written down for at
-/// once, whose sums are the last that may be read.
+/// Short rows, such as the keys of a head: every number of blocks below the number whose starts are stored at
+/// once; their sums are the last readable ones.
 TEST(P8Matmul, RowsOfFewBlocksAgreeBitForBitAndReadNoFurther) {
     constexpr int64_t kRows = 137, kTokens = 33;
     const GuardedBuffer ends16(sizeof(int16_t) * 2 * kTokens * 7), ends8(sizeof(int16_t) * 4 * kTokens * 7);
@@ -242,8 +242,8 @@ TEST(P8Matmul, RowsOfFewBlocksAgreeBitForBitAndReadNoFurther) {
     }
 }
 
-/// As many rows, and more tokens than the scratch has room for: of a panel's, of two groups', and of a single
-/// tile.
+/// The same rows, and more tokens than the scratch buffer has room for: in a panel, in two groups and in a
+/// single tile.
 TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
     const P8Type& t = p8_types().front();
     const int64_t n_rows = 136, shapes[][2] = {{4 * 4096 + 512, 27}, {24 * 4096, 5}, {24 * 4096, 8}};
@@ -256,7 +256,7 @@ TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
     }
 }
 
-/// More tokens than all panels of a call take at a time, and than a scratch has room for in tiles.
+/// More tokens than all panels of a call take at a time, and than the scratch buffer holds in tiles.
 TEST(P8Matmul, ManyTokensAgreeBitForBit) {
     const int64_t n_tok = 259, shapes[][2] = {{4096 + 512, 16}, {256, 137}};
     for (const P8Type& t : p8_types()) {
@@ -270,7 +270,8 @@ TEST(P8Matmul, ManyTokensAgreeBitForBit) {
     }
 }
 
-/// The ends of every number's range, where halfwords come closest to saturation and words to 2^24.
+/// The ends of the ranges of all numbers, where 16-bit sums come closest to saturation and 32-bit sums to
+/// 2^24.
 TEST(P8Matmul, ExtremesAgreeBitForBit) {
     const int64_t n_k = 512, n_rows = 40;
     for (const P8Type& t : p8_types()) {
@@ -288,8 +289,8 @@ TEST(P8Matmul, ExtremesAgreeBitForBit) {
     }
 }
 
-/// With every number at its end the integer sum is known in closed form, so the scalar table cannot be wrong
-/// in the same way as the others.
+/// With every number at the end of its range the integer sum has a closed form, which also checks the scalar
+/// table.
 TEST(P8Matmul, LargestNumbersGiveTheExactSum) {
     for (const P8Type& t : p8_types()) {
         const int64_t n_k = t.info().block, n_rows = 8;
@@ -306,7 +307,7 @@ TEST(P8Matmul, LargestNumbersGiveTheExactSum) {
     }
 }
 
-/// What makes the conversion of a block's sum to float exact.
+/// The bound that makes the conversion of a block's sum to float exact.
 TEST(P8Matmul, EveryBlockSumIsBelowTwoToThe24) {
     for (const P8Type& t : p8_types()) EXPECT_LT(t.largest_block_sum, 1 << 24) << t.name;
 }

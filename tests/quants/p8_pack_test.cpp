@@ -1,4 +1,5 @@
-// Packing: an exact bijection on any bytes, the same in every table, and meaning what the file's blocks mean.
+// Packing is a bijection on any bytes, the same in every table, and preserves the weights of the file's
+// blocks.
 #include <map>
 
 #include "ggml-like/gguf/packed.h"
@@ -75,8 +76,8 @@ TEST(P8Pack, TablesGiveTheSameBytesAndPadWithZeros) {
     }
 }
 
-/// A float of row r is the r-th of the eight of its k; what a group lacks of rows is zero, and rows that are
-/// not asked for stay as they are.
+/// A float of row r is the r-th of the eight of its k. Missing rows of a group are zero, and rows outside the
+/// range are unchanged.
 TEST(P8Pack, FloatsLieSideBySideAndComeBack) {
     for (const Type type : {Type::F32, Type::F16, Type::BF16}) {
         const TypeInfo& info = type_info(type);
@@ -103,7 +104,7 @@ TEST(P8Pack, FloatsLieSideBySideAndComeBack) {
     }
 }
 
-/// The weights of a row as the file's block gives them, by the readers of quants/blocks.h.
+/// The weights of a row according to the readers of quants/blocks.h.
 template <class Block>
 int file_weight(const Block& b, int e) {
     return quants::code_at(b, e);
@@ -154,8 +155,8 @@ void set_scale_one(quants::BlockIQ1_M& block) {
     }
 }
 
-/// Weights that are no codes: weight, integer scale and what else is in the formula, against the reference
-/// decoder.
+/// Types whose weights are not plain codes: weight, integer scale and the other terms of the formula, against
+/// the reference decoder.
 template <class F>
 void expect_same_words(const P8Type& t) {
     std::vector<uint8_t> rows = random_bytes(8 * t.row_bytes(256), 5);
@@ -205,7 +206,7 @@ TEST(P8Pack, PackedCodesMeanWhatTheFilesBlocksMean) {
 #undef TSR_P8
 }
 
-/// Packed containers hold these bytes: who changes them raises the version, and says so in
+/// Packed containers hold these bytes. A change of them needs a new version and an entry in
 /// docs/formats/packed-gguf.md.
 TEST(P8Pack, BytesAreThoseOfPackedVersion2) {
     ASSERT_EQ(2u, gguf::kPackedVersion);

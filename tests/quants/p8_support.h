@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of the packed path share: the list of its types, blocks with chosen numbers, quantized
-// tokens, and the call of a table's product.
+// Helpers of the packed path's tests: the list of packed types, blocks with chosen numbers, quantized tokens,
+// and the call of a table's product.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,19 +21,19 @@ using kernels::Fetch;
 using kernels::KernelTable;
 using kernels::RowUnit;
 
-/// What the numbers of a block are made of.
+/// The kind of numbers in a block.
 enum class Fill { Random, Largest, Smallest, Extremes, ZeroScale, TinyScale };
 constexpr Fill kFills[] = {Fill::Random,   Fill::Largest,   Fill::Smallest,
                            Fill::Extremes, Fill::ZeroScale, Fill::TinyScale};
 
-/// One packed type, its format erased.
+/// One packed type with its format erased.
 struct P8Type {
     Type type;
     const char* name;
     int64_t largest_block_sum;
-    /// A row's unit with the numbers of `fill`, as the file's block.
+    /// The file's block of a row with the numbers of `fill`.
     void (*make_block)(Fill fill, std::mt19937& rng, uint8_t* block);
-    /// Codes of the packed row as integers (zero point taken off), through the format's own reader.
+    /// The codes of the packed row as integers, without the zero point, by the format's own reader.
     int (*weight)(const uint8_t* group, int row, int64_t k);
     const kernels::PackedKernels& in(const KernelTable& table) const {
         return table.packed[static_cast<uint32_t>(type)];
@@ -99,7 +99,7 @@ int64_t largest_block_sum() {
     constexpr bool kByteScales = F::kMin == kernels::MinKind::PerHalf || F::kBits == 6;
     for (int code = 0; code < (!F::kOfCodes ? 16 : kByteScales ? 256 : 64); code++) {
         RowUnit u{};
-        // Bits of scales are among them.
+        // Some of these bits are bits of scales.
         std::fill(std::begin(u.code), std::end(u.code), static_cast<uint8_t>(F::kBits == 0 ? 15 : 1));
         u.scale[0] = static_cast<uint8_t>(code);
         scale = std::max<int64_t>(scale, std::abs(F::scale(u, 0)));
@@ -155,7 +155,7 @@ struct Tokens {
           s(d.size()),
           sum16(2 * d.size()),
           sum8(4 * d.size()) {}
-    /// From a block on, of all that there are.
+    /// The tokens from a block on, out of all tokens.
     ActRow from(int64_t block, int64_t step) {
         return {q.data() + 32 * block,    d.data() + block,        s.data() + block,
                 sum16.data() + 2 * block, sum8.data() + 4 * block, step};
@@ -203,7 +203,7 @@ inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) 
     return tokens;
 }
 
-/// y[t, r] with rows y_stride >= n_rows apart; what no row owns stays `kUntouched`.
+/// y[t, r] with rows y_stride >= n_rows apart; elements outside of the rows stay `kUntouched`.
 constexpr float kUntouched = 12345.0f;
 inline std::vector<float> multiply_view(const P8Type& t, const KernelTable& table,
                                         const std::vector<uint8_t>& packed, const ActView& x, int64_t n_k,
@@ -215,7 +215,7 @@ inline std::vector<float> multiply_view(const P8Type& t, const KernelTable& tabl
     return y;
 }
 
-/// The same of tokens in rows; a table that takes them in tiles too gives the same for these.
+/// The same for tokens in rows. A table that also takes tokens in tiles gives the same for them.
 inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
                                    const std::vector<uint8_t>& packed, const Tokens& x, int64_t n_rows,
                                    int64_t n_tok, int64_t y_stride, const void* next = nullptr,

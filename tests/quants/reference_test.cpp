@@ -44,7 +44,7 @@ std::vector<float> round_trip(const TypeInfo& info, const std::vector<float>& x,
     return y;
 }
 
-/// There and back with the encoder of one pass.
+/// Encodes by plain rounding and decodes.
 std::vector<float> stored(const TypeInfo& info, const std::vector<float>& x) {
     const int64_t n = static_cast<int64_t>(x.size());
     std::vector<uint8_t> blocks(static_cast<size_t>(info.row_bytes(n)));
@@ -173,7 +173,7 @@ TEST(QuantsRef, GoldenBlocksDecodeBitForBit) {
             const std::vector<float> expected = as_floats(golden(stem + ".f32"));
             ASSERT_EQ(blocks.size(), static_cast<size_t>(info.row_bytes(kGoldenWeights)));
             ASSERT_EQ(expected.size(), static_cast<size_t>(kGoldenWeights));
-            // One byte off, because blocks lie at any address.
+            // Misaligned by one byte, because blocks may lie at any address.
             const std::string misaligned = "?" + blocks;
             std::vector<float> x(expected.size());
             info.dequantize(misaligned.data() + 1, x.data(), kGoldenWeights);
@@ -306,7 +306,7 @@ TEST(QuantsEncode, Q8RoundsToTheNearestLevel) {
     for (size_t first = 0; first < x.size(); first += 32) {
         float largest = 0;
         for (size_t i = first; i < first + 32; i++) largest = std::max(largest, std::fabs(x[i]));
-        // d is rounded up to a half: by less than 2^-10 of it, or where it is tiny by less than 2^-24.
+        // The scale d is rounded up to a half: by less than 2^-10 of it, or by less than 2^-24 if it is tiny.
         const float d = largest / 127 * (1 + 0x1p-10f) + 0x1p-24f;
         for (size_t i = first; i < first + 32; i++) EXPECT_LE(std::fabs(x[i] - y[i]), d * 0.5001f) << i;
     }

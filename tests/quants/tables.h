@@ -13,8 +13,8 @@ namespace tessera::test {
 
 inline const kernels::KernelTable& scalar() { return *kernels::all_isas().back().table; }
 
-/// The scalar table excepted. With TSR_TEST_BEST_TABLE in the environment the best one alone, where each of
-/// the others is the best of another processor that the same tests run on.
+/// All tables but the scalar one. With TSR_TEST_BEST_TABLE in the environment only the best one: each of the
+/// others is the best one of another emulated processor, which runs the same tests.
 inline std::vector<const kernels::KernelTable*> vector_tables() {
     std::vector<const kernels::KernelTable*> tables;
     for (const kernels::IsaInfo& isa : kernels::all_isas()) {
@@ -37,8 +37,8 @@ inline std::vector<const kernels::KernelTable*> all_tables() {
     return tables;
 }
 
-/// Of all_tables() the first of those that share a function, as function(table) gives it: what there is to
-/// test of it.
+/// The first of those tables of all_tables() that share a function, given by function(table): each distinct
+/// function once.
 template <class Function>
 std::vector<const kernels::KernelTable*> tables_by(Function function) {
     std::vector<const kernels::KernelTable*> tables;

@@ -1,5 +1,5 @@
-// What a recorded program says: parameters by name, which value feeds which, layers, lifetimes, and places
-// that never overlap. A program that is run by a recorder is itself again.
+// Recorded programs: parameters by name, data flow, layers, lifetimes, and places that never overlap.
+// Recording the run of a program gives the same program.
 #include "ggml-like/record/program.h"
 
 #include <set>
@@ -25,7 +25,7 @@ constexpr RecordedLogits kLogits[] = {RecordedLogits::None, RecordedLogits::Last
 
 class Programs : public testing::TestWithParam<TestModel> {
   protected:
-    /// A model that is bound, which is all that recording takes.
+    /// A bound model, which suffices for recording.
     void SetUp() override {
         auto file = gguf::File::open(test::path_of(GetParam()));
         ASSERT_TRUE(file) << file.error().message;
@@ -44,7 +44,7 @@ class Programs : public testing::TestWithParam<TestModel> {
     kv::Layout layout_;
 };
 
-/// Values by what an operation does with them.
+/// Values by their use in an operation.
 struct Uses {
     std::vector<ValueId> read = {}, written = {};
 
@@ -118,7 +118,7 @@ TEST_P(Programs, WhatLivesAtOnceDoesNotOverlap) {
     }
 }
 
-/// Each tensor of the file that is multiplied with, looked up or added occurs, in its shape and type.
+/// Each tensor of the file that takes part in a product, a lookup or a sum occurs with its shape and type.
 TEST_P(Programs, ParametersAreTheFilesTensors) {
     const Program p = program(4, RecordedLogits::All);
     const gguf::File& file = model_->file();
@@ -166,7 +166,8 @@ TEST_P(Programs, OperationsKnowTheirLayer) {
             EXPECT_EQ(attend->window, h.layers[static_cast<size_t>(op.layer)].window);
             EXPECT_EQ(attend->rows, op.layer + 1 == h.n_layer ? Rows::Last : Rows::All);
         }
-        // Of no layer before the first and behind the last, and rising in between.
+        // Operations before the first layer and after the last one belong to no layer; in between the layers
+        // rise.
         if (op.layer >= 0) {
             EXPECT_TRUE(op.layer == layer || op.layer == layer + 1) << "operation " << i;
             layer = op.layer;

@@ -1,5 +1,5 @@
-// A recorded program computes what the forward pass does, bit by bit: every architecture, chunk, cache and
-// number of threads, with padding, from an arena whose every byte is garbage before each run.
+// A recorded program gives the bits of the forward pass: for every architecture, chunk size, KV type and
+// number of threads, with padding, from an arena filled with garbage before each run.
 #include "ggml-like/record/replay.h"
 
 #include <limits>
@@ -20,7 +20,7 @@ std::vector<int32_t> some_tokens(int n) {
     return tokens;
 }
 
-/// A program on the processor, whose values hold garbage whenever a run begins.
+/// A program on the CPU whose values hold garbage before each run.
 class Runner {
   public:
     Runner(const Model& model, ThreadPool& pool, const kv::Layout& layout, const RecordOptions& options)
@@ -68,7 +68,7 @@ class Runner {
     std::unique_ptr<CpuBackend> backend_;
 };
 
-/// Logits of every token, in passes of n_tok of which the last one is padded.
+/// Logits of every token, in passes of n_tok tokens, the last of which is padded.
 std::vector<float> replayed(const Model& model, ThreadPool& pool, const kv::Layout& layout,
                             std::span<const int32_t> tokens, int64_t n_tok, int64_t n_ctx) {
     CachedText text(layout, std::ssize(tokens));
@@ -83,7 +83,8 @@ std::vector<float> replayed(const Model& model, ThreadPool& pool, const kv::Layo
     return logits;
 }
 
-/// Logits of the last token: passes of n_tok that only fill the cache, a padded one, then a token at a time.
+/// Logits of the last token: passes of n_tok tokens that only fill the cache, a padded one, then one token at
+/// a time.
 std::vector<float> decoded(const Model& model, ThreadPool& pool, const kv::Layout& layout,
                            std::span<const int32_t> tokens, int64_t n_tok, int64_t n_ctx) {
     CachedText text(layout, std::ssize(tokens));
@@ -123,7 +124,7 @@ void expect_same_bits(const std::shared_ptr<const Model>& model, const std::vect
                        windowed = engine::plan_completion_cache(*model, options);
             ASSERT_TRUE(whole && windowed);
             std::vector<kv::Layout> layouts = {whole->layout};
-            // Where layers see a window their pages are of another layer group, and are given back.
+            // Layers with a window have pages of another layer group, which are returned to the pool.
             if (windowed->layout.n_layer_groups > 1) layouts.push_back(windowed->layout);
             for (const kv::Layout& layout : layouts)
                 for (ThreadPool* pool : {&one, &two}) {
@@ -154,7 +155,7 @@ TEST_P(Replays, GiveTheBitsOfTheForwardPass) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Replays, testing::ValuesIn(kTestModels), name_of);
 
-/// Several pages and windows, by integers and by floats.
+/// Several pages and windows, in the integer and the float path.
 TEST(LongReplays, GiveTheBitsOfTheForwardPass) {
     ThreadPool pool(2);
     for (const bool pack : {true, false}) {

@@ -25,7 +25,7 @@ class CachedText {
 
     const kv::Layout& layout() const { return pool_.layout(); }
     int64_t n_tok() const { return sequence_.n_tok(); }
-    /// Room for n more tokens; the pages of each layer group.
+    /// Reserves n more tokens; returns the pages of each layer group.
     std::vector<std::byte* const*> reserve(int64_t n) {
         EXPECT_TRUE(sequence_.reserve(n));
         std::vector<std::byte* const*> pages;

@@ -6,7 +6,7 @@ namespace tessera::sample {
 namespace {
 
 void expect_no_allocation(Params params) {
-    ASSERT_TRUE(params.set("dry_sequence_breakers", ""));  // there is no text to find them in
+    ASSERT_TRUE(params.set("dry_sequence_breakers", ""));  // breakers need a vocabulary with texts
     constexpr size_t kVocab = 5000;
     std::vector<std::vector<float>> rows;
     for (uint32_t i = 0; i < 8; i++) rows.push_back(test::synthetic_logits(kVocab, i, i % 2 ? 3.0f : 0.01f));

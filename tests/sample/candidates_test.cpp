@@ -108,7 +108,7 @@ TEST(Candidates, FiltersDoNotDependOnTheOrderOfEntries) {
     for (const auto filter : filters) {
         Candidates by_id = load(logits), by_rank = load(logits), shuffled = load(logits);
         by_rank.sort();
-        shuffled.keep_top(4999);  // leaves no order; the same token is dropped from all three
+        shuffled.keep_top(4999);  // leaves the list unordered; the same token is dropped from all three
         by_id.keep_top(4999);
         by_id.sort_by_id();
         by_rank.keep_top(4999);

@@ -114,7 +114,8 @@ TEST(Hostile, AnyChainSurvivesAnyLogits) {
             ASSERT_GE(chain.last().p, 0.0);
             ASSERT_LE(chain.last().p, 1.0);
             ASSERT_TRUE(chain.last().all_masked || chain.last().p > 0) << round;
-            const bool may_end = params.number("infill") != 0;  // which can choose an end that was not there
+            const bool may_end = params.number("infill") !=
+                                 0;  // which can choose an end token that was not among the candidates
             if (limited && !chain.last().all_masked && !may_end) {
                 ASSERT_TRUE(allowed[static_cast<size_t>(id) / 64] >> (id % 64) & 1);
                 ASSERT_TRUE(id != banned[0] && id != banned[1]);

@@ -1,6 +1,6 @@
 #pragma once
-// Counts what a test program takes from the heap, by replacing operator new. Include it in exactly one source
-// of the program: it defines the replacements.
+// Counts the heap allocations of a test program by replacing operator new. Include it in exactly one source
+// of the program, because it defines the replacements.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>

@@ -6,7 +6,7 @@
 
 namespace tessera::test {
 
-/// The disk "fills up" at `limit` bytes for this process's writes, while it lives.
+/// Limits the files that this process writes to `limit` bytes during its lifetime, like a full disk.
 class FileSizeLimit {
   public:
     explicit FileSizeLimit(rlim_t limit) : handler_(signal(SIGXFSZ, SIG_IGN)) {

@@ -1,6 +1,6 @@
 #pragma once
-// Memory whose last byte is followed by a page that may not be touched, for kernels that must not read or
-// write past the end of what they were given.
+// Memory whose last byte is followed by an inaccessible page, for kernels that must not read or write past
+// the end of their operands.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

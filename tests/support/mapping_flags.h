@@ -1,12 +1,12 @@
 #pragma once
-// How the system was asked for a mapping.
+// The flags of a mapping, as the system reports them.
 #include <fstream>
 #include <string>
 
 namespace tessera::test {
 
-/// VmFlags in /proc/self/smaps of the first mapping of a file, with a space at both ends: " hg " is among
-/// them where huge pages are asked for. Empty where the system does not tell.
+/// VmFlags in /proc/self/smaps of the first mapping of a file, with a space at both ends: they contain " hg "
+/// if huge pages were requested. Empty if the system does not report them.
 inline std::string mapping_flags(const std::string& path) {
     std::ifstream maps("/proc/self/smaps");
     bool found = false;

@@ -9,13 +9,13 @@ namespace tessera::kernels {
 namespace {
 
 constexpr int kTileSums = 8;
-/// Sums of a stream's tile of two groups, and whether those of four are made two groups at a time (kAtOnce):
-/// more, and so, with AVX2. Not measured here.
+/// Sums of a stream's tile of two groups, and whether those of four groups are computed two groups at a time
+/// (kAtOnce), as with AVX2. Not measured for the emulation.
 constexpr int kPairSums = kTileSums;
 constexpr bool kSplitsFour = false;
 /// As on AVX-512, so that streams of several tiles are tested, too.
 constexpr int kStreamTokens = 32;
-/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
+/// Whether a single token's product is so fast that it prefetches nothing where others prefetch in two steps.
 constexpr bool kReadsAhead = true;
 /// Whether tokens that share two groups are gathered. Not measured here.
 constexpr bool kGathersFew = false;
@@ -25,11 +25,11 @@ using Act = Int;
 /// Group g of a block's activations q.
 TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
 
-// Calls: tiles of hundreds of these products, each a dozen instructions, take minutes to compile in one
-// piece.
+// Calls and not inlined, because tiles of hundreds of these products, each a dozen instructions, take minutes
+// to compile.
 #define TSR_CALLED [[gnu::noinline, maybe_unused]] static
 
-/// Even and odd bytes apart, as halfwords whose products cannot saturate.
+/// Even and odd bytes separately, as 16-bit words whose products cannot saturate.
 TSR_CALLED Int dot_words(Int sum, Int w, Int a) {
     const Int even = dot_halves(both(w, splat_half(0xff)), _mm256_srai_epi16(left16(a, 8), 8));
     const Int odd = dot_halves(right16(w, 8), _mm256_srai_epi16(a, 8));

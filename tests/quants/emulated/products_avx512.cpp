@@ -1,4 +1,4 @@
-// The tiles of AVX-512 VNNI over emulated verbs (products_avxvnni.cpp says why they are apart).
+// The tiles of AVX-512 VNNI over emulated operations (products_avxvnni.cpp says why the two are separate).
 #include "quants/pack/formats.h"
 #include "tests/quants/emulated/dot.h"
 #include "tests/quants/emulated/products.h"

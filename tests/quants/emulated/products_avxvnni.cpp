@@ -1,5 +1,5 @@
-// The tiles of AVX-VNNI over emulated verbs; those of AVX-512 are a unit of their own, since either takes a
-// compiler long.
+// The tiles of AVX-VNNI over emulated operations. Those of AVX-512 are a separate unit because either takes
+// long to compile.
 #include "quants/pack/formats.h"
 #include "tests/quants/emulated/dot.h"
 #include "tests/quants/emulated/products.h"

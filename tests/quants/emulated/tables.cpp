@@ -1,4 +1,4 @@
-// The tables of the emulated instruction sets: their own tiles, and what they share with AVX2 from there.
+// The kernel tables of the emulated instruction sets: their own tiles, the rest from AVX2.
 #include "tests/quants/emulated/tables.h"
 
 #include "quants/arch/avx2/isa.h"

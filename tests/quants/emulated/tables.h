@@ -1,5 +1,5 @@
 #pragma once
-// Kernel tables that run wherever AVX2 does, with the tiles of the instruction sets that a machine may lack.
+// Kernel tables that run on any machine with AVX2 and have the tiles of instruction sets that it may lack.
 #include "quants/kernels/table.h"
 
 namespace tessera::kernels {
