@@ -1,4 +1,4 @@
-// The owners of tessera.hpp: each used once, the way a program would.
+// The owning classes of tessera.hpp, each used once as a program would.
 #include "include/tessera.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Reading dialogues: what is taken, what is refused and with which place.
+// Reading dialogues: accepted forms, refusals, and the place that an error names.
 #include <gtest/gtest.h>
 
 #include "src/text/chat/dialogue.h"
@@ -18,7 +18,7 @@ TEST(Dialogue, forms_of_messages) {
     EXPECT_EQ(
         messages_of(R"({"messages": [{"role": "user", "content": "Hi"}], "model": "x", "stream": true})"),
         R"([{"role": "user", "content": "Hi"}])");
-    // Missing and null content is none; arguments become objects where they hold one.
+    // Missing and null contents are empty; arguments become objects if their text is one.
     EXPECT_EQ(messages_of(R"([{"role": "assistant", "content": null, "reasoning": "r", "tool_calls":
                   [{"id": "1", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}])"),
               R"([{"role": "assistant", "content": "", "reasoning_content": "r", "tool_calls": [{"id": "1", )"
@@ -30,7 +30,7 @@ TEST(Dialogue, forms_of_messages) {
         R"("function": {"name": "f", "arguments": {"a": 1}}}]}])");
     EXPECT_EQ(messages_of(R"([{"role": "assistant", "content": "x", "tool_calls": []}])"),
               R"([{"role": "assistant", "content": "x"}])");
-    // Text that is no JSON object is what the model wrote, and stays.
+    // Arguments whose text is not a JSON object are kept as the model wrote them.
     EXPECT_NE(
         messages_of(
             R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{x"}}]}])")

@@ -1,4 +1,5 @@
-// Answers in every format: read whole and at every cut, damaged, and printed by the model's own template.
+// Answers in every format: parsed whole and cut at every place, damaged, and as the model's own template
+// prints them.
 #include <set>
 
 #include "common/rng.h"
@@ -57,7 +58,7 @@ std::vector<Example> tag_examples() {
          "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"code\": "
          "\"</tool_call>\"}}</tool_call>",
          {"", "", {{"", "get_weather", R"({"code": "</tool_call>"})"}}, {}}},
-        // The end is missing, or a new call begins instead.
+        // The end tag is missing, or a new call begins instead.
         {"hermes",
          "",
          "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"location\": \"Paris\", \"days\": 2}}",
@@ -68,7 +69,7 @@ std::vector<Example> tag_examples() {
          "<tool_call>{\"name\": \"search\", \"arguments\": "
          "{\"query\": \"a \\\"b\\\"\", \"filters\": {\"tags\": [\"é\", true]}}}</tool_call>",
          {"", "", kBoth, {}}},
-        // What is no call stays, and the next one counts all the same.
+        // Text that is not a call is kept, and the next call is still parsed.
         {"hermes",
          "",
          "a\n<tool_call>\nnot json\n</tool_call>\nb",
@@ -387,13 +388,13 @@ TEST(OutputParser, examples_whole_and_at_every_cut) {
     EXPECT_EQ(seen.size(), formats().size()) << "a format has no example";
 }
 
-/// The same value, as its text is written by our own writer.
+/// The same value as our own JSON writer prints it.
 std::string rewritten(const std::string& json) {
     const auto value = jinja::parse_json(json);
     return value ? jinja::dump_json(*value).value_or("") : "no JSON: " + json;
 }
 
-// The examples' calls are all the same ones, be they told of early or whole, and every cut agrees.
+// All examples contain the same calls, streamed or parsed whole, and every cut gives the same result.
 TEST(OutputParser, calls_that_stream) {
     std::set<std::string_view> early, late;
     for (const Example& example : examples()) {
@@ -406,7 +407,7 @@ TEST(OutputParser, calls_that_stream) {
             ASSERT_TRUE(read(*format, options, text, cut > text.size() ? std::string_view::npos : cut,
                              &streamed) == whole)
                 << example.format << " cut at " << cut;
-        // One that breaks off is a call all the same, and no content.
+        // A truncated call is still a call and not content.
         if (whole.notes.size() != example.n_notes || whole.calls.size() != example.expected.calls.size())
             continue;
         EXPECT_EQ(whole.content, example.expected.content);
@@ -481,7 +482,7 @@ ParserOptions with_reasoning(std::string_view opening) {
     return out;
 }
 
-// What is asked to stay content does so in every format, and the rest is read as ever.
+// Marks that are to be kept as content are kept in every format; the rest is parsed as usual.
 TEST(OutputParser, calls_and_reasoning_that_stay_content) {
     for (const Example& example : examples()) {
         const Format* format = find_format(example.format);
@@ -497,7 +498,7 @@ TEST(OutputParser, calls_and_reasoning_that_stay_content) {
             const Answer whole = read(*format, kept, example.text, cut, &streamed);
             EXPECT_TRUE(whole.calls == example.expected.calls) << example.format << ": " << shown(whole);
             EXPECT_EQ(whole.reasoning, "");
-            // Its paragraphs may be messages, with marks between them.
+            // The text of this format may consist of several messages with marks between them.
             std::string_view left = example.expected.reasoning;
             for (size_t n; !left.empty(); left.remove_prefix(std::min(left.size(), n + 2))) {
                 n = std::min(left.find("\n\n"), left.size());
@@ -527,7 +528,7 @@ TEST(OutputParser, format_of_a_template) {
     EXPECT_EQ(choose_format("<|im_start|>").name, "plain");
     EXPECT_EQ(choose_format("... <tool_call> ...").name, "hermes");
     EXPECT_EQ(choose_format("... <tool_call> <function= ...").name, "qwen3-coder");
-    // The prompt describes the tools then, and asks for calls of the plain form.
+    // The prompt then describes the tools and requests calls of the plain format.
     EXPECT_EQ(choose_format(find_builtin("llama3"), false).name, "plain");
     EXPECT_EQ(choose_format(find_builtin("llama3")).name, "llama3");
 }
@@ -549,8 +550,8 @@ TEST(OutputParser, the_end_of_the_turn_is_no_content) {
     EXPECT_EQ(parser->answer().content, "Hello");
 }
 
-// 10^5 damaged answers: always an answer, the same for any cut, and no text lost that was not
-// part of a tag or call.
+// 10^5 damaged answers: parsing always succeeds, gives the same for any cut, and loses no text outside of
+// tags and calls.
 TEST(OutputParser, damaged_answers) {
     const std::vector<Example> all = examples();
     std::vector<std::string> pieces = {"<",  ">",  "{", "}",    "\"", "[",  "]", "\n",
@@ -602,7 +603,7 @@ TEST(OutputParser, damaged_answers) {
     }
 }
 
-// Long answers take time in proportion: tags over and over, open brackets, unclosed calls.
+// Time is linear in the length of the answer: repeated tags, open brackets, unclosed calls.
 TEST(OutputParser, long_answers) {
     for (const Format& format : formats()) {
         std::vector<std::string> units = {"<", "{", "word ", " "};
@@ -620,8 +621,8 @@ TEST(OutputParser, long_answers) {
     }
 }
 
-// Every template of the collection that prints calls: what it prints for the assistant's turn
-// reads back as the same.
+// For every template of the collection that prints calls, parsing the printed assistant turn gives the turn
+// back.
 TEST(OutputParser, templates_there_and_back) {
     TSR_NEED_SHARED("golden/templates");
     size_t n_read = 0;
@@ -634,7 +635,7 @@ TEST(OutputParser, templates_there_and_back) {
         const auto text = [&](const char* name) { return std::string(text_member(suite, name)); };
         const auto loaded = ChatTemplate::load_strictly(source, {text("bos_token"), text("eos_token")});
         ASSERT_TRUE(loaded.has_value()) << path;
-        // Two write calls in ways that no parser here reads.
+        // Two templates write calls in formats without a parser.
         const std::string name = path.stem().string();
         if (name.find("Solar") != std::string::npos || name.find("functionary") != std::string::npos)
             continue;
@@ -654,8 +655,8 @@ TEST(OutputParser, templates_there_and_back) {
         const auto question = loaded->render(before);
         const auto answered = loaded->render(*dialogue);
         if (!question || !answered) continue;
-        // What the model would have written: behind the part that both prompts share, from the begin of a tag
-        // on.
+        // The text that the model would have written: the prompt after the part that both prompts share, from
+        // the begin of a tag on.
         size_t shared = 0;
         while (shared < std::min(question->text.size(), answered->text.size()) &&
                question->text[shared] == answered->text[shared])

@@ -83,7 +83,7 @@ TEST(ChatTemplate, bos_stands_once) {
     EXPECT_TRUE(rendered->has_bos);
     EXPECT_EQ(rendered->notes.size(), 1u);
     EXPECT_FALSE(builtin("chatml").render(dialogue(kTurns))->has_bos);
-    // A user's text that spells it is no bos.
+    // A user's text that spells the bos token is not taken for one.
     const auto spelled = builtin("chatml").render(dialogue(R"([{"role": "user", "content": "<s>"}])"));
     EXPECT_FALSE(spelled->has_bos);
 }
@@ -138,7 +138,7 @@ TEST(ChatTemplate, parts) {
         dialogue(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])"));
     ASSERT_FALSE(image.has_value());
     EXPECT_NE(image.error().message.find("messages[0].content"), std::string::npos);
-    // A template that takes parts only gets them.
+    // A template that accepts only parts gets parts.
     const auto parts_only = ChatTemplate::load_strictly(
         "{% for m in messages %}[{{ m.role }}]{% if m.role == 'user' %}{% for p in m.content %}{{ p.text "
         "}}{% endfor %}"
@@ -195,8 +195,8 @@ TEST(ChatTemplate, kwargs_dates_and_thinking) {
     EXPECT_EQ(prompt(*chat_template, asked), "2026-08-22 high U<think></think>");
 }
 
-// The collection: raw renders are those of the references; adapted ones succeed wherever the template can
-// print the dialogue at all, and hold every word of it.
+// The collection: raw renders equal the references; adapted ones succeed if the template can print the
+// dialogue at all, and contain every word of it.
 TEST(ChatTemplate, collection) {
     TSR_NEED_SHARED("golden/templates");
     size_t n_rendered = 0, n_refused = 0, n_raw_errors = 0;
@@ -238,7 +238,7 @@ TEST(ChatTemplate, collection) {
         }
     }
     EXPECT_GE(n_rendered + n_refused, 1081u);
-    // One: its template reads a member of schemas that this dialogue's tools do not have.
+    // One failure: the template reads a member of schemas that the tools of this dialogue do not have.
     EXPECT_LE(n_refused, 1u) << refused;
     RecordProperty("refused_raw", static_cast<int>(n_raw_errors));
 }

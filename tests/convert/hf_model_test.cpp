@@ -1,4 +1,4 @@
-// Folders with a config.json alone: which keys its numbers become, and what is refused.
+// Folders with only a config.json: the keys that its numbers become, and refusals.
 #include "src/convert/hf_model.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ Result<std::unique_ptr<HfModel>> plan(const std::string& config) {
     return HfModel::open(folder.path(), pool, table, {.pre = "", .plan_only = true});
 }
 
-/// A small model of a class, with more of its own.
+/// The config of a small model of a class, with further members.
 std::string config(const std::string& name, const std::string& more, int n_layers = 4) {
     return R"({"architectures": [")" + name +
            R"("], "vocab_size": 64, "hidden_size": 64, "intermediate_size": 96,
@@ -117,7 +117,7 @@ TEST(HfModel, Yarn) {
     EXPECT_EQ(text(**plain, "qwen2.rope.scaling.type"), "yarn");
     EXPECT_EQ(number(**plain, "qwen2.rope.scaling.original_context_length"), 1024);
     EXPECT_EQ(number(**plain, kFactor), -1);
-    // What the file's reader multiplies by 1 + ln(4) / 10.
+    // The loader multiplies this by 1 + ln(4) / 10.
     PLAN(given, scaled(R"(, "attention_factor": 1.0)"));
     EXPECT_NEAR(number(**given, kFactor), 1 / 1.1386294361, 1e-6);
     PLAN(both, scaled(R"(, "mscale": 2.0, "mscale_all_dim": 1.0)"));
@@ -176,7 +176,7 @@ TEST(HfModel, NumbersThatCannotBe) {
         R"("tie_word_embeddings": "yes")",
     };
     for (const char* more : wrong) {
-        // The last of equal names does not count: they are refused, so the sound one goes.
+        // Equal names are refused, so the original member is removed.
         std::string text = config("LlamaForCausalLM", more);
         const std::string name = std::string(more).substr(0, std::string(more).find(':') + 1);
         const size_t first = text.find(name), last = text.rfind(name);

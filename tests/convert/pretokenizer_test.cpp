@@ -1,4 +1,4 @@
-// Names of pre-tokenizers from the rules that published tokenizers have.
+// Recognising pre-tokenizers by the rules of published tokenizers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Result<std::string> recognise(const std::string& rules, bool ignore_merges = fal
     return recognise_pre_tokenizer(*json);
 }
 
-/// A row's own patterns as a tokenizer.json has them.
+/// The patterns of a table row as a tokenizer.json spells them.
 std::string rules_of(const text::PreTokenizer& row) {
     std::string out = R"({"type": "Sequence", "pretokenizers": [)";
     for (const std::string_view pattern : row.patterns) {

@@ -1,4 +1,4 @@
-// The reader of safetensors files: what it takes, and every way in which a file may be wrong.
+// The reader of safetensors files: accepted files and every kind of malformed file.
 #include "src/convert/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ std::string file_of(const std::string& header, size_t data_bytes) {
     return out;
 }
 
-/// Over memory of its own of just that size, so that the sanitizers see a byte too many.
+/// Over an allocation of exactly that size, so that sanitizers see a read past the end.
 struct Parsed {
     std::unique_ptr<std::byte[]> bytes;
     Result<SafetensorsFile> file;

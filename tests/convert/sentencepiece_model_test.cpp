@@ -1,4 +1,4 @@
-// The reader of SentencePiece models, on the real one and on every part of it.
+// The reader of SentencePiece models, on a real model and on every prefix of it.
 #include "src/convert/sentencepiece_model.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Embeddings: the state that the logits are made from, with the same bits however the text is cut.
+// Embeddings: the hidden state behind the logits, with the same bits for every way to cut the text.
 #include <cmath>
 #include <numeric>
 
@@ -80,11 +80,11 @@ class EmbeddingRequests : public Engines {
         out.embedding = pooling;
         return out;
     }
-    /// What a session makes of it.
+    /// The result of a session.
     std::vector<float> expected(const Request& request) {
         return embedding(loaded_.model, 2, 512, request.prompt, *request.embedding);
     }
-    /// Its outcome goes to slot i of `found`.
+    /// The outcome is stored in slot i of `found`.
     Listener into(size_t i) {
         if (found_.size() <= i) found_.resize(i + 1);
         Listener out;
@@ -101,7 +101,7 @@ class EmbeddingRequests : public Engines {
     int64_t n_preempted_ = 0;
 };
 
-// Side by side, beside texts, and in pieces: as alone, and the texts, too.
+// Several embeddings in a batch, beside completions and in chunks: all results equal those computed alone.
 TEST_F(EmbeddingRequests, have_the_bits_of_a_session_in_any_company) {
     const Request text = request("Once upon a time there was", 40);
     const std::vector<int32_t> undisturbed = alone(text, {.n_ctx = 200});
@@ -119,17 +119,17 @@ TEST_F(EmbeddingRequests, have_the_bits_of_a_session_in_any_company) {
         for (size_t i = 0; i < asked.size(); ++i)
             EXPECT_TRUE(test::same_bits(found_[i], expected(asked[i]))) << n_batch << ", " << i;
         EXPECT_EQ(got.ids[0], undisturbed);
-        // Only the text is kept for others.
+        // Only the completion enters the prefix cache.
         EXPECT_LE(all->stats().n_pages_cached, 2);
     }
 }
 
-// Who gives way goes on where its states had come to.
+// A preempted embedding continues from the states that it had reached.
 TEST_F(EmbeddingRequests, that_give_way_lose_no_bit) {
     const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
     for (const Pooling pooling : {Pooling::Last, Pooling::Mean}) {
         const auto all = scheduler({.n_ctx = 256, .kv_bytes = 6 * page, .n_batch = 8, .max_running = 3});
-        // Two texts that take a second page while the third of the embedding is wanted.
+        // Two completions that take a second page while the embedding needs its third.
         Got got[2];
         for (uint64_t i = 0; i < 2; ++i) {
             Request text = request("", 66, i);

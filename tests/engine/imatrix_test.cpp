@@ -1,4 +1,5 @@
-// Importance matrices: sums against a plain computation, whatever the threads; stacks of experts; the file.
+// Importance matrices: sums against a plain computation for any number of threads, stacks of experts, and the
+// file.
 #include "src/engine/imatrix.h"
 
 #include <cmath>
@@ -112,8 +113,8 @@ TEST(Imatrix, ExpertsShareTheRoutersInput) {
     }
 }
 
-/// A product of integers reads none of its input's floats; they are summed all the same. The first layer's
-/// inputs are not touched by what its last product gives.
+/// Integer products do not read the floats of their input, which are still summed. The result of a layer's
+/// last product does not change the first layer's inputs.
 TEST(Imatrix, InputsOfIntegerProductsAreThoseOfFloats) {
     for (const std::string model : {"llama", "qwen3moe"}) {
         const std::string path = test::model_file(model);
@@ -180,7 +181,7 @@ TEST(ImatrixFile, IsReadAsItWasWritten) {
     EXPECT_EQ(again->entries.at("blk.0.ffn_up_exps.weight").counts, (std::vector<double>{1, 0}));
     ASSERT_TRUE(again->write(folder.at("again.gguf")));
     EXPECT_EQ(test::read_file(path), test::read_file(folder.at("again.gguf")));
-    // The quantizer's means: an expert that saw nothing counts every input alike.
+    // The means for the quantizer: an expert without tokens weights all inputs equally.
     const auto importance = convert::Importance::read(*file);
     ASSERT_TRUE(importance) << importance.error().message;
     const auto means = importance->find("blk.0.ffn_up_exps.weight");

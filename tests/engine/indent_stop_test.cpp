@@ -1,4 +1,4 @@
-// A text ends before the first line that is indented too little, at the same place however it is cut.
+// A text ends before the first line with too little indentation, at the same place for every way to cut it.
 #include "src/engine/indent_stop.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// What comes of a file before its weights, beside which those of a packed container are touched.
+// The parts of a model that are loaded before the weights, while another thread touches the weights of a
+// packed container.
 #include "src/engine/load.h"
 
 #include <unistd.h>
@@ -45,7 +46,7 @@ TEST(StartLoad, GivesTheTokenizerWhateverIsTouchedMeanwhile) {
                 EXPECT_EQ(start->resident, 0u);
             }
         }
-        // Work of the pool that is not to be done leaves the tokenizer to the caller.
+        // If the pool's work is skipped, the caller loads the tokenizer.
         ThreadPool pool(2);
         const std::atomic<bool> abort{true};
         pool.set_abort_flag(&abort);
@@ -55,7 +56,7 @@ TEST(StartLoad, GivesTheTokenizerWhateverIsTouchedMeanwhile) {
     }
 }
 
-/// A thread that touches them comes in time now and then at least, where there is a processor for it.
+/// The touching thread is in time in at least some attempts if there is a processor for it.
 TEST(StartLoad, TouchesTheWeightsOfAPackedContainer) {
     const size_t known = resident_set().file_bytes;
     if (known == 0 || default_thread_count() < 2)
@@ -76,7 +77,7 @@ TEST(StartLoad, TouchesTheWeightsOfAPackedContainer) {
     EXPECT_GE(most, uint64_t{256} << 10);
 }
 
-/// A stock file is read, but for rows of a table here and there.
+/// A stock file is read, except for some rows of the embedding table.
 TEST(StartLoad, AsksForHugePagesOfAPackedContainerAlone) {
     const test::TempFolder folder;
     const std::string packed = folder.at("packed.gguf");

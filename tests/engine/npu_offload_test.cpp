@@ -1,5 +1,5 @@
-// Engines and sessions whose passes an NPU computes in part: the same text however it is asked for, one
-// text's keys and values at a time, and what is refused.
+// Engines and sessions whose passes are partly computed by an NPU: the same text for every kind of request,
+// keys and values of one text at a time, and refusals.
 #include "src/engine/npu_offload.h"
 
 #include <filesystem>
@@ -53,7 +53,7 @@ TEST_F(NpuOffload, OneTextsKeysAtATime) {
     EXPECT_TRUE((*model)->owns_kv_cache());
     EXPECT_EQ((*model)->left_out(), "");
     EngineOptions options{.n_ctx = 256, .max_running = 1, .npu = *model};
-    // Long enough to be known to the prefix tree, with the same beginning, and again.
+    // Texts long enough for the prefix cache, with a common prefix, and a repeated one.
     const std::string begin = story(5);
     std::vector<Request> requests;
     for (const char* end : {"", "But then the storm came.", ""}) requests.push_back(request(begin + end, 3));
@@ -68,14 +68,14 @@ TEST_F(NpuOffload, OneTextsKeysAtATime) {
         EXPECT_EQ(got.ids[0], alone(each, options));
     }
     EXPECT_GT(n_cached, 0);
-    // Passes of another length give the same.
+    // Passes of other lengths give the same.
     const Request other = request("The captain looked at the sea.", 3);
     const std::vector<int32_t> ids = alone(other, options);
     options.n_batch = 3;
     EXPECT_EQ(alone(other, options), ids);
 }
 
-/// What a plan says of a compiled model is what a session then takes of it.
+/// The memory that a plan states for a compiled model is the memory that a session then takes.
 TEST_F(NpuOffload, PlanOfACompiledModel) {
     const Model& model = *loaded_.model;
     const int n_threads = pool_.n_threads();
@@ -124,7 +124,7 @@ TEST_F(NpuOffload, PlanOfACompiledModel) {
         EXPECT_EQ(plan->npu.all_kv, attends);
         EXPECT_EQ(plan->npu.cache > 0, attends);
         EXPECT_EQ(plan->cache, attends ? 0 : bare->cache);
-        // Segments read the floats that a pass without them leaves alone.
+        // Segments read float activations that a pass without segments does not compute.
         const uint64_t floats = Activations::untouched_bytes(model, 64);
         EXPECT_GT(floats, 0u);
         EXPECT_EQ(plan->activations, bare->activations + floats);
@@ -159,8 +159,8 @@ TEST_F(NpuOffload, SeveralTextsWhereKeysAreTheProcessors) {
     for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].ids[0], alone(requests[i], options)) << i;
 }
 
-/// Whose tokens an NPU has is a matter of their place in a text: neither other texts, nor what is known of
-/// earlier ones, nor how passes are cut makes a difference.
+/// The position of a token in its text decides whether the NPU computes it; other texts, the prefix cache and
+/// the cut of passes make no difference.
 TEST_F(NpuOffload, OnePhaseAlone) {
     options_.offload = "blk.*.ffn";
     std::set<std::vector<float>> log_ps;
@@ -169,7 +169,7 @@ TEST_F(NpuOffload, OnePhaseAlone) {
         auto model = npu();
         ASSERT_TRUE(model) << model.error().message;
         EngineOptions options{.n_ctx = 256, .max_running = 3, .npu = *model};
-        // The second goes on from what the first has written, of which whole pages are known.
+        // The second request continues the text of the first, whose whole pages are cached.
         std::vector<Request> requests = {request(story(5), 70)};
         requests.push_back(request("", 4));
         requests[1].prompt = requests[0].prompt;
@@ -214,7 +214,7 @@ TEST_F(NpuOffload, PhasesOfOneThatAttends) {
     auto model = npu();
     ASSERT_TRUE(model) << model.error().message;
     EXPECT_NE((*model)->description().find("auto: both phases"), std::string::npos);
-    // By a model of times, which finds that weights of a few KiB are not worth a layer's overhead.
+    // By the cost model, for which weights of a few KiB are not worth the overhead of a layer.
     options_.offload = "blk.*.ffn";
     auto parts = npu();
     ASSERT_TRUE(parts) << parts.error().message;
@@ -222,7 +222,7 @@ TEST_F(NpuOffload, PhasesOfOneThatAttends) {
     EXPECT_NE((*parts)->description().find("one row"), std::string::npos) << (*parts)->description();
 }
 
-/// One pass then has rows that want hidden states and rows that want logits.
+/// One pass then contains rows for hidden states and rows for logits.
 TEST_F(NpuOffload, EmbeddingsBesideTexts) {
     options_.offload = "blk.*.ffn,output";
     auto model = npu();
@@ -252,7 +252,8 @@ TEST_F(NpuOffload, EmbeddingsBesideTexts) {
     }
 }
 
-/// What the device alone multiplies with is neither packed nor planned, and computes the same; the rest is.
+/// Weights that only the device uses are neither packed nor planned, and results are the same; the others are
+/// packed.
 TEST_F(NpuOffload, WeightsOfTheDeviceStayInTheFile) {
     const std::vector<const Weight*> full = weights_to_pack(loaded_.model->weights());
     const uint64_t full_bytes = loaded_.model->packed_bytes();
@@ -314,7 +315,7 @@ TEST_F(NpuOffload, WeightsOfTheDeviceStayInTheFile) {
     }
 }
 
-/// A file of a model that is compiled before, for contexts of 96 and 192.
+/// A compiled model file, for contexts of 96 and 192.
 std::string compile_file(const std::string& to, const NpuOptions& options, const Model& rows) {
     npu::QuantizedMatrices matrices(*npu::open_recipe(options.recipe));
     const npu::HtpDevice device = *npu::open_device(options.device);
@@ -371,7 +372,7 @@ TEST_F(NpuOffload, AFileGivesWhatIsCompiledInPlace) {
     EXPECT_NE(other.error().message.find("tiny.nctx"), std::string::npos) << other.error().message;
 }
 
-/// What `tessera npu report` writes ahead of time is what a session compiles for itself.
+/// `tessera npu report` writes the same compiled model that a session compiles for itself.
 TEST_F(NpuOffload, CompilingIsTheSameWithAnyThreads) {
     ThreadPool one(1), three(3);
     auto first = npu(), second = npu();

@@ -1,4 +1,4 @@
-// Windows, the figures of a row against a plain computation, and the file of a base.
+// Windows of text, the figures of a row against a plain computation, and the file of base predictions.
 #include "src/engine/perplexity.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// The plan of a small model: what it sums up is what is then taken, and pages give way to memory.
+// The memory plan of a small model: the sum equals the memory that is then taken, and the cache shrinks to
+// fit.
 #include "src/engine/plan.h"
 
 #include "tests/engine/support.h"
@@ -47,7 +48,7 @@ TEST(MemoryPlan, WeightsAreCountedOnce) {
     const auto none = plan_memory(**model, demand, 1), half = plan_memory(**model, demand, 1, resident),
                too_many = plan_memory(**model, demand, 1, uint64_t{1} << 40);
     ASSERT_TRUE(none && half && too_many);
-    // Less what this process grew by in between.
+    // Minus the growth of this process in between.
     EXPECT_LT(half->process, none->process - resident + (1 << 20));
     EXPECT_LT(too_many->process, none->process - (*model)->mapped_bytes() + (1 << 20));
     EXPECT_GT(too_many->process, 0u);

@@ -1,4 +1,4 @@
-// Reasoning within its limit: to the token, whichever way its marks are cut into tokens.
+// The limit of reasoning is exact to the token, for every way in which its marks are split into tokens.
 #include "src/engine/reasoning.h"
 
 #include "tests/engine/support.h"
@@ -20,7 +20,7 @@ TEST(ReasoningWatch, CountsWhatStandsBetweenTheMarks) {
         EXPECT_TRUE(watch.is_spent());
         watch.push("</think>");
         EXPECT_FALSE(watch.is_spent());
-        // What there was of it counts when it begins again.
+        // Reasoning that begins again counts together with the earlier part.
         watch.push("x <think>");
         EXPECT_TRUE(watch.is_spent());
         watch.set_closed();
@@ -38,7 +38,7 @@ TEST(ReasoningWatch, AnEndThatHasBegunMayBeFinished) {
     EXPECT_FALSE(watch.is_spent());
     watch.push("er");
     EXPECT_TRUE(watch.is_spent());
-    // But not again and again.
+    // But only once.
     ReasoningWatch stuck(open);
     for (int i = 0; i < 20; i++) stuck.push("<");
     EXPECT_TRUE(stuck.is_spent());

@@ -1,5 +1,5 @@
-// Requests to the engine: whatever else it computes, and however, each gets the same tokens; each one ends;
-// and what cannot be served is refused by name.
+// Requests to the engine: each gets the same tokens for any other load and any batching, each one ends, and
+// requests that cannot be served are refused with the name of the field.
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -30,7 +30,7 @@ TEST_F(Engines, SameTokensInAnyCompanyAndAnyBatch) {
             tickets.push_back(*busy->submit(asked, got.listener()));
             for (const Ticket& ticket : tickets) ticket.wait();
             EXPECT_EQ(got.ids[0], expected) << n_batch;
-            // The prompt, and what was written, is known by now.
+            // The prompt and the generated text are cached by now.
             busy->submit(asked, again.listener())->wait();
             EXPECT_EQ(again.ids[0], expected);
             EXPECT_GE(again.outcome[0].usage.n_cached, static_cast<int64_t>(asked.prompt.size()) - 1);
@@ -42,7 +42,7 @@ TEST_F(Engines, SameTokensInAnyCompanyAndAnyBatch) {
 }
 
 TEST_F(Engines, FourTimesTheBudgetIsServedByPreemption) {
-    // Room for little more than one context, eight that want it.
+    // A cache of little more than one context, for eight requests.
     const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
     auto small = engine({.n_ctx = 256, .kv_bytes = 5 * page, .max_running = 8});
     std::vector<Got> got(8);
@@ -110,7 +110,7 @@ TEST_F(Engines, ALineWithLessIndentationEndsTheText) {
         EXPECT_EQ(got.outcome[0].finish, kept == all ? Finish::EndOfGeneration : Finish::Indent);
     }
     EXPECT_STREQ(finish_name(Finish::Indent), "indent");
-    // A stop string behind the place has no say any more, and one before it ends the text.
+    // A stop string after that place has no effect, and one before it ends the text.
     asked.stop = {"e"};
     asked.n_indent = 3;
     Got got, stopped;
@@ -132,7 +132,7 @@ TEST_F(Engines, WhatIsKnownCanBeIgnored) {
     one->submit(asked, second.listener())->wait();
     EXPECT_EQ(second.outcome[0].usage.n_cached, 0);
     EXPECT_EQ(second.ids[0], first.ids[0]);
-    // Completions of one request still share what it has computed itself.
+    // Completions of one request still share the prompt that it computed itself.
     asked.n = 3;
     one->submit(asked, several.listener())->wait();
     const auto n_prompt = static_cast<int64_t>(asked.prompt.size());
@@ -177,7 +177,7 @@ TEST_F(Engines, WhatIsWrittenKeepsToTheGrammar) {
             one->submit(asked, got.listener())->wait();
             EXPECT_EQ(got.outcome[0].finish, Finish::EndOfGeneration) << got.outcome[0].error.message;
             EXPECT_TRUE(whole_text(pattern).found_in(got.text[0])) << got.text[0];
-            // The same in company and from a known prefix.
+            // The same beside other requests and from a cached prefix.
             Got again, other;
             const Ticket beside = *one->submit(request(story(3), 30, seed), other.listener());
             one->submit(asked, again.listener())->wait();
@@ -208,7 +208,7 @@ TEST_F(Engines, AFullContextStopsOrShifts) {
     EXPECT_EQ(shifted.outcome[0].finish, Finish::Length);
     EXPECT_EQ(shifted.ids[0].size(), 200u);
     EXPECT_GT(shifted.outcome[0].usage.n_shifted, 0);
-    // Refused beforehand, unless it fits.
+    // Refused at once unless it fits.
     asked.on_full = ContextPolicy::Error;
     const auto too_long = one->submit(asked, {});
     ASSERT_FALSE(too_long.has_value());
@@ -247,7 +247,7 @@ TEST_F(Engines, CancelAndDeadlineEndARequestAtOnce) {
     ticket.cancel();
     ticket.wait();
     EXPECT_EQ(got.outcome[0].finish, Finish::Cancelled);
-    // One that would never end, and one that waits behind others for longer than it has.
+    // One request that would never end, and one that waits behind others beyond its deadline.
     endless.deadline_s = 0.2;
     const double start = now_seconds();
     one->submit(endless, timed.listener())->wait();
@@ -267,7 +267,7 @@ TEST_F(Engines, CancelAndDeadlineEndARequestAtOnce) {
         each.cancel();
         each.wait();
     }
-    // Others are not hurt.
+    // Other requests are not affected.
     Got fine;
     one->submit(request("Once", 3), fine.listener())->wait();
     EXPECT_EQ(fine.outcome[0].finish, Finish::Length);

@@ -1,5 +1,5 @@
-// Prompts from dialogues, and what their answers can be held to: in each format whose calls can be enforced,
-// the grammar lets through what the parser of answers reads back, and nothing else.
+// Prompts from dialogues and the constraints on their answers: in each format whose calls can be enforced,
+// the grammar accepts exactly the texts that the answer parser reads back.
 #include "src/engine/response_format.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ const char* const kTools = R"([
 
 const char* const kMessages = R"([{"role": "user", "content": "Hello"}])";
 
-/// Bytes, a few control tokens, and a template of the caller's.
+/// A vocabulary of bytes and a few control tokens, with the caller's template.
 struct Vocabulary {
     std::shared_ptr<const text::Tokenizer> tokenizer;
     gguf::File file;
@@ -120,7 +120,7 @@ TEST(AnswerForm, calls_are_held_to_what_the_parser_reads) {
 
 TEST(AnswerForm, several_calls_stand_as_the_format_has_them) {
     for (const chat::Format& format : chat::formats()) {
-        // Behind a bare call nothing is read but another in the same list.
+        // After a bare call only another call of the same list is accepted.
         if (format.name == "llama3" || format.name == "gigachat") continue;
         SCOPED_TRACE(std::string(format.name));
         const chat::ToolCallFormat& form = format.written.front();

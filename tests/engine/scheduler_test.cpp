@@ -1,5 +1,5 @@
-// The scheduler by hand, pass by pass: whose turn it is, what a pass may read beside those who write, and
-// that memory is never more than was granted, however much is wanted.
+// The scheduler, driven pass by pass: the order of requests, the prompt tokens that a pass may compute beside
+// decoding requests, and the limit of memory under any load.
 #include <algorithm>
 #include <ctime>
 #include <thread>
@@ -17,19 +17,19 @@ TEST(PrefillBudget, APromptAloneGetsTheWholeBatch) {
 
 TEST(PrefillBudget, BesideWritersItTakesWhatDoublesTheirTimeAtMost) {
     PrefillBudget pace;
-    // Before the time of a plain pass is known, none; then a first guess.
+    // None before the time of a decoding pass has been measured; then a first guess.
     EXPECT_EQ(pace.prompt_tokens(4, 512), 0);
     pace.measured(4, 0, 0.010);
     const int64_t guess = pace.prompt_tokens(4, 512);
     EXPECT_GT(guess, 0);
     EXPECT_LE(guess, 64);
-    // 0.1 ms a prompt token: at most 100 of them in another 10 ms.
+    // At 0.1 ms per prompt token, at most 100 of them in another 10 ms.
     pace.measured(4, guess, 0.010 + 1e-4 * static_cast<double>(guess));
     const int64_t n = pace.prompt_tokens(4, 512);
     EXPECT_GE(n, 70);
     EXPECT_LE(n, 100);
     EXPECT_EQ(pace.prompt_tokens(4, 20), 16);  // what room there is
-    // Slow prompts still go on, a few tokens at a time.
+    // Slow prompts still proceed, a few tokens at a time.
     for (int i = 0; i < 20; ++i) pace.measured(4, 4, 1.0);
     EXPECT_GT(pace.prompt_tokens(4, 512), 0);
     EXPECT_LE(pace.prompt_tokens(4, 512), 8);
@@ -46,7 +46,7 @@ TEST(PrefillBudget, NowAndThenAPassWithoutPromptsIsTimedAnew) {
     EXPECT_LT(n_mixed, 200);
     pace.measured(2, 0, 0.010);
     EXPECT_GT(pace.prompt_tokens(2, 64), 0);
-    // What runs without writers says nothing of them.
+    // A pass without decoding requests gives no measurement of them.
     pace.measured(0, 512, 9.0);
     EXPECT_GT(pace.prompt_tokens(2, 64), 0);
 }
@@ -65,7 +65,7 @@ class Schedulers : public Engines {
         };
         to.add(job_of(std::move(asked), std::move(listener), n_added_++));
     }
-    /// Passes until nothing is left; what memory and queues look like is checked after each.
+    /// Runs passes until nothing is left, and checks memory and queues after each.
     void run_out(Scheduler& all, int most) {
         int n_steps = 0;
         for (; !all.idle() && n_steps < most; ++n_steps) {
@@ -99,7 +99,7 @@ TEST_F(Schedulers, WhoHasLessRunningComesFirst) {
         add(*all, asked, "modest" + std::to_string(i));
     }
     run_out(*all, 1000);
-    // One of each at a time, though the modest one came last.
+    // One request of each client at a time, although the small one arrived last.
     EXPECT_LT(place(begun_, "modest0"), 2);
     EXPECT_LT(place(begun_, "modest1"), 4);
     EXPECT_EQ(ended_.size(), 8u);
@@ -115,7 +115,7 @@ TEST_F(Schedulers, PriorityComesFirstAndGivesWayLast) {
     urgent.priority = 3;
     add(*all, urgent, "urgent");
     run_out(*all, 4000);
-    // Before the fourth, who came earlier; and it never gave way, while others did.
+    // It finishes before the fourth, which arrived earlier, and is never preempted, while others are.
     EXPECT_LT(place(begun_, "urgent"), place(begun_, "low3"));
     EXPECT_EQ(n_preempted_["urgent"], 0);
     EXPECT_GT(all->stats().n_preemptions, 0);
@@ -123,7 +123,7 @@ TEST_F(Schedulers, PriorityComesFirstAndGivesWayLast) {
 }
 
 TEST_F(Schedulers, RoomForAllIsEnoughForAll) {
-    // Prompts that the tree knows are not in the way of those who go on from them.
+    // Cached prompts do not block requests that continue from them.
     const auto all = scheduler({.n_ctx = 64, .max_running = 4});
     for (int i = 0; i < 4; ++i) add(*all, request("Day " + std::to_string(i), 40), std::to_string(i));
     run_out(*all, 200);
@@ -135,7 +135,7 @@ TEST_F(Schedulers, FourTimesTheBudgetIsNeverExceededAndNoOneStarves) {
     const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
     const auto all = scheduler({.n_ctx = 256, .kv_bytes = 8 * page + 17, .max_running = 8});
     EXPECT_EQ(all->kv_bytes(), 8 * page);
-    // Each of 8 at a time wants four pages, 32 together.
+    // Each of 8 concurrent requests needs four pages, 32 in all.
     constexpr int kRequests = 24;
     for (int i = 0; i < kRequests; ++i) {
         Request asked = request(story(i % 4) + "Day " + std::to_string(i), -1, static_cast<uint64_t>(i));
@@ -148,7 +148,7 @@ TEST_F(Schedulers, FourTimesTheBudgetIsNeverExceededAndNoOneStarves) {
     EXPECT_GT(all->stats().n_preemptions, 0);
     for (int i = 0; i < kRequests; ++i) {
         EXPECT_EQ(finish_[std::to_string(i)], Finish::Length);
-        // Who came first ends first, give or take those that run beside it.
+        // Requests end in the order of arrival, up to those that run at the same time.
         EXPECT_LT(std::abs(place(ended_, std::to_string(i)) - i), 8) << i;
     }
 }

@@ -1,5 +1,5 @@
-// A session saved and restored goes on with the same bits; whatever else is in a file is refused and leaves
-// the session empty.
+// A saved and restored session continues with the same bits; any other file is refused and leaves the session
+// empty.
 #include <filesystem>
 #include <fstream>
 #include <iterator>

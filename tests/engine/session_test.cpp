@@ -1,4 +1,4 @@
-// A session's manners: errors that name the range, cancellation that leaves no trace, no heap in steady
+// Sessions: errors that name the valid range, cancellation without side effects, no heap allocation in steady
 // state.
 #include "tests/model/support.h"
 #include "tests/support/count_allocations.h"

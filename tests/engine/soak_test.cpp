@@ -113,7 +113,7 @@ std::unique_ptr<Open> Soak::any(Rng& rng) const {
     return open;
 }
 
-/// What came of one that has ended.
+/// Checks a request that has ended.
 void Soak::check(const Open& open) const {
     const Request& asked = open.request;
     ASSERT_EQ(open.outcome.size(), static_cast<size_t>(asked.n));

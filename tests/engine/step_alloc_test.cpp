@@ -1,5 +1,5 @@
-// Once it is warm, a pass takes no memory from the heap: not the scheduler, not the model, not sampling, not
-// the text that goes to the listener.
+// After warm-up a pass allocates nothing on the heap: neither the scheduler nor the model, sampling, or the
+// text for the listener.
 #include "tests/engine/support.h"
 #include "tests/support/count_allocations.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 class StepAllocations : public Engines {
   protected:
-    /// Heap blocks taken in the passes of four completions that write, between two ends of pages.
+    /// Heap blocks allocated in passes of four decoding completions between two page boundaries.
     uint64_t taken(const std::function<void(Request&)>& change) {
         const auto all = scheduler({.n_ctx = 512, .max_running = 4});
         int64_t n_tokens = 0;
@@ -19,7 +19,7 @@ class StepAllocations : public Engines {
             change(asked);
             all->add(job_of(asked, listener, i));
         }
-        // Their texts go on at the same place, so that pages end in the same pass.
+        // Their texts have the same length, so that their pages end in the same pass.
         while (n_tokens < 4 * 60) all->step();
         const int64_t n_tokens_before = n_tokens;
         const uint64_t before = test::n_allocations;

@@ -1,4 +1,4 @@
-// Stop strings end a text at the same place however it is cut, and nothing of them comes out.
+// Stop strings end a text at the same place for every way to cut it, and no part of them is output.
 #include "src/engine/stop_strings.h"
 
 #include <algorithm>

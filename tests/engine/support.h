@@ -1,5 +1,5 @@
 #pragma once
-// An engine over a small model, and listeners that write down what it says.
+// An engine over a small model, and listeners that record its events.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@ inline Loaded load_or_die(const std::string& path, ThreadPool& pool) {
     return std::move(*loaded);
 }
 
-/// What became of a request.
+/// The recorded events of a request.
 struct Got {
     std::map<int32_t, std::vector<int32_t>> ids;
     std::map<int32_t, std::string> text;
@@ -48,7 +48,7 @@ struct Got {
     }
 };
 
-/// What the engine makes of a request, for who runs a scheduler by hand.
+/// The job that the engine makes of a request, for tests that drive a scheduler themselves.
 inline std::shared_ptr<Job> job_of(Request request, Listener listener, uint64_t number) {
     auto job = std::make_shared<Job>();
     job->n_open = request.n;
@@ -96,7 +96,7 @@ class Engines : public testing::Test {
     Loaded loaded_;
 };
 
-/// Of all of a text. An error of the pattern is one of the test.
+/// Matches whole texts. An invalid pattern fails the test.
 inline Pattern whole_text(const std::string& pattern) { return *Pattern::compile("^(?:" + pattern + ")\\z"); }
 
 inline std::string story(int n) {

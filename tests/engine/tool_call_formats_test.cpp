@@ -1,6 +1,5 @@
-// Answers of a model that knows nothing, held to the calls of each format: random tokens among those let
-// through. What comes out is read back by the parser of the format as a call whose arguments satisfy the
-// function's schema.
+// Random answers constrained to the calls of each format: random tokens among the allowed ones. The parser of
+// the format reads the result as a call whose arguments satisfy the function's schema.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -98,8 +97,8 @@ const test::Json* parameters_of(const test::Json& tools, const std::string& name
     return nullptr;
 }
 
-/// Random tokens until the grammar accepts; from some length on rather those that close something. Empty
-/// where no end comes.
+/// Random tokens until the grammar accepts; beyond some length closing tokens are preferred. Empty if the
+/// text does not end.
 std::string random_answer(grammar::Matcher& matcher, const Words& closing, std::mt19937_64& random) {
     const grammar::TokenTrie& trie = matcher.cache().trie();
     std::string out;
@@ -129,7 +128,7 @@ struct Scene {
     Words closing;
 };
 
-/// Every byte, and what the form writes between the parts as tokens: control tokens in every other form.
+/// Every byte, and the marks of the format as tokens: in every other format as control tokens.
 Scene scene_of(const chat::Format& format, const chat::ToolCallFormat& form, bool special_marks) {
     Scene out;
     out.prompt.format = &format;
@@ -221,7 +220,7 @@ TEST_P(ToolCallFormats, TextIsFreeUntilACallBegins) {
         lazy.reset();
         ASSERT_TRUE(lazy.accept_bytes(said + begin));
         EXPECT_FALSE(lazy.is_accepting());
-        // From here on a name that no tool has is masked.
+        // From here on names of unknown tools are masked.
         if (!form.name_end.empty()) {
             EXPECT_TRUE(lazy.allows('b'));
             EXPECT_TRUE(lazy.allows('s'));

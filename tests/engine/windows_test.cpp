@@ -1,5 +1,5 @@
-// Models some of whose layers see a window: the engine keeps no more than that of them, and still computes
-// what a session does, which keeps everything.
+// Models with sliding windows in some layers: the engine keeps only the window of those layers and gives the
+// results of a session, which keeps everything.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,7 +25,7 @@ struct Written {
     std::vector<float> log_p;
 };
 
-/// The likeliest tokens behind the prompt, by a session.
+/// The most likely tokens after the prompt, by a session.
 Written by_session(const Loaded& loaded, ThreadPool& pool, std::span<const int32_t> prompt, size_t n) {
     auto session = *Session::create(loaded.model, pool, {.n_ctx = 1024});
     EXPECT_TRUE(session->eval(prompt).has_value());
@@ -78,7 +78,7 @@ TEST_P(WindowedModels, compute_what_a_session_does) {
             const EngineOptions plain{.n_ctx = 1024, .n_batch = n_batch, .max_running = 3};
             const CachePlan plan = *plan_completion_cache(*loaded.model, {.n_ctx = 1024, .n_batch = n_batch});
             const uint64_t least = static_cast<uint64_t>(plan.n_pages) * plan.layout.page_bytes;
-            // Fewer than a session's, which keeps all of every layer group.
+            // Fewer pages than a session's, which keeps every layer group whole.
             EXPECT_LT(plan.n_pages, plan.layout.n_layer_groups * (1024 / kKvPage));
             for (const uint64_t kv_bytes : {least, 10 * least}) {
                 EngineOptions options = plain;
@@ -119,7 +119,7 @@ TEST_P(WindowedModels, fill_their_context_from_a_cache_of_one) {
     one->submit(asked, got.listener())->wait();
     EXPECT_EQ(got.outcome[0].finish, Finish::ContextFull);
     EXPECT_EQ(got.ids[0], by_session(loaded, pool, asked.prompt, got.ids[0].size()).ids);
-    // A shift goes back further than the window reaches.
+    // A context shift goes back further than the window reaches.
     asked.on_full = ContextPolicy::Shift;
     asked.max_tokens = 900;
     Got shifted;

@@ -1,6 +1,6 @@
-// Any bytes as a model's answer, in any format: the same answer whole and in two pieces, and calls that are
-// calls. Input: a byte for the format, one for what the prompt ends with, two for the place of the cut; the
-// rest is the text.
+// Any bytes as a model's answer, in any format: the same result for the whole text and for two pieces, with
+// well-formed calls. Input: a byte for the format, one for the end of the prompt, two for the place of the
+// cut; the rest is the text.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-// Any bytes from a client that hangs up after them: each connection ends, what is answered is HTTP, and a
-// handler sees a request that is whole.
+// Any bytes from a client that then closes the connection: each connection ends, answers are HTTP, and
+// handlers see only complete requests.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// A recipe of any bytes: an error, or one that answers for every name.
+// A recipe of any bytes: an error, or a recipe with a type for every name.
 #include <cstddef>
 #include <cstdint>
 

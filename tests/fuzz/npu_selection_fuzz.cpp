@@ -1,4 +1,4 @@
-// What of a model is for the device, as any text: an error, or a selection that answers for every layer.
+// A selection of layers for the device, as any text: an error, or a selection with an answer for every layer.
 #include <cstddef>
 #include <cstdint>
 
@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto selection = Selection::parse({reinterpret_cast<const char*>(data), size});
     if (!selection) return 0;
     const bool is_of_two_layers = selection->check(2).has_value();
-    // What a model of two layers has, a larger one has, too.
+    // A selection that is valid for a model of two layers is valid for a larger one.
     if (is_of_two_layers && !selection->check(3)) __builtin_trap();
     bool any = false;
     for (int64_t layer = 0; layer < 2; ++layer)

@@ -32,7 +32,7 @@ Service& service() {
 
 bool is_client_error(const std::exception& error) {
     if (const auto* refused = dynamic_cast<const HttpError*>(&error)) return refused->status < 500;
-    // The library's refusals become a 400 in the route wrapper.
+    // The route wrapper turns errors of the library into status 400.
     const auto* failed = dynamic_cast<const tessera_api::Error*>(&error);
     return failed && failed->status() != TSR_INTERNAL;
 }

@@ -1,8 +1,8 @@
-// Any vocabulary that loads encodes any bytes to valid ids, streams like it decodes, and gives text back
-// where its kind does. Input: a byte of flags, one of the kind and pre-tokenizer, one with the number of
-// extra tokens, for each a byte of type, one of score, one of length and that many bytes of spelling; a byte
-// with the number of merges, for each two bytes that name tokens (or, both 255, a length and that many
-// bytes); the rest is the text.
+// Any vocabulary that loads encodes any bytes to valid ids, gives the same text streamed and decoded at once,
+// and restores the text if its kind can. Input: a byte of flags, one of the kind and pre-tokenizer, one with
+// the number of extra tokens, for each a byte of type, one of score, one of length and that many bytes of
+// spelling; a byte with the number of merges, for each two bytes that name tokens (or, both 255, a length and
+// that many bytes); the rest is the text.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

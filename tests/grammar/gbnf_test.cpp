@@ -46,7 +46,7 @@ TEST(Gbnf, ReferenceGrammars) {
             matcher.reset();
             const size_t fits = matcher.n_fitting(text);
             const size_t from = bytes_of(text, reject["fits"]);
-            // Of the character that does not fit, leading bytes may be shared with one that does.
+            // The character that does not fit may share leading bytes with one that does.
             EXPECT_GE(fits, from) << text;
             EXPECT_LT(fits, bytes_of(text, reject["fits"].get<size_t>() + 1)) << text;
             rejected++;
@@ -128,7 +128,7 @@ TEST(Gbnf, LeftRecursionIsRefused) {
         EXPECT_NE(error.find("is left recursive"), error.npos) << text << "\n" << error;
         EXPECT_NE(error.find(place), error.npos) << text << "\n" << error;
     }
-    // What stands behind something that takes input may be the rule itself.
+    // After an element that consumes input a rule may refer to itself.
     must_compile("root ::= \"a\" root | \"b\"");
     must_compile("root ::= x\nx ::= \"(\" x? \")\" x?");
 }

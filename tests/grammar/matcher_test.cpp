@@ -103,7 +103,7 @@ std::shared_ptr<const Grammar> schema(const std::string& text) {
     return *grammar;
 }
 
-/// One random output; at every step the mask says what trying each token says.
+/// One random output; at every step the mask equals the result of trying each token.
 void check_walk(Matcher& matcher, std::mt19937& random, size_t max_steps) {
     const auto& trie = matcher.cache().trie();
     matcher.reset();
@@ -117,7 +117,7 @@ void check_walk(Matcher& matcher, std::mt19937& random, size_t max_steps) {
             if (in_mask) allowed.push_back(id);
         }
         ASSERT_FALSE(allowed.empty()) << "a dead end at step " << step;
-        // Longer tokens first: they reach further than single bytes, which are far more.
+        // Prefers longer tokens, which reach further than the far more numerous single bytes.
         std::vector<double> weights;
         for (const int32_t id : allowed)
             weights.push_back(static_cast<double>(1 + 4 * trie.bytes(id).size()));
@@ -135,7 +135,7 @@ std::string dashed(std::string name) {
 
 class OfVocabulary : public testing::TestWithParam<const char*> {};
 
-/// Every kind of vocabulary spells its tokens in its own way; to a grammar they are what they print.
+/// Each kind of vocabulary spells its tokens in its own way; a grammar sees the text that they print.
 TEST_P(OfVocabulary, TokensStandForWhatTheyPrint) {
     const std::string path = "data/vocab/ggml-vocab-" + dashed(GetParam()) + ".gguf";
     TSR_NEED_SHARED(path);
@@ -301,7 +301,7 @@ TEST(Matcher, TokenReferences) {
 }
 
 TEST(Matcher, AmbiguityIsBounded) {
-    // Every split of the text is a reading of its own.
+    // Every split of the text is a separate parse.
     auto matcher = matcher_for(gbnf("root ::= x x x x \"!\"\nx ::= (\"a\" | \"aa\" | \"aaa\"){0,90000}"));
     size_t n = 0;
     while (n < 20000 && matcher.accept('a')) n++;

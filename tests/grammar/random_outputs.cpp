@@ -1,7 +1,6 @@
-// Outputs of a model that knows nothing: at each step logits are random, so the best allowed token is any of
-// them with equal chance. Prints a JSON line {"case": index, "text": output} each. From some length on,
-// tokens that tend to close things are preferred where they are allowed, so that every output ends. Usage:
-// random_outputs SCHEMAS.json RUNS SEED [VOCABULARY.gguf]
+// Random outputs: at each step the logits are random, so that each allowed token is equally likely. Prints a
+// JSON line {"case": index, "text": output} for each. Beyond some length, tokens that close something are
+// preferred, so that every output ends. Usage: random_outputs SCHEMAS.json RUNS SEED [VOCABULARY.gguf]
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -72,7 +71,7 @@ void collect_required(const nlohmann::ordered_json& schema, std::vector<std::str
         for (const auto& inner : schema) collect_required(inner, out);
 }
 
-/// What brings an output to its end: tokens that close something, or else separate.
+/// Tokens that bring an output to its end: closing ones, otherwise separators.
 std::array<Words, 3> closing_tokens(const grammar::TokenTrie& trie) {
     const auto one_of = [&](std::string_view chars) {
         return tokens_of(
@@ -81,7 +80,7 @@ std::array<Words, 3> closing_tokens(const grammar::TokenTrie& trie) {
     return {one_of("\"}]"), one_of(",:"), one_of(".>-!")};
 }
 
-/// Begins a member that is required, where one may begin: chance alone would hardly ever spell its name.
+/// Begins a required member where one may begin, because chance alone would hardly ever spell its name.
 bool write_required(grammar::Matcher& matcher, const std::vector<std::string>& names, std::string& out) {
     for (const std::string& name : names) {
         for (const std::string& text : {name, "," + name}) {
@@ -93,7 +92,7 @@ bool write_required(grammar::Matcher& matcher, const std::vector<std::string>& n
     return false;
 }
 
-/// Nothing where the output does not end.
+/// Empty if the output does not end.
 bool write_output(grammar::Matcher& matcher, const std::array<Words, 3>& closing,
                   const std::vector<std::string>& names, std::mt19937_64& random, std::string& out) {
     const grammar::TokenTrie& trie = matcher.cache().trie();

@@ -1,4 +1,4 @@
-// Regular expressions: what matches, what is refused and where, and the automata behind schema patterns.
+// Regular expressions: matches, refusals with their place, and the automata of schema patterns.
 #include "src/grammar/regex.h"
 
 #include "src/grammar/char_dfa.h"

@@ -64,7 +64,8 @@ void check_case(const Json& item, JsonLayout layout, Counts& counts) {
     const auto grammar = Grammar::from_json_schema(item["schema"].dump(), {.layout = layout});
     if (!grammar) {
         counts.refused++;
-        // Refusing is right only where nothing is valid, or where the message says what cannot be enforced.
+        // A refusal is correct only if no instance is valid or the message names the keyword that cannot be
+        // enforced.
         const bool satisfiable = item.contains("valid") && !item["valid"].empty();
         if (satisfiable) {
             EXPECT_EQ(grammar.error().code, ErrorCode::Unsupported) << grammar.error().message;
@@ -125,7 +126,7 @@ TEST(JsonSchema, Refusals) {
     std::printf("json-schema: %zu broken or unsatisfiable schemas refused\n", n);
 }
 
-/// A model that repeats itself would go on with zeros for ever.
+/// A repetitive model would continue with zeros for ever.
 TEST(JsonSchema, IntegersHaveAtMostOneZeroBehindThePoint) {
     const struct {
         const char* schema;
@@ -147,7 +148,7 @@ TEST(JsonSchema, IntegersHaveAtMostOneZeroBehindThePoint) {
     }
 }
 
-/// The table in the documentation and the one that the reader works by hold the same keywords.
+/// The documentation's table and the reader's table contain the same keywords.
 TEST(JsonSchema, DocumentedKeywordsAreThoseThatAreRead) {
     const std::string page = read_file(std::string(TSR_SOURCE_DIR) + "/docs/guide/structured-output.md");
     const std::string table =
@@ -170,7 +171,7 @@ TEST(JsonSchema, DocumentedKeywordsAreThoseThatAreRead) {
     }
 }
 
-/// Each format with a length of its own becomes an automaton of its own: there is an end to them.
+/// Each format with another length becomes another automaton; their number is limited.
 TEST(JsonSchema, CostlyStringsTogetherAreRefused) {
     std::string properties;
     for (int i = 0; i < 400; i++)
@@ -198,8 +199,8 @@ TEST(JsonSchema, EveryTruncationIsRefused) {
     EXPECT_TRUE(grammar.has_value()) << grammar.error().message;
 }
 
-/// 1000 properties on a vocabulary of all bytes and the keys' parts. 50 ms are asked of a vocabulary of 128k
-/// tokens on a quiet machine (grammar_bench measures it); the bound here leaves room for sanitizers.
+/// 1000 properties on a vocabulary of all bytes and the parts of the keys. The goal is 50 ms for a vocabulary
+/// of 128k tokens on an idle machine (measured by grammar_bench); the bound here leaves room for sanitizers.
 TEST(JsonSchema, FirstMaskOfManyKeysIsQuick) {
     std::string properties, names;
     std::vector<std::string> texts;

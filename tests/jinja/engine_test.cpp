@@ -1,5 +1,5 @@
-// What the reference's snippets do not show: places of errors, limits, the sandbox, and that a parsed
-// template is shared between threads.
+// Properties that the reference's snippets do not test: places of errors, limits, the sandbox, and sharing a
+// parsed template between threads.
 #include <atomic>
 #include <thread>
 
@@ -97,7 +97,7 @@ TEST(Jinja, limits_end_a_render) {
         "{% set ns = namespace(t={}) %}{% for i in range(9999) %}{% set ns.t = {'k': ns.t} %}{% endfor %}",
         "{% set ns = namespace(t=[]) %}{% for i in range(9999) %}{% set ns.t = [ns.t.count] %}{% endfor %}",
         "{% for x in [1] recursive %}{{ loop([x]) }}{% endfor %}",
-        // Work on shared data, exponential without an account.
+        // Shared data whose expansion is exponential unless work is counted.
         "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(90) %}{% set ns.a = [ns.a, ns.a] %}"
         "{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}",
         "{% set ns = namespace(a=[1]) %}{% for i in range(90) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ "
@@ -150,7 +150,7 @@ TEST(Jinja, deep_nesting_is_refused_by_the_parser) {
         const auto parsed = Template::parse(source);
         EXPECT_FALSE(parsed.has_value()) << source.substr(0, 40);
     }
-    // Flat chains are no nesting.
+    // Flat chains do not count as nesting.
     EXPECT_EQ(text_of("{{ 1" + times(20000, " or 1") + " }}"), "1");
     EXPECT_EQ(text_of("{{ ''" + times(20000, " ~ ''") + " }}"), "");
     EXPECT_EQ(text_of("{% if 0 %}" + times(20000, "{% elif 0 %}") + "{% endif %}"), "");

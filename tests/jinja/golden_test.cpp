@@ -4,7 +4,7 @@
 namespace tessera::jinja {
 namespace {
 
-// Whether a case came out as the reference says; if not, a failure that shows both.
+// Whether a case gives the reference's result; otherwise adds a failure that shows both.
 void check_case(const Value& expected, const tl::expected<std::string, Failure>& found,
                 const std::string& name) {
     const Value* output = expected.find("output");

@@ -1,5 +1,5 @@
-// Templates that are cut off or damaged: parsed or refused with a place, rendered or failed, never a crash.
-// Run under the sanitizers to mean something.
+// Truncated and damaged templates: parsed or refused with a place, rendered or failed, never a crash. Most
+// useful under sanitizers.
 #include "common/rng.h"
 #include "tests/jinja/support.h"
 
@@ -39,7 +39,7 @@ TEST(JinjaMalformed, every_prefix) {
     size_t n_prefixes = 0, n_parsed = 0;
     for (const auto& path : test::files_in("data/templates", ".jinja")) {
         const std::string source = test::read_file(path.string());
-        // Short templates whole, of long ones every 31st, with the phase changing from file to file.
+        // Every cut of short templates, every 31st of long ones, with another offset for each file.
         const size_t step = source.size() < 1500 ? 1 : 31;
         for (size_t n = n_prefixes % step; n <= source.size(); n += step, n_prefixes++)
             n_parsed += survive(std::string_view(source).substr(0, n), context);

@@ -27,7 +27,7 @@ inline std::vector<std::filesystem::path> files_in(const std::string& relative, 
 
 inline std::vector<std::filesystem::path> golden_templates() { return files_in("golden/templates", ".json"); }
 
-/// The variables of a case as its reference had them.
+/// The variables of a case as the reference defined them.
 inline jinja::Value golden_context(const jinja::Value& suite, const jinja::Value& input) {
     jinja::Value::Pairs pairs;
     for (const char* name : {"messages", "tools", "documents", "add_generation_prompt"})

@@ -1,4 +1,4 @@
-// Once it is made, an emulator takes nothing more from the heap.
+// An emulator allocates nothing on the heap after its construction.
 #include <gtest/gtest.h>
 
 #include "tests/npu/device_support.h"
@@ -49,7 +49,7 @@ TEST(DeviceRun, RunningAllocatesNothing) {
         to.emplace_back();
         for (auto& y : outputs[s]) to.back().push_back(y.data());
     }
-    // A prompt, of which the last pass is padded, and 256 tokens.
+    // A prompt whose last pass is padded, and 256 tokens.
     const uint64_t before = tessera::test::n_allocations;
     for (DeviceRun* one : {run.get(), fast.get()})
         for (size_t s = 0; s < from.size(); ++s) {

@@ -68,7 +68,7 @@ TEST(MaskedSoftmax, WithinAStepAndExactlyZeroWhereMasked) {
             ASSERT_TRUE(allowed || p[static_cast<size_t>(j)] == 0);
             ASSERT_LE(steps_off(MaskedSoftmax::output(), p[static_cast<size_t>(j)], exact), 0.51);
         }
-        // What lies under the mask makes no difference, and neither does writing over the scores.
+        // Masked scores make no difference, and neither does overwriting the scores in place.
         auto other = x;
         for (int64_t j = 0; j < n; ++j)
             if (j < first || j >= last) other[static_cast<size_t>(j)] = 65535;

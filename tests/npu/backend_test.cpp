@@ -1,6 +1,6 @@
-// A forward pass parts of which are someone else's: with segments that are run by the processor's own verbs
-// the logits are those of the plain pass to the last bit, wherever the segments lie and however the text is
-// cut; with integer segments they are those of the whole graph in integers.
+// A forward pass with segments computed by another backend: with segments run by the CPU's own operations the
+// logits have the bits of the plain pass, for any segments and any cut of the text; with integer segments
+// they equal those of the whole graph in integers.
 #include "src/npu/npu_backend.h"
 
 #include <numeric>
@@ -17,7 +17,7 @@ using namespace test;
 
 constexpr int64_t kCtx = 40, kRows = 4;
 
-/// Runs segments by the verbs that they are made of, with a cache and activations of its own.
+/// Runs segments by the CPU operations that they consist of, with its own cache and activations.
 class VerbRunner final : public SegmentRunner {
   public:
     VerbRunner(const record::Program& program, std::vector<DeviceRange> ranges, Backend& backend,
@@ -69,7 +69,7 @@ engine::SessionOptions session_options(int64_t n_batch, int64_t max_out) {
     return options;
 }
 
-/// What a text gives in all the ways there are of asking.
+/// The results for a text from every interface.
 std::vector<float> answers(engine::Session& session, std::span<const int32_t> tokens) {
     std::vector<float> out;
     const auto keep = [&](std::span<const float> rows) { out.insert(out.end(), rows.begin(), rows.end()); };
@@ -79,7 +79,7 @@ std::vector<float> answers(engine::Session& session, std::span<const int32_t> to
         return true;
     });
     EXPECT_TRUE(done) << done.error().message;
-    // A prompt, tokens one by one, and other tokens in their place.
+    // A prompt, tokens one by one, and other tokens at the same positions.
     session.truncate(0);
     EXPECT_TRUE(session.eval(tokens.first(11)));
     keep(session.logits());
@@ -98,7 +98,7 @@ std::vector<float> answers(engine::Session& session, std::span<const int32_t> to
     return out;
 }
 
-/// Ranges at random places: an operation with a chance of two thirds, but for what no range has.
+/// Random ranges: each operation with probability two thirds, except those that no range may contain.
 std::vector<DeviceRange> random_ranges(const record::Program& program, Rng& rng) {
     std::vector<bool> is_taken;
     for (const record::Op& op : program.ops) {
@@ -160,8 +160,8 @@ TEST_P(NpuBackends, WithTheProcessorsVerbsGiveItsBits) {
     }
 }
 
-/// Segments in integers between the processor's embeddings: what the border makes floats of and codes again
-/// is what it was.
+/// Integer segments behind the CPU's embeddings: converting codes to floats and back at a border changes
+/// nothing.
 TEST_P(NpuBackends, InIntegersGiveTheWholeGraph) {
     if (!reason_of(GetParam().name).empty()) GTEST_SKIP() << reason_of(GetParam().name);
     ThreadPool pool(1);

@@ -1,6 +1,6 @@
 #pragma once
-// Compiled models made by hand of Linears with random weights: two segments, in one session or in two, each
-// with a graph for one row and one for many, and a cache that nothing reads.
+// Compiled models composed by hand of Linears with random weights: two segments, in one session or two, each
+// with a graph for one row and one for many, and an unused cache.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -70,7 +70,7 @@ struct CompiledLinears {
         model.constants = constants;
     }
 
-    /// What a graph makes of the inputs, through the constants of any copy of the model.
+    /// The outputs of a graph for the inputs, with the constants of any copy of the model.
     std::vector<uint16_t> run(const DeviceModel& of, size_t segment, size_t graph, Emulator& emulator) const {
         const DeviceGraph& g = of.segments[segment].graphs[graph];
         const LinearCase& c = parts[segment]->c;
@@ -80,7 +80,7 @@ struct CompiledLinears {
             return std::span(arena).subspan(static_cast<size_t>(port.arena_offset));
         };
         pack_activations(in, c.x.data(), at(g.inputs[0]).first(static_cast<size_t>(in.bytes())));
-        // Only ever read: a store there is refused.
+        // A read-only region: a store to it is refused.
         const std::span constants_of(const_cast<std::byte*>(of.constants.data()), of.constants.size());
         const Extent& part = of.sessions[static_cast<size_t>(of.segments[segment].session)].constants;
         emulator.run(g.stream,
@@ -142,7 +142,7 @@ inline uint64_t hash_of(std::span<const std::byte> bytes) {
     return hash.value();
 }
 
-/// Makes the checksums of a changed file right again, as far as it has places for them.
+/// Recomputes the checksums of a changed file as far as it has places for them.
 inline void seal(std::span<std::byte> bytes) {
     if (bytes.size() < kHeaderBytes + 8) return;
     for (size_t i = 0; i < kHeaderSections; ++i) {

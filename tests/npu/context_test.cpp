@@ -1,5 +1,5 @@
-// The file of a compiled model: what is written is read, twice the same bytes, and nothing that was changed
-// gets through.
+// The file of a compiled model: it reads back as written, writing is deterministic, and changed files are
+// refused.
 #include "src/npu/context_file.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using test::CompiledLinears;
 
 CompiledLinears small() { return CompiledLinears("toy", {1, 70}, 64, 40); }
 
-/// Bytes as if mapped: no more of them than there are.
+/// Bytes in an allocation of exactly their size, like a mapping.
 struct Bytes {
     std::vector<std::byte> all;
     explicit Bytes(std::string_view text) : all(text.size()) {
@@ -59,7 +59,7 @@ void expect_round_trip(const CompiledLinears& c) {
     for (size_t s = 0; s < model.segments.size(); ++s)
         for (size_t g = 0; g < model.segments[s].graphs.size(); ++g)
             EXPECT_EQ(c.run(model, s, g, *emulator), c.expected(s, model.segments[s].graphs[g].n_tok));
-    // All of it, as it would be written again, and where the file has it.
+    // The sections as they would be written again, and their places in the file.
     EXPECT_EQ(written(model, file->device()), read_file(folder.at("a.nctx")));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(model.constants.data()) % 4096, 0u);
     EXPECT_EQ(file->file_bytes(), std::filesystem::file_size(folder.at("a.nctx")));
@@ -131,7 +131,7 @@ TEST(Context, EveryChangedByteIsNoticed) {
         const auto flip = static_cast<std::byte>(draw.integer(1, 255));
         file.all[i] ^= flip;
         ASSERT_NE(refusal(file.all), "none") << "byte " << i;
-        // Not among the constants, if that was not wanted.
+        // Not in the constants unless they are checked.
         ASSERT_EQ(refusal(file.all, {.check_constants = false}) == "none", i >= constants) << "byte " << i;
         file.all[i] ^= flip;
     }
@@ -245,8 +245,7 @@ TEST(Context, ModelsThatContradictThemselvesAreRefused) {
     EXPECT_EQ(folder.n_files(), 0u);
 }
 
-/// Anything may be changed if the checksums are made right again: what still opens stays inside of its
-/// memory.
+/// Any change with recomputed checksums: a file that still opens accesses only its own memory.
 TEST(Context, WhatOpensCanRun) {
     const CompiledLinears c("toy", {1, 70}, 64, 40, 2);
     const std::string sound = written(c.model, c.device);

@@ -61,7 +61,8 @@ TEST(Cost, ATilesRowsCostTheSameHoweverFew) {
     EXPECT_NEAR(busy_us(one, device), 64.0 * 320 * 2048 * 2 / 16384 / 1373, 1e-9);
 }
 
-/// Scores of a softmax cost what the device's prompts say of them, but never less than their bytes.
+/// The scores of a softmax cost as much as fitted to the device's prompt speeds, but never less than their
+/// bytes.
 TEST(Cost, ASoftmaxCostsItsScores) {
     HtpDevice device = *open_device("sm8750");
     Instruction it;
@@ -77,8 +78,8 @@ TEST(Cost, ASoftmaxCostsItsScores) {
     EXPECT_NEAR(busy_us(it, device), moving, 1e-9);
 }
 
-/// A stream of a real shape: nothing overlaps on a unit, nothing starts before what it waits for, and the
-/// whole lies between the busiest unit and the sum of all.
+/// A stream of a real shape: instructions of a unit do not overlap, none starts before those that it waits
+/// for, and the total lies between the busiest unit and the sum of all units.
 TEST(Cost, TimelineKeepsTheWaits) {
     const HtpDevice device = *open_device("x-elite");
     for (const int64_t rows : {1, 128}) {

@@ -1,5 +1,5 @@
-// Whole models in the emulated device equal their reference bit for bit, however they are cut, in whatever
-// order the waits allow, and whatever lies in memory that is of no meaning.
+// Whole models in the emulated device equal their reference bit for bit, for any cut, any order that the
+// waits allow, and any content of undefined memory.
 #include "src/npu/device_run.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ TEST_P(DeviceRuns, EqualTheReference) {
     }
 }
 
-/// A prompt in a pass of 128 and a padded one leaves what as many passes of one row do.
+/// A prompt in a pass of 128 rows and a padded one gives the same state as passes of one row.
 TEST_P(DeviceRuns, AreTheSameForEveryPass) {
     const TestModel& test = GetParam();
     ThreadPool pool(2);
@@ -92,7 +92,8 @@ TEST_P(DeviceRuns, AreTheSameForEveryPass) {
     EXPECT_TRUE(std::ranges::equal(prompt->cache(), decode->cache()));
 }
 
-/// What the segments of a pass write, by the program's values, each given what those before it wrote.
+/// The outputs of the segments of a pass by the program's values; each segment gets the outputs of those
+/// before it.
 std::map<int32_t, std::vector<float>> values_of(DeviceRun& run, const CompiledModel& compiled,
                                                 const Pass& pass) {
     std::map<int32_t, std::vector<float>> values;
@@ -104,7 +105,7 @@ std::map<int32_t, std::vector<float>> values_of(DeviceRun& run, const CompiledMo
         for (size_t i = 0; i < range.inputs.size(); ++i) {
             std::vector<float>& x = values[range.inputs[i].at];
             const Port& port = graph.inputs[i];
-            // From the processor: any.
+            // Inputs from the CPU: random.
             Draw draw(static_cast<uint64_t>(range.inputs[i].at + 1000 * pass.n_past));
             while (std::ssize(x) < pass.n_valid * port.dim)
                 x.push_back(static_cast<float>(draw.integer(0, port.encoding.max()) - port.encoding.zero) *
@@ -121,7 +122,7 @@ std::map<int32_t, std::vector<float>> values_of(DeviceRun& run, const CompiledMo
     return values;
 }
 
-/// However small a session is, down to what no session holds.
+/// For sessions of any size, down to one that holds nothing.
 TEST_P(DeviceRuns, SeveralSessionsGiveTheSameBits) {
     const TestModel& test = GetParam();
     ThreadPool pool(2);
@@ -161,7 +162,7 @@ TEST_P(DeviceRuns, SeveralSessionsGiveTheSameBits) {
     }
 }
 
-/// That no node with a softmax loads its scores; how many softmaxes there are.
+/// Checks that no node with a softmax loads its scores; returns the number of softmaxes.
 int64_t expect_scores_in_vtcm(const DeviceGraph& graph) {
     int64_t n_softmax = 0;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -180,8 +181,8 @@ int64_t expect_scores_in_vtcm(const DeviceGraph& graph) {
     return n_softmax;
 }
 
-/// Whole row tiles: scores and probabilities of a head are never in DDR, in a VTCM that holds two groups'
-/// keys and values as in the smallest that holds one's.
+/// Whole row tiles: scores and probabilities of a head never reach DDR, both with a VTCM for the keys and
+/// values of two groups and with the smallest VTCM for one.
 TEST_P(DeviceRuns, KeepScoresInVtcm) {
     const TestModel& test = GetParam();
     ThreadPool pool(2);
@@ -243,7 +244,7 @@ TEST_P(DeviceRuns, KeepScoresInVtcm) {
 
 INSTANTIATE_TEST_SUITE_P(Models, DeviceRuns, testing::ValuesIn(kTestModels), name_of);
 
-/// llama.gguf, which has all there is to attention and fits into a quick test.
+/// llama.gguf, which has every part of attention and is small enough for a quick test.
 class OneModel : public testing::Test {
   protected:
     void SetUp() override {
@@ -323,7 +324,7 @@ TEST_F(OneModel, NoWaitIsLeftOver) {
             break;
         }
     }
-    // Some only guard bytes that are written again before anyone looks.
+    // Some only guard bytes that are overwritten before they are read.
     EXPECT_GT(n_differs, n_removed / 2);
 }
 
@@ -435,7 +436,7 @@ TEST_F(OneModel, WhatIsNotRefusedStaysInside) {
         ++n_run;
         const Pass pass{.n_valid = draw.integer(1, 70), .n_past = draw.integer(0, 26)};
         const PassData outputs = outputs_of(**run, changed, pass, inputs);
-        // What it computes from is the same, but for what it never wrote.
+        // The inputs of each computation are the same except for bytes that were never written.
         auto fast = DeviceRun::create(changed, best_kernels(), pool_, DeviceRun::Copies::LeftOut);
         ASSERT_TRUE(fast);
         n_same += outputs_of(**fast, changed, pass, inputs) == outputs;
@@ -444,7 +445,7 @@ TEST_F(OneModel, WhatIsNotRefusedStaysInside) {
     EXPECT_GT(n_same, n_run / 2);
 }
 
-/// Most transfers are left out, and what is left is in the order of the stream.
+/// Most transfers are left out, and the remaining ones keep the order of the stream.
 TEST_F(OneModel, WithoutCopiesLittleIsMoved) {
     DeviceCase c(*model_, pool_, "x-elite", "w4a16", {1, 70}, {96});
     ASSERT_TRUE(c.reference);
@@ -460,20 +461,20 @@ TEST_F(OneModel, WithoutCopiesLittleIsMoved) {
                 return unit_of(it.instruction.op) == Unit::Dma;
             });
             EXPECT_LT(n_left, n_before / 3) << graph.n_tok << " rows";
-            // Packed weights are widened on their own for many rows alone.
+            // Packed weights are widened separately only for many rows.
             EXPECT_EQ(
                 n_of(direct.instructions,
                      [](const DirectInstruction& it) { return it.instruction.op == Opcode::Expand; }) > 0,
                 graph.n_tok > 8 &&
                     n_of(graph.stream, [](const Instruction& it) { return it.op == Opcode::Expand; }) > 0);
-            // All that computes is there.
+            // All computing instructions are kept.
             EXPECT_EQ(n_of(direct.instructions,
                            [](const DirectInstruction& it) { return it.instruction.op == Opcode::Multiply; }),
                       n_of(graph.stream, [](const Instruction& it) { return it.op == Opcode::Multiply; }));
         }
 }
 
-/// In the first pass it would still be inside.
+/// In the first pass it would still be within the cache.
 TEST_F(OneModel, AppendingBehindTheCacheIsRefused) {
     DeviceCase c(*model_, pool_, "x-elite", "w4a16", {1, 40}, {96});
     ASSERT_TRUE(c.reference);

@@ -20,8 +20,7 @@ struct DeviceCase {
     CompiledModel compiled;
     std::unique_ptr<IntegerRunner> reference;
 
-    /// Fails the test where something goes wrong; then `reference` is null. vtcm_bytes: instead of the
-    /// device's.
+    /// Fails the test on an error; then `reference` is null. vtcm_bytes: replaces the device's.
     DeviceCase(const Model& model, ThreadPool& pool, const std::string& device_name,
                const std::string& recipe, std::vector<int64_t> rows, std::vector<int64_t> contexts,
                const Selection& selection = {}, int64_t vtcm_bytes = 0)
@@ -45,7 +44,7 @@ struct DeviceCase {
     DeviceCase(const DeviceCase&) = delete;
     DeviceCase& operator=(const DeviceCase&) = delete;
 
-    /// Of models that are the device's only in part the ranges are none in particular.
+    /// For models that are only partly the device's the ranges are arbitrary.
     void set_ranges(const Model& model, ThreadPool& pool) {
         if (lower(programs.back(), 160)) {
             ranges = ranges_of(model, pool, some_tokens(32), 64);
@@ -66,7 +65,7 @@ struct DeviceCase {
     }
 };
 
-/// What each segment is given in a pass, and what a runner makes of it.
+/// The inputs of each segment in a pass, and a runner's outputs.
 using PassData = std::vector<std::vector<std::vector<float>>>;  // by segment and port
 
 inline PassData any_inputs(Draw& draw, const DeviceModel& model, int64_t n_rows) {

@@ -1,4 +1,4 @@
-// Descriptions of devices: those in the program, and what is said of wrong ones.
+// Descriptions of devices: those in the program, and errors for invalid ones.
 #include "src/npu/device.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Streams without their copies: what comes out of any stream as written, also where a transfer may not be
-// left out because somebody writes there in between, and which ones are.
+// Streams without their copies give the results of the stream as written, also where a transfer must be kept
+// because its place is overwritten in between; and which transfers are left out.
 #include "src/npu/direct_stream.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ Instruction add(uint32_t a, uint32_t b, uint32_t y) {
     return it;
 }
 
-/// The arena after a run of either.
+/// The arena after a run of either form.
 template <class AnyStream>
 std::vector<std::byte> arena_after(const AnyStream& stream, std::vector<std::byte> arena) {
     auto emulator = Emulator::create(kVtcm, kTilesScalar, test::one_thread());
@@ -66,7 +66,7 @@ TEST(DirectStream, EqualsAnyStreamAsWritten) {
     int64_t n_before = 0, n_left = 0, n_run = 0;
     for (int i = 0; i < 4000; ++i) {
         Stream stream;
-        // In few places, some of which overlap by half.
+        // Few places, some of which overlap by half.
         const auto ddr = [&] { return static_cast<uint64_t>(32 * draw.integer(0, 14)); };
         const auto vtcm = [&] { return static_cast<uint32_t>(32 * draw.integer(0, draw.integer(2, 20))); };
         for (int64_t n = draw.integer(3, 40); n > 0; --n) {
@@ -129,7 +129,7 @@ TEST(DirectStream, WidensForManyRows) {
     }
 }
 
-/// As only a changed file has them: products of codes and multipliers that no byte holds.
+/// Possible only in a changed file: products of codes and multipliers that exceed a byte.
 TEST(DirectStream, AnyMultipliersGiveTheSame) {
     Draw draw(4);
     test::LinearCase c(draw, 1, 96, 64, {WeightRecipe::Kind::Lpbq, 32}, 16, 16);

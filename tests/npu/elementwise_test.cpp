@@ -1,4 +1,4 @@
-// Sums, products, tables, norms and rotations against real numbers: how many steps they are off.
+// Sums, products, tables, norms and rotations against real numbers: their errors in steps.
 #include "src/npu/elementwise.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(Elementwise, AddAndMulAreTheNearestCode) {
         mul->apply(x.data(), z.data(), 64, y);
         for (size_t j = 0; j < 64; ++j) ASSERT_LE(steps_off(yp, y[j], real(a, x[j]) * real(b, z[j])), 0.51);
     }
-    // Sums beyond the range are held at its ends.
+    // Sums beyond the range are clamped.
     const Encoding a = *encoding_of_range(-1, 1, 16);
     const auto add = Add::create(a, a, a);
     const uint16_t low = 0, high = 65535;
@@ -84,7 +84,7 @@ TEST(RmsNorm, WithinAStep) {
         for (const uint16_t v : q) squares += real(x, v) * real(x, v);
         const double r = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
         for (size_t i = 0; i < q.size(); ++i)
-            // Half a step by rounding, the rest by gamma's 16 bits.
+            // Half a step from rounding, the rest from gamma's 16 bits.
             ASSERT_LE(steps_off(y, out[i], real(x, q[i]) * r * static_cast<double>(gamma[i])), 1.0) << n;
     }
 }

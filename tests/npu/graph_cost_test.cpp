@@ -1,4 +1,4 @@
-// What is said of a graph's operations adds up to what is said of the graph.
+// The costs of a graph's operations add up to the cost of the graph.
 #include "src/npu/graph_cost.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(GraphCost, VtcmIsTakenAndGivenBack) {
 }
 
 TEST(GraphCost, AnArenaIsAsFullAsWhatIsStillNeeded) {
-    // One operation: its input and its output are all there is.
+    // One operation, with its input and its output as the only values.
     const CompiledLinears c("toy", {70}, 256, 512);
     DeviceGraph graph = c.model.segments[0].graphs[0];
     graph.nodes.resize(1);

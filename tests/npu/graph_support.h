@@ -9,7 +9,7 @@ namespace tessera::npu::test {
 
 using namespace tessera::test;
 
-/// What a model's graph fails for, by its name.
+/// The reason for which a model has no graph, by its name; empty if it has one.
 inline const std::pair<std::string, std::string> kLeftOut[] = {
     {"mixtral", "moe_route of layer 0, stays on the CPU: experts are chosen"},
     {"qwen3moe", "moe_route of layer 0, stays on the CPU: experts are chosen"},
@@ -48,7 +48,7 @@ struct FloatModel {
     FloatModel(const FloatModel&) = delete;
     FloatModel& operator=(const FloatModel&) = delete;
 
-    /// Logits of all tokens, in passes of n_tok of which the last one is padded.
+    /// Logits of all tokens, in passes of n_tok tokens, the last of which is padded.
     std::vector<float> logits(std::span<const int32_t> tokens, const FloatRun::Observer& observe) {
         std::vector<float> out;
         const auto chunk = static_cast<size_t>(program.n_tok);

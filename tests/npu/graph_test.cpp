@@ -1,5 +1,5 @@
-// Graphs of test models: which there are, that their plain loops in floats give the reference logits however
-// the text is cut, and what ranges they collect.
+// Graphs of test models: which models have one, that their plain float loops give the reference logits for
+// any cut of the text, and the ranges that they collect.
 #include "tests/npu/graph_support.h"
 
 #include <cmath>
@@ -114,7 +114,7 @@ TEST(Ranges, AreOfAllThatIsNoPaddingAndSeen) {
         run.logits(kGoldenTokens, [&](GraphValueId id, std::span<const float> x) { collector.add(id, x); });
         auto ranges = collector.take(7, 16);
         ASSERT_TRUE(ranges) << ranges.error().message;
-        // All but the probabilities, whose range is known.
+        // All values except probabilities, whose range is fixed.
         for (const GraphValue& value : run.graph.values)
             EXPECT_EQ(ranges->find(value.name).has_value(), !value.name.ends_with("probabilities"))
                 << value.name;

@@ -1,5 +1,5 @@
-// Models in the device's integers: how far their logits are from the floats', and that a pass of 128 tokens
-// and 128 passes of one give the same bits.
+// Models in the device's integers: the error of their logits against floats, and equal bits for a pass of 128
+// tokens and 128 passes of one.
 #include "src/npu/integer_run.h"
 
 #include "tests/npu/graph_support.h"
@@ -36,7 +36,7 @@ TEST_P(IntegerRuns, AreCloseToTheFloatsAndTheSameForEveryPass) {
     const Ranges ranges = ranges_of(**model, pool, tokens, n_ctx);
     QuantizedMatrices matrices(*open_recipe("w8a16"));
 
-    // The prompt in a pass of 128 and a padded one, which compute the last token's logits alone.
+    // The prompt in a pass of 128 tokens and a padded one, which compute only the logits of the last token.
     IntegerModel prefill(**model, matrices, ranges, 128, n_ctx, RecordedLogits::Last);
     prefill.run.run(std::span(tokens).first(128), 0);
     prefill.run.run(std::span(tokens).subspan(128), 128);

@@ -1,4 +1,4 @@
-// Tiles: every byte of one has one place, and known values lie where they must.
+// Tiles: the layout is a bijection on bytes, and known values are at their documented places.
 #include "src/npu/layout.h"
 
 #include <gtest/gtest.h>

@@ -62,7 +62,7 @@ struct LinearCase {
                 {static_cast<int64_t>(blob.bytes.size()), in.bytes() + out.bytes(), 0}};
     }
 
-    /// The same as written and without copies.
+    /// The same stream as written and without copies.
     std::vector<uint16_t> run_direct(const Stream& stream, Emulator& emulator) {
         const auto output = std::span(arena).subspan(static_cast<size_t>(in.bytes()));
         std::fill(output.begin(), output.end(), std::byte{0x77});
@@ -72,7 +72,7 @@ struct LinearCase {
         return y;
     }
 
-    /// What the stream makes of it, in an order; empty where it deadlocks.
+    /// The result of the stream in an order of the units; empty if it deadlocks.
     std::vector<uint16_t> run(const Stream& stream, Emulator& emulator, const Order& order) {
         const auto output = std::span(arena).subspan(static_cast<size_t>(in.bytes()));
         std::fill(output.begin(), output.end(), std::byte{0x77});

@@ -1,4 +1,4 @@
-// The integer Linear against real numbers, and where it must refuse.
+// The integer Linear against real numbers, and its refusals.
 #include "src/npu/linear.h"
 
 #include <gtest/gtest.h>
@@ -126,8 +126,8 @@ TEST(Linear, WithinHalfAStepOfTheRealSum) {
             }
 }
 
-/// How far the matrix unit's way is from the exact one: by the 12 bits of its factor, and by what the sums
-/// lose, at most two of their units.
+/// The error of the matrix unit's rounding against the exact result: the 12 bits of its factor, and at most
+/// two units of the sums.
 TEST(Linear, HmxIsNearTheExactOutput) {
     Draw draw(4);
     int64_t most = 0, n_equal = 0, n_all = 0;
@@ -201,7 +201,7 @@ TEST(Linear, RefusesWhatMightOverflow) {
     EXPECT_NE(make_linear(*weights, &infinite, in, out).error().message.find("output 0: the bias inf"),
               std::string::npos);
     EXPECT_FALSE(make_linear(*weights, &large, in, out));
-    // A bias that leaves less than 24 bits for the factor, and still gets clamped correctly.
+    // A bias that leaves less than 24 bits for the factor; clamping is still correct.
     const float much = 1e7f;
     const auto reduced = make_linear(*weights, &much, in, out);
     ASSERT_TRUE(reduced) << reduced.error().message;

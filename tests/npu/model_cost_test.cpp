@@ -1,6 +1,6 @@
-// Predicted speeds against published ones: Qualcomm AI Hub, weights of 4 bits, tokens per second and
-// milliseconds of the first chunk of 128. The numbers for decoding are fitted to one half of the rows and
-// have to predict the other; the halves are by position, not by choice.
+// Predicted speeds against published ones: Qualcomm AI Hub, 4-bit weights, tokens per second and milliseconds
+// for the first chunk of 128 tokens. The constants for decoding are fitted to one half of the rows and must
+// predict the other half; rows alternate between the halves.
 #include "src/npu/model_cost.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ constexpr Published kPublished[] = {
     {"sm8650", "Phi 3.5 mini", kPhi, 4096, 13.01, 146.9},
     {"sm8650", "Llama 2 7B", kLlama2, 1024, 12.85, 0},
 };
-/// Less than half of what sm8750 and sm8650 have: in no fit, and in no count.
+/// Less than half of the speed of sm8750 and sm8650: excluded from fits and counts.
 constexpr Published kOutlier{"x-elite", "Phi 3.5 mini", kPhi, 4096, 6.2, 185.8};
 
 using Rows = std::vector<Published>;
@@ -93,8 +93,8 @@ struct Sums {
     double n = 0, b = 0, s = 0, bb = 0, bs = 0, ss = 0;
 };
 
-/// Least squares of relative errors, with that many passes: one bandwidth for each device, and one time of
-/// a score for all, not below zero.
+/// Least squares of relative errors for that many passes: a bandwidth for each device and one non-negative
+/// time of a score for all.
 Fit fit_with_passes(const Rows& rows, int64_t kv_passes) {
     std::map<std::string_view, Sums> devices;
     for (const Published& row : rows) {
@@ -128,7 +128,7 @@ Fit fit_with_passes(const Rows& rows, int64_t kv_passes) {
     return fit;
 }
 
-/// Keys and values pass a whole number of times, that with the least squares.
+/// Keys and values are read a whole number of times, the number with the smallest error.
 Fit fit_rows(const Rows& rows) {
     Fit best = fit_with_passes(rows, 1);
     for (int64_t passes = 2; passes <= 8; ++passes) {
@@ -138,7 +138,7 @@ Fit fit_rows(const Rows& rows) {
     return best;
 }
 
-/// Prints all, and returns those more than a tenth off.
+/// Prints all rows and returns those with an error above 10 %.
 std::vector<std::string> misses(const char* what, const Fit& fit, const Rows& rows) {
     std::vector<std::string> out;
     for (const Published& row : rows) {
@@ -155,7 +155,7 @@ TEST(ModelCost, BytesAndScoresOfADecodedToken) {
     EXPECT_NEAR(static_cast<double>(decode.weight_bytes + decode.kv_bytes), 0.824e9, 0.001e9);
     EXPECT_EQ(decode.kv_bytes, int64_t{2} * 16 * 8 * 64 * 4096);
     EXPECT_EQ(decode.scores, int64_t{16} * 32 * 4096);
-    // By the numbers for models; those of instructions are others.
+    // With the constants for whole models; those of instructions differ.
     device.dma_gb_per_s /= 2;
     device.layer_us *= 2;
     EXPECT_EQ(estimate_decode(device, kLlama1b, 4096).token_us, decode.token_us);
@@ -169,7 +169,7 @@ TEST(ModelCost, BytesAndScoresOfADecodedToken) {
     EXPECT_NEAR(decode.token_us - estimate_decode(device, kLlama1b, 4096).token_us, scores_us / 2, 1e-6);
 }
 
-/// The descriptions' numbers follow from the first half alone.
+/// The constants of the descriptions follow from the first half alone.
 TEST(ModelCost, DescriptionsHaveWhatTheFittedHalfSays) {
     const Fit fit = fit_rows(half(false));
     EXPECT_EQ(fit.gb_per_s.size(), 4U);
@@ -184,8 +184,8 @@ TEST(ModelCost, DescriptionsHaveWhatTheFittedHalfSays) {
     }
 }
 
-/// The descriptions as they are, against the half that they do not come from: one is missed, and by how much
-/// is docs/design/npu.md's to say.
+/// The descriptions against the half that they were not fitted to: one row has a larger error, which
+/// docs/design/npu.md states.
 TEST(ModelCost, HeldOutHalfWithinTenPercent) {
     const Rows fitted = half(false), held_out = half(true);
     ASSERT_EQ(fitted.size(), 11U);
@@ -229,8 +229,8 @@ TEST(ModelCost, OtherHalfAndEachRowByTheOthers) {
                              "sm8650 Llama 2 7B"}));
 }
 
-/// Without the scores, and bandwidths fitted anew, more of the other half is missed, whichever it is: they do
-/// not serve the fitted rows alone.
+/// Without the scores and with refitted bandwidths, more rows of the other half are off, for either half: the
+/// scores do not only serve the fitted rows.
 TEST(ModelCost, ScoresCount) {
     for (const bool odd : {false, true}) {
         const Rows rows = half(odd);

@@ -1,5 +1,5 @@
 #pragma once
-// Orders in which the units of an emulated device may get ahead of each other.
+// Orders in which the units of an emulated device may execute.
 #include <algorithm>
 #include <vector>
 

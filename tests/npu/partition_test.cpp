@@ -1,5 +1,5 @@
-// Which operations of the test models a device computes and why it does not compute the others, what the
-// segments read and write, and what a user may select.
+// The operations of the test models that a device computes, the reasons against the others, the inputs and
+// outputs of segments, and selections by users.
 #include "src/npu/partition.h"
 
 #include <set>
@@ -13,8 +13,8 @@ namespace {
 
 using namespace test;
 
-/// Of models that are not all the device's: the segments, and what stays on the processor, of their first
-/// layer or of all that have no layer.
+/// For models that are partly the device's: the segments, and the operations that remain on the CPU, for the
+/// first layer or those outside of layers.
 struct Expected {
     std::string model;
     std::vector<std::string> segments, left;
@@ -115,7 +115,7 @@ TEST_P(Partitions, AreTheSegmentsAndTheReasonsOfTheModel) {
         EXPECT_EQ(segments, expected.segments);
         return;
     }
-    // All the others are two segments, and nothing stays.
+    // All other models have two segments, and no operation remains on the CPU.
     EXPECT_EQ(left, "");
     ASSERT_EQ(found.size(), 2u);
     EXPECT_TRUE(found[0].starts_with("blk.0.")) << found[0];
@@ -126,8 +126,8 @@ TEST_P(Partitions, AreTheSegmentsAndTheReasonsOfTheModel) {
     EXPECT_EQ(parts.n_on_device(), std::ssize(program_.ops) - static_cast<int64_t>(n_before));
 }
 
-/// What is true of any selection: segments are runs of operations that have no other segment, and every value
-/// that crosses a border is an input or an output.
+/// Invariants of any selection: segments are maximal runs of operations, and every value that crosses a
+/// border is an input or an output.
 TEST_P(Partitions, CoverWhatIsSelected) {
     const int64_t n_layer = std::ssize(program_.caches);
     for (const char* list : {"blk.*.ffn", "blk.*.attn", "blk.0", "output", "blk.0.attn,blk.1.ffn,output"}) {
@@ -189,7 +189,7 @@ TEST_P(Partitions, NamesAreThoseOfTheWhole) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Partitions, testing::ValuesIn(kTestModels), name_of);
 
-/// All weights but those that are looked up, of experts those that a token takes, and attention.
+/// All weights except lookup tables, those of the experts that a token takes, and attention.
 TEST_P(Partitions, WorkAddsUpToTheModels) {
     constexpr int64_t n_ctx = 100;
     const Partition parts = partition_of(program_);

@@ -1,4 +1,4 @@
-// Recipes: those in the program, which exception decides, and what is said of wrong ones.
+// Recipes: those in the program, the precedence of exceptions, and errors for invalid ones.
 #include "src/npu/recipe.h"
 
 #include <gtest/gtest.h>

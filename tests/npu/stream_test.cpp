@@ -1,4 +1,4 @@
-// Waits: enough of them, none too many, and what happens without one. Bounds: what is refused.
+// Waits: sufficient, none superfluous, and the effect of leaving one out. Bounds: refusals.
 #include "src/npu/stream.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,8 @@ TEST(Waits, AnyOrderThatKeepsThemGivesTheSameBits) {
         }
 }
 
-/// Every wait is needed: without it the hazard is found, and some order of the units computes something else.
+/// Every wait is needed: without it the check finds the hazard, and some order of the units gives another
+/// result.
 TEST(Waits, WithoutAnyOneOfThemSomeOrderDiffers) {
     int n_removed = 0;
     for (const WeightRecipe& recipe : kKinds)
@@ -123,7 +124,7 @@ TEST(Bounds, WhatDoesNotFitIsRefused) {
     Prepared p({WeightRecipe::Kind::Lpbq, 32}, {1, 2, 2});
     const Bounds sound = p.c.bounds(p.device);
     EXPECT_EQ(stream_refusal(p.stream, sound), "none");
-    // A plan for more VTCM than there is, by one byte; every region, by one byte.
+    // A plan for one byte more than the VTCM has, and every region one byte too large.
     Bounds tight = sound;
     tight.vtcm_bytes = p.plan.vtcm_bytes;
     EXPECT_EQ(stream_refusal(p.stream, tight), "none");
@@ -156,7 +157,7 @@ TEST(Bounds, WhatDoesNotFitIsRefused) {
               std::string::npos);
 }
 
-/// Fields changed at random: what is not refused runs, in memory of just the size that was checked.
+/// Random changes of fields: a stream that is not refused runs in memory of exactly the checked size.
 TEST(Bounds, WhatIsNotRefusedStaysInside) {
     Prepared p({WeightRecipe::Kind::Lpbq, 32}, {1, 2, 2}, 70);
     p.device.vtcm_bytes = p.plan.vtcm_bytes;

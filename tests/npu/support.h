@@ -54,7 +54,7 @@ inline double real(const Encoding& encoding, int64_t q) {
     return static_cast<double>(q - encoding.zero) * static_cast<double>(encoding.scale);
 }
 
-/// How many steps of y the code q lies from the real number, which is first held within y's range.
+/// The distance in steps of y between the code q and the real number clamped to y's range.
 inline double steps_off(const Encoding& y, int64_t q, double exact) {
     const double code = exact / static_cast<double>(y.scale) + y.zero;
     return std::fabs(std::min(std::max(code, 0.0), static_cast<double>(y.max())) - static_cast<double>(q));

@@ -13,7 +13,7 @@
 namespace tessera::npu {
 namespace {
 
-/// Those that this machine can run, and VNNI's by emulation.
+/// The tables that this machine can run, and VNNI's by emulation.
 std::vector<const TileKernels*> all_tables() {
     std::vector<const TileKernels*> out = test::usable_kernels();
 #if defined(__x86_64__)
@@ -31,7 +31,7 @@ std::vector<T> random_bytes(Rng& rng, int64_t n) {
     return out;
 }
 
-/// What a table makes of the operands, added to sums that are there already.
+/// A table's products of the operands, added to existing sums.
 std::vector<int64_t> products(const TileKernels& table, MultiplyArgs args) {
     std::vector<int64_t> sums(static_cast<size_t>(args.rows) * 32, 7);
     args.sums = sums.data();
@@ -56,7 +56,7 @@ TEST(TileKernels, MultiplyEqualsPlainC) {
             }
 }
 
-/// No sum of 32 bits may be left on the way: all products have the largest size, and one sign.
+/// No 32-bit sum may overflow: all products have the largest magnitude and the same sign.
 TEST(TileKernels, MultiplyHoldsTheLargestSums) {
     constexpr int64_t kTiles = 2056;  // 65792 inputs, about as many as a Linear may have
     for (const TileKernels* table : all_tables())

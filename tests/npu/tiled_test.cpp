@@ -1,4 +1,4 @@
-// The tiled Linear through VTCM equals the plain one, however it is cut and whichever kernel runs.
+// The tiled Linear through VTCM equals the plain one, for any cut and any kernel.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@ const WeightRecipe& any_recipe(Draw& draw) {
     return recipes[static_cast<size_t>(draw.integer(0, static_cast<int64_t>(recipes.size()) - 1))];
 }
 
-/// Small ones are as telling and let more be tried.
+/// Mostly small sizes, which test as much and allow more cases.
 int64_t any_size(Draw& draw, int64_t most) {
     return draw.integer(1, draw.integer(0, 3) == 0 ? most : std::max<int64_t>(1, most / 5));
 }
 
-/// A random cut that fits, or that of the search.
+/// A random cut that fits, or the one that the planner finds.
 Result<TilePlan> any_plan(Draw& draw, const LinearShape& shape, const HtpDevice& device) {
     const int64_t unit = shape.block == 64 ? 2 : 1;
     TileSizes size = {draw.integer(1, shape.row_tiles()), draw.integer(1, shape.n_tiles()),
@@ -65,7 +65,7 @@ TEST(Tiled, EqualsTheReferenceForAnyCut) {
             << c.weights->recipe.name();
         ASSERT_EQ(c.run_direct(stream, *emulator), c.expected) << "case " << i << " without copies";
     }
-    // The cases are worth something only if many were cut.
+    // The test is meaningful only if many cases were cut.
     EXPECT_GT(n_cut_inputs, n_cases / 5);
     EXPECT_GT(n_cut_rows, n_cases / 20);
 }
@@ -79,7 +79,7 @@ TEST(Tiled, EdgesOfRows) {
             const HtpDevice device = device_with(64 << 10);
             const Stream stream = c.stream(*plan_linear(c.shape, device));
             auto emulator = Emulator::create(device.vtcm_bytes, *table, test::one_thread());
-            // Twice: what the first run left behind makes no difference.
+            // Two runs: the leftovers of the first make no difference.
             for (int i = 0; i < 2; ++i) ASSERT_EQ(c.run(stream, *emulator, {}), c.expected) << rows;
         }
 }

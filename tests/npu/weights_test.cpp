@@ -1,4 +1,4 @@
-// Quantized weights: signal to noise against the figures of the design, and what the codes may be.
+// Quantized weights: signal-to-noise ratios against the design's figures, and the range of codes.
 #include "src/npu/weights.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(Weights, SignalToNoiseOfLpbq) {
     Draw draw(1);
     std::vector<float> gauss = draw.gauss(n_in * n_out), laplace(gauss.size());
     for (float& v : laplace) v = draw.laplace();
-    // At least what rounding alone reaches; float scales for each block would give 21.40, 20.33, 19.27.
+    // At least the ratio of plain rounding; float scales for each block would give 21.40, 20.33, 19.27.
     EXPECT_GT(decibel({Kind::Lpbq, 16}, gauss, n_in), 21.24);
     EXPECT_GT(decibel({Kind::Lpbq, 32}, gauss, n_in), 20.27);
     EXPECT_GT(decibel({Kind::Lpbq, 64}, gauss, n_in), 19.25);
@@ -51,7 +51,7 @@ TEST(Weights, SignedMultipliersKeepMoreOfQ4_0) {
     const auto folded = quantize_weights({Kind::Lpbq, 32}, w.data(), n_out, n_in);
     const auto with_sign = quantize_weights({Kind::SignedLpbq, 32}, w.data(), n_out, n_in);
     ASSERT_TRUE(folded && with_sign);
-    // Against the weights that the file was made of, as a whole: Q4_0 has 21.3.
+    // Against the original weights of the file as a whole: Q4_0 has 21.3.
     EXPECT_GT(folded->sqnr_db(source.data()), 19.5);
     EXPECT_GT(with_sign->sqnr_db(source.data()), folded->sqnr_db(source.data()) + 0.3);
 }

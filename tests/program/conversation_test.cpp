@@ -1,5 +1,5 @@
-// The conversation of `tessera chat`: its tree, and the file that gives it back exactly or is refused by
-// name.
+// The conversation of `tessera chat`: its tree, and its file, which restores the tree exactly or is refused
+// with a reason.
 #include "examples/tessera/chat/conversation.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ void say(Conversation& conversation, const std::string& text) {
     conversation.add(std::move(message));
 }
 
-/// Two questions, the second asked twice, and everything that a file can hold.
+/// Two questions, the second with two answers, and every member that a file may have.
 Conversation example() {
     Conversation out;
     out.system = "Be \"brief\".\n";
@@ -128,7 +128,7 @@ TEST(Conversation, MalformedFilesAreNamed) {
     EXPECT_FALSE(Conversation::parse("[]"));
 }
 
-/// A reader that recurses, or looks members up one after the other, does not come back from these.
+/// A recursive reader, or one that searches members linearly, would not finish these.
 TEST(Conversation, DeepAndWideFilesAreRefusedSoon) {
     constexpr size_t kMany = 50'000;
     const std::string deep = std::string(kMany, '[') + std::string(kMany, ']');

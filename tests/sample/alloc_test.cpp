@@ -1,4 +1,4 @@
-// After the first token, sampling takes no memory from the heap.
+// After the first token, sampling allocates nothing on the heap.
 #include "tests/sample/logits.h"
 #include "tests/support/count_allocations.h"
 

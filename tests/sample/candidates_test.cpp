@@ -41,7 +41,7 @@ std::vector<int32_t> sorted_ids(std::span<const Candidate> some) {
     return ids;
 }
 
-/// Rows on which selection algorithms go wrong.
+/// Rows that are hard for selection algorithms.
 std::vector<std::vector<float>> hard_rows(size_t n) {
     std::vector<float> rising(n), falling(n), masked(n, -kInf);
     std::iota(rising.begin(), rising.end(), 0.0f);
@@ -170,13 +170,13 @@ TEST(FixedExp, ErrorIsWithinItsStatement) {
     EXPECT_LT(worst, 2e-6);
     EXPECT_LT(worst_of_likely, 4e-7);
     EXPECT_EQ(fixed_weight(7, 7), kWeightOne);
-    // Bits that must come out on every machine.
+    // Bits that every machine must give.
     EXPECT_EQ(fixed_weight(-1, 0), 404487733248u);
     EXPECT_EQ(fixed_weight(-11.7f, 3.3f), 336343u);
     for (const float x : {-29.0f, -1e30f, -kInf}) EXPECT_EQ(fixed_weight(x, 0), 0u);
 }
 
-/// What docs/reference/sampling.md promises of a probability: of itself, without and with a temperature.
+/// The error of a probability that docs/reference/sampling.md promises, without and with a temperature.
 TEST(Candidates, ProbabilitiesAreWithinTheirStatement) {
     constexpr size_t kN = 64;  // few: the absolute part then hides no more than p below 1e-5
     double worst_plain = 0, worst_tempered = 0;
@@ -214,7 +214,8 @@ TEST(FixedExp, MomentsAreWeightsTimesDistances) {
     EXPECT_EQ(scaled_moment(-kInf, 0), 0.0f);
 }
 
-/// A row and a list of the same tokens must weigh the same: which of the two it is depends on the filters.
+/// A row and a list of the same tokens must have the same weights; the filters decide which of the two is
+/// used.
 TEST(FixedExp, RowsAndListsWeighTheSame) {
     for (const auto& logits : hard_rows(5000)) {
         Candidates row = load(logits), list = load(logits);

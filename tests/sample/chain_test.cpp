@@ -1,5 +1,4 @@
-// Whole chains: distributions against a float64 reference_of_chain, draws against their distribution,
-// reproducibility.
+// Whole chains: distributions against a float64 reference, draws against their distribution, reproducibility.
 #include "src/sample/chain.h"
 
 #include <algorithm>
@@ -46,7 +45,7 @@ std::map<int32_t, double> reference_of_chain(const Params& params, const std::ve
     return result;
 }
 
-/// What the chain draws from.
+/// The distribution that the chain draws from.
 std::map<int32_t, double> distribution(Chain& chain, const std::vector<float>& logits) {
     Candidates buffer;
     chain.sample(logits, buffer);
@@ -159,7 +158,7 @@ TEST(Chain, DrawDependsOnItsNumberNotOnWhatCameBefore) {
 }
 
 TEST(Chain, TheTokenDependsOnTheSurvivorsNotOnHowTheyWereFound) {
-    // The same 100 tokens survive, by a filter or because there are no others.
+    // The same 100 tokens remain, after a filter or because the vocabulary has no others.
     std::vector<float> logits = synthetic_logits(5000, 5), masked(5000, -kInf);
     Candidates best;
     best.assign(logits);

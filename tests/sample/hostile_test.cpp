@@ -1,5 +1,5 @@
-// Any parameters within their ranges, any order, any logits: a token comes back, and it is one that was
-// allowed wherever one was. And the same tokens whatever else is sampled in between.
+// Any parameters within their ranges, any order, any logits: the result is a token, and an allowed one if
+// there is any. The tokens do not depend on other sampling in between.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,7 +11,7 @@
 namespace tessera::sample {
 namespace {
 
-/// Rows that no model gives, and some that one might.
+/// Rows that no model computes, and some that one might.
 std::vector<float> hostile_row(std::mt19937& bits, size_t n) {
     std::vector<float> row = test::synthetic_logits(n, static_cast<uint32_t>(bits()), 2.0f);
     const float odd[] = {NAN, -NAN, kInf, -kInf, 3.4e38f, -3.4e38f, 1e-45f, -0.0f};
@@ -58,7 +58,7 @@ Params random_params(std::mt19937& bits) {
                 break;
             }
         }
-        // Windows take memory by their size.
+        // Windows allocate memory of their size.
         if (row.name == "repeat_last_n" || row.name == "dry_penalty_last_n") value = std::min(value, 300.0);
         EXPECT_TRUE(params.set(row.name, row.kind == ParamKind::Int ? std::trunc(value) : value));
     }
@@ -81,7 +81,7 @@ Params random_params(std::mt19937& bits) {
     return params;
 }
 
-/// The same without what needs a vocabulary.
+/// The same without the samplers that need a vocabulary.
 Params without_text(Params params) {
     for (const char* name : {"banned_strings", "dry_sequence_breakers", "logit_bias"})
         EXPECT_TRUE(params.set(name, ""));
@@ -114,8 +114,7 @@ TEST(Hostile, AnyChainSurvivesAnyLogits) {
             ASSERT_GE(chain.last().p, 0.0);
             ASSERT_LE(chain.last().p, 1.0);
             ASSERT_TRUE(chain.last().all_masked || chain.last().p > 0) << round;
-            const bool may_end = params.number("infill") !=
-                                 0;  // which can choose an end token that was not among the candidates
+            const bool may_end = params.number("infill") != 0;  // infill may add an end token
             if (limited && !chain.last().all_masked && !may_end) {
                 ASSERT_TRUE(allowed[static_cast<size_t>(id) / 64] >> (id % 64) & 1);
                 ASSERT_TRUE(id != banned[0] && id != banned[1]);

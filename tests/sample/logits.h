@@ -20,7 +20,7 @@ inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 namespace tessera::sample::test {
 
-/// A bulk of unlikely tokens with a few likely ones, as language models give; quantized, so that ties occur.
+/// Many unlikely tokens and a few likely ones, as in language models; quantized, so that ties occur.
 inline std::vector<float> synthetic_logits(size_t n_vocab, uint32_t seed, float spread = 2.0f) {
     std::mt19937 bits(seed);
     std::normal_distribution<float> bulk(0.0f, spread);

@@ -1,4 +1,4 @@
-// The passes over a row: every table of this program gives the same bits, and those of the plain definitions.
+// The passes over a row of logits: every kernel table gives the bits of the plain definitions.
 #include "src/sample/passes.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ TEST(Passes, FollowTheDefinitions) {
             }
             EXPECT_EQ(out.sum, weight);
             EXPECT_EQ(out.mass.weight, weight);
-            // A block without weight is left out, with what little moment it would have.
+            // A block of weight zero is left out of the moment, too.
             EXPECT_NEAR(static_cast<double>(out.mass.moment), static_cast<double>(moment),
                         15.0 * static_cast<double>(row.size()));
             for (size_t b = 0; b < kBlocks; b++) {

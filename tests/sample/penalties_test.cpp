@@ -11,7 +11,7 @@
 namespace tessera::sample {
 namespace {
 
-/// The logits a chain leaves of `logits` where nothing is dropped, by token.
+/// The logits after a chain that drops nothing, by token.
 std::vector<float> edited(Chain& chain, const std::vector<float>& logits) {
     Candidates buffer;
     chain.sample(logits, buffer);

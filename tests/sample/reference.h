@@ -1,6 +1,6 @@
 #pragma once
-// The samplers in float64 by full sorts and naive searches, from their definitions: what the library's fast
-// selections, fixed-point weights and block maxima are held against. Shares no code with them.
+// The samplers in float64 by full sorts and naive searches, from their definitions. The library's fast
+// selections, fixed-point weights and block maxima are compared with them and share no code.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Reference {
     }
 
     void accept_prompt(int32_t id) { text_.push_back(id); }
-    /// A token that was drawn from the last distribution().
+    /// Accepts a token that was drawn from the last distribution().
     void accept_drawn(int32_t id) {
         text_.push_back(id);
         mu_ -= number("mirostat_eta") * (-std::log2(last_.at(id)) - number("mirostat_tau"));
@@ -109,7 +109,8 @@ class Reference {
         }
     }
 
-    /// For every place of the last n tokens: how many tokens before it are also at the end.
+    /// For every position of the last n tokens, the number of tokens before it that equal the end of the
+    /// text.
     std::vector<std::pair<int32_t, size_t>> repeats(size_t n) const {
         std::vector<std::pair<int32_t, size_t>> found;
         n = std::min(n, text_.size());

@@ -74,7 +74,7 @@ std::vector<Case> cases() {
     };
 }
 
-/// Draws from each row in turn, and holds the distribution of every draw against the reference's.
+/// Draws from the rows one after the other and compares the distribution of every draw with the reference's.
 void expect_reference(Params params, const Rows& rows) {
     ASSERT_TRUE(params.set("dry_sequence_breakers", ""));  // the reference has no text
     ASSERT_TRUE(params.set("seed", 11.0));

@@ -1,5 +1,5 @@
-// What looks at text: lists of strings, the matcher under them, sequence breakers, banned strings with going
-// back, infill, and the defaults of a model file.
+// Samplers that look at text: lists of strings and their matcher, sequence breakers, banned strings with
+// backtracking, infill, and the defaults of a model file.
 #include <algorithm>
 #include <random>
 
@@ -73,7 +73,7 @@ TEST(ByteMatcher, EqualsASearchAtEveryByte) {
     }
 }
 
-/// The logits that a chain leaves, by token.
+/// The logits after a chain, by token.
 std::vector<float> edited_text(Chain& chain, size_t n_vocab) {
     Candidates buffer;
     chain.sample(std::vector<float>(n_vocab, 1.0f), buffer);
@@ -102,7 +102,7 @@ TEST(Dry, RepetitionsDoNotCrossBreakers) {
     EXPECT_EQ(penalty(":", {one, colon, one, two, three, one, colon, one, two}), 1.0f);
     EXPECT_EQ(penalty(":", {one, one, colon, two, three, one, one, colon, two}), 0.0f);
     EXPECT_EQ(penalty(":", {one, two, colon, three, one, two, colon}), 0.0f);
-    // One that is spread over two tokens breaks where it ends.
+    // A breaker that spans two tokens breaks at its end.
     EXPECT_EQ(penalty("==", {begin, end, one, two, three, begin, end, one, two}), 1.0f);
     EXPECT_EQ(penalty("=:=", {begin, end, one, two, three, begin, end, one, two}), 4.0f);
 
@@ -127,7 +127,7 @@ TEST(BannedStrings, TokensThatContainOneAreBanned) {
     }
 }
 
-/// A text driven through StringBan: what is shown, and what is taken back.
+/// Drives a text through StringBan and records the shown and the retracted tokens.
 struct Driver {
     explicit Driver(const Vocabulary& v, const Strings& strings) : ban(strings, *v.tokenizer) {}
 
@@ -231,7 +231,7 @@ TEST(Infill, EndsJoinsAndFilters) {
     };
     const int32_t re = v.first, whole = re + 1, x = re + 2, y = re + 3, end = Vocabulary::end;
     EXPECT_EQ(left({{x, 0.9}, {end, 0.1}}), (Ids{end}));  // ending is at least thought of
-    // Alone each of the two would go; together they stay, for the likelier of them.
+    // Each of the two alone would be dropped; together they are kept as the likelier of them.
     EXPECT_EQ(left({{re, 0.17}, {whole, 0.2}, {x, 0.63}}), (Ids{whole, x}));
     EXPECT_EQ(left({{x, 0.75}, {y, 0.25}}), (Ids{x}));  // 0.25 is less than 1 / 3
     EXPECT_EQ(left({{x, 0.6}, {y, 0.4}}), (Ids{x, y}));
@@ -258,7 +258,7 @@ TEST(ModelDefaults, YieldToWhatWasGiven) {
     EXPECT_EQ(params.number("min_p"), 0.05);
     EXPECT_EQ(params.text("samplers"), "top_k;temperature");
     EXPECT_FALSE(params.given("top_k"));
-    // The order of the file does not stand in the way of another wish.
+    // An explicit order overrides the order of the file.
     for (const char* param : {"samplers", "sampling_seq"}) {
         Params other = params;
         ASSERT_TRUE(other.set(param, "kpt"));

@@ -1,4 +1,4 @@
-// Byte-level BPE over vocabularies built in memory: merging by rank, what is repaired, what is refused.
+// Byte-level BPE over vocabularies built in memory: merging by rank, repairs, refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -136,7 +136,7 @@ TEST(Bpe, BrokenMergesAreErrors) {
         v.merges.emplace_back(merge);
         const std::string message = bpe_error(v.gguf());
         EXPECT_NE(message.find("merge 1 "), std::string::npos) << "'" << merge << "': " << message;
-        // Merges are read some at a time: of those, too, the first broken one is told.
+        // Merges are read in batches, and the error still names the first broken one.
         for (int i = 0; i < 70; i++) v.merges.insert(v.merges.begin(), "a b");
         v.merges.emplace_back("a");
         const std::string later = bpe_error(v.gguf());
@@ -210,7 +210,7 @@ TEST(Bpe, HugeAndEmptyTokensHurtNothing) {
     for (int32_t id = 0; id < t->vocab().size(); id++) t->decode(Ids{id});
 }
 
-/// By the book: the lowest rank, the leftmost among equals, until there is none.
+/// The definition: merge the pair of the lowest rank, the leftmost among equals, until there is none.
 Ids bpe_by_the_book(const ByteVocabulary& v, const std::string& text) {
     std::vector<std::string> symbols;
     for (const char c : text) symbols.push_back(ByteVocabulary::spell({&c, 1}));
@@ -251,7 +251,7 @@ TEST(Bpe, RandomVocabulariesMergeByTheBook) {
                 v.merge(left, right);
             symbols.push_back(left + right);
         }
-        // Ranks need not follow the order in which tokens can come about.
+        // Ranks need not follow the order in which tokens can be formed.
         if (round % 2) std::shuffle(v.merges.begin(), v.merges.end(), random);
         const auto t = must_load_bpe(v.gguf("qwen2"));
         ASSERT_TRUE(t);

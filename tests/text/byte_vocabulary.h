@@ -28,7 +28,7 @@ struct ByteVocabulary {
 
     int32_t add(std::string_view bytes, int32_t type = 1) { return list.add(spell(bytes), 0, type); }
 
-    /// A merge of the lowest rank so far; its result becomes a token.
+    /// Adds a merge after those so far; its result becomes a token.
     int32_t merge(std::string_view left, std::string_view right) {
         merges.push_back(spell(left) + " " + spell(right));
         return add(std::string(left) + std::string(right));

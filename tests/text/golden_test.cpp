@@ -1,4 +1,4 @@
-// Every vocabulary of the reference set against the ids of other implementations, and back to text.
+// Every vocabulary of the reference set against the ids of other implementations, and decoding back to text.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +33,9 @@ std::string test_name(const Info& info) {
     return name;
 }
 
-/// Whether the ids of a text give it back. WordPiece keeps neither case nor spaces; U+2581 is SentencePiece's
-/// spelling of a space and comes back as one; and some byte-level vocabularies have no token for some bytes.
+/// Whether decoding the ids of a text restores it. WordPiece keeps neither case nor spaces, U+2581 is
+/// SentencePiece's spelling of a space and decodes to one, and some byte-level vocabularies lack tokens for
+/// some bytes.
 bool keeps(const Tokenizer& tokenizer, const std::string& text) {
     if (tokenizer.vocab().model() == "bert") return false;
     if (tokenizer.vocab().model() == "llama") return text.find("▁") == text.npos;

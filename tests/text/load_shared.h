@@ -1,5 +1,5 @@
 #pragma once
-// Tokenizers of vocabulary files, for tests: failures become the test's.
+// Tokenizers of vocabulary files; an error fails the test.
 #include <gtest/gtest.h>
 
 #include <memory>

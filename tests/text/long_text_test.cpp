@@ -1,4 +1,4 @@
-// Texts of some million bytes without a place to cut: time stays linear for every kind of vocabulary.
+// Texts of millions of bytes without a place to split: time is linear for every kind of vocabulary.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -14,8 +14,7 @@ namespace {
 using test::Ids;
 using test::TokenList;
 
-/// Spaces and letters repeated to 4 MiB, other units to 1 MiB. What grows with the square of the length takes
-/// hours.
+/// Spaces and letters repeated to 4 MiB, other units to 1 MiB. A quadratic algorithm would take hours.
 void check_runs(const Tokenizer& tokenizer, const char* name, bool gives_bytes_back) {
     for (const std::string_view unit : {" ", "a", "=", "的", "\xFF", "ab"}) {
         std::string run;

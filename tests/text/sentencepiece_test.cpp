@@ -27,7 +27,7 @@ Ids library_ids(const sentencepiece::SentencePieceProcessor& library, std::strin
     return {ids.begin(), ids.end()};
 }
 
-/// Prose with other scripts, runs of spaces and odd characters strewn in.
+/// Prose mixed with other scripts, runs of spaces and unusual characters.
 std::string mixed(const std::string& prose) {
     std::string text;
     for (size_t i = 0; i + 64 < prose.size() && text.size() < 60000; i += 61)
@@ -126,7 +126,7 @@ TEST(RandomBpe, EncodesLikeTheLibrary) {
         const auto tokenizer = Tokenizer::load(*parsed);
         ASSERT_TRUE(tokenizer) << tokenizer.error().message;
         for (int i = 0; i < 12; i++) {
-            // Some longer than what the merge loop looks at as a whole.
+            // Some words are longer than the merge loop's limit for a whole word.
             const std::string text = word(1 + below(i == 0 ? 3000 : 60), " ");
             ASSERT_EQ(encode(**tokenizer, text), library_ids(library, text)) << round << ": " << text;
         }

@@ -1,4 +1,4 @@
-// Pre-tokenizers: what each table row makes of a text, and that no text takes more than linear time.
+// Pre-tokenizers: the splits of each table row, and linear time for every text.
 #include "src/text/splitter.h"
 
 #include <gtest/gtest.h>
@@ -134,7 +134,7 @@ TEST(PreTokenizers, SplitAsTheirModelsLearnt) {
 }
 
 TEST(PreTokenizers, ClassesWithoutHanAreTheIntersection) {
-    // PCRE2 lacks intersections of classes, so that the table spells them as complements.
+    // PCRE2 lacks intersections of classes, so the table spells them as complements.
     constexpr std::string_view kComplement[] = {R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{sc:Han}]+)"};
     constexpr std::string_view kMeant[] = {R"((?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])++)"};
     const Splitter complement = must_create(kComplement), meant = must_create(kMeant);
@@ -160,7 +160,7 @@ TEST(PreTokenizers, LongRunsTakeLinearTime) {
                 const auto start = std::chrono::steady_clock::now();
                 pieces_of(splitter, run + end);
                 const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-                // Some milliseconds; what grows with the square takes minutes.
+                // This takes milliseconds; a quadratic algorithm would take minutes.
                 EXPECT_LT(seconds.count(), 5) << row.name << " '" << unit << "'";
             }
         }

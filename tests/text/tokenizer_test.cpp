@@ -129,7 +129,7 @@ TEST(Tokenizer, TokenBytes) {
 }
 
 TEST(Tokenizer, VocabulariesTheLibraryWouldRefuse) {
-    // Each of these would fail to load_tokenizer if it were handed over as it is.
+    // Each of these would fail to load if it were not repaired.
     Letters twice;
     twice.list.add("ab", -2, 1);
     twice.list.add("<c>", 0, 3);
@@ -198,7 +198,7 @@ TEST(Tokenizer, LongTextIsCutOnlyWhereNothingMerges) {
     const Letters v;
     const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
-    // "ba" is in no piece, so that the ids of a long text are those of its parts.
+    // No piece contains "ba", so the ids of a long text are those of its parts.
     const Ids unit = {v.ab, v.b};
     std::string text = "b";
     Ids expected = {v.space, v.b};
@@ -207,12 +207,12 @@ TEST(Tokenizer, LongTextIsCutOnlyWhereNothingMerges) {
         expected.insert(expected.end(), unit.begin(), unit.end());
     }
     EXPECT_EQ(*t->encode(text, kPlain), expected);
-    // Runs of a letter that merges with itself have no such place: pairs from the left.
+    // A run of a letter that merges with itself has no such place: pairs are merged from the left.
     EXPECT_EQ(t->encode("b" + std::string(100001, 'a'), kPlain)->back(), v.a);
 }
 
-/// BPE by the book over one-byte characters: the best-scored pair, the leftmost among equals, until there is
-/// none.
+/// The definition of BPE over one-byte characters: merge the pair of the best score, the leftmost among
+/// equals, until there is none.
 Ids spm_by_the_book(const TokenList& list, const std::string& text) {
     const auto find = [&](const std::string& piece) {
         for (size_t i = 259; i < list.texts.size(); i++)

@@ -1,4 +1,4 @@
-// What is read from vocabulary metadata, what is repaired, and what is refused.
+// Reading vocabulary metadata: repairs and refusals.
 #include "src/text/vocab.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #pragma once
-// What is logged while a test runs.
+// Captures the log of a test.
 #include <string>
 #include <string_view>
 
@@ -7,7 +7,7 @@
 
 namespace tessera::test {
 
-/// Collects warnings while it lives.
+/// Collects warnings during its lifetime.
 class Warnings {
   public:
     Warnings() {

@@ -1,5 +1,5 @@
-// The tile loops for VNNI with its product made of AVX2's by exact widening, so that they are tested wherever
-// AVX2 is.
+// The tile loops for VNNI with a product emulated on AVX2 by exact widening, so that any machine with AVX2
+// tests them.
 #include "tests/npu/emulated/tile.h"
 
 #include <immintrin.h>
@@ -10,7 +10,7 @@ namespace tessera::npu {
 
 namespace {
 
-/// sum + unsigned bytes of x times signed bytes of w: even and odd bytes apart, as halfwords.
+/// sum + unsigned bytes of x times signed bytes of w: even and odd bytes separately, as 16-bit words.
 TSR_INLINE __m256i dot8(__m256i sum, __m256i x, __m256i w) {
     const __m256i even = _mm256_madd_epi16(_mm256_and_si256(x, _mm256_set1_epi16(255)),
                                            _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8));

@@ -1,5 +1,5 @@
 #pragma once
-// A table that no processor is chosen for.
+// A table that is chosen for no processor.
 #include "src/npu/tile_kernels.h"
 
 namespace tessera::npu {
