@@ -1,4 +1,4 @@
-"""What is installed is enough to build and run the embedding examples, and exports the interface alone."""
+"""The installed files suffice to build and run the embedding examples, and the library exports only the interface."""
 import os
 import pathlib
 import re

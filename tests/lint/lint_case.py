@@ -11,7 +11,7 @@ SCRIPTS = ROOT / "scripts"
 
 class LintCase(unittest.TestCase):
     def tree(self, files):
-        """Writes {path: text or bytes} under a fresh folder, which lives until the test ends."""
+        """Writes {path: text or bytes} under a fresh folder, which is removed when the test ends."""
         folder = tempfile.TemporaryDirectory(prefix="tessera-lint-")
         self.addCleanup(folder.cleanup)
         root = pathlib.Path(folder.name)
@@ -34,7 +34,7 @@ class LintCase(unittest.TestCase):
         return output
 
     def expect_finding(self, script, files, *messages, arguments=()):
-        """The lint must fail, and say each of the messages."""
+        """The lint must fail and print each of the messages."""
         status, output = self.lint(script, "--root", self.tree(files), *arguments)
         self.assertEqual(status, 1, output)
         for message in messages:

@@ -32,14 +32,12 @@ TEST_P(Graphs, GiveTheReferenceLogitsInFloats) {
     EXPECT_EQ(names.size(), graph->values.size());
 
     const std::vector<float> expected = logits_of_file(test.logits_path());
-    // References of models with GELU round its input and output to half.
-    const double bound = (*model)->arch().activation == Activation::Gelu ? 1e-6 : 1e-9;
     std::vector<float> whole;
     for (const int64_t n_tok : {16, 5, 1}) {
         FloatModel run(**model, pool, n_tok, n_ctx, RecordedLogits::All);
         const std::vector<float> logits = run.logits(kGoldenTokens, {});
         ASSERT_EQ(logits.size(), expected.size());
-        EXPECT_LT(nmse(logits, expected.data()), bound) << n_tok;
+        EXPECT_LT(nmse(logits, expected.data()), 1e-9) << n_tok;
         if (whole.empty()) whole = logits;
         EXPECT_TRUE(same_bits(logits, whole)) << n_tok;
     }

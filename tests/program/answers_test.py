@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Answers of a chat read apart, and answers held to a form: what goes to which stream, and what is refused."""
+"""Chat answers split into content, reasoning and calls, and constrained answers: the stream of each part, and refusals."""
 import json
 import os
 import pty
@@ -14,7 +14,7 @@ TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {
 
 
 def says(*texts):
-    """A grammar that leaves the model this one answer."""
+    """A grammar that accepts only this answer."""
     return "root ::= " + " ".join(json.dumps(text) for text in texts)
 
 
@@ -49,7 +49,7 @@ class Chat(Case):
         self.assertEqual([json.loads(line) for line in out.splitlines()], [CALL, CALL])
 
     def test_calls_are_held_to_the_tools(self):
-        """A model that never learnt to call calls all the same, and with arguments that fit."""
+        """A model that was not trained for tools still calls one, with arguments that satisfy the schema."""
         tools = self.file("tools.json", [
             {"type": "function", "function": {"name": "weather", "parameters": {
                 "type": "object", "required": ["city", "days"], "additionalProperties": False, "properties": {
@@ -109,14 +109,14 @@ class Chat(Case):
             while chunk := os.read(master, 4096):
                 shown += chunk
         except OSError:
-            pass  # how Linux tells that the other side was closed
+            pass  # Linux reports the closed other side so
         os.close(master)
         self.assertEqual(out, b"Yes.\n")
         self.assertIn(b"\033[2m", shown)
         self.assertIn(THOUGHT.encode(), re.sub(rb"\x1b\[[0-9]*[mK]", b"", shown).replace(b"\r", b""))
 
     def test_prompt_of_a_chat(self):
-        """System message and template go into the prompt; the text is shown only where asked for."""
+        """The system message and the template enter the prompt, which is shown only on request."""
         hello = says("Hi")
         out = json.loads(self.fine(*self.CHAT, "--grammar", hello, "--json"))
         longer = json.loads(self.fine(*self.CHAT, "--system", "Be brief.", "--grammar", hello, "--json"))

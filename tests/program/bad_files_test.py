@@ -1,12 +1,12 @@
-"""Malformed model files: an error that names the thing and status 1, or, where the file is sound enough for what was
-asked, an answer. Never a signal."""
+"""Malformed model files: status 1 with an error that names the cause, or a result if the command does not need the
+malformed part. Never a signal."""
 import resource
 
 from program_case import LLAMA, MODELS, ProgramCase, main
 
 BAD = MODELS / "bad"
 
-# file: what is said by inspect, by logits, by tokenize; None where the command has to succeed
+# file: a part of the errors of inspect, logits and tokenize; None: the command must succeed
 FILES = {
     "alignstr": ("general.alignment",) * 3,
     "blkhuge": (None, "llama.block_count", None),
@@ -52,8 +52,8 @@ class BadFiles(ProgramCase):
     def test_tokenize(self):
         self.check(2, "tokenize", None, "hi")
 
-    def test_many_keys_are_no_slower_than_they_are_many(self):
-        def seconds():  # of processor time: other work on the machine does not count
+    def test_many_keys_take_linear_time(self):
+        def seconds():  # of CPU time, so that other programs do not count
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             self.fine("inspect", BAD / "keys80000.gguf")
             after = resource.getrusage(resource.RUSAGE_CHILDREN)

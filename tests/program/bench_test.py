@@ -24,12 +24,12 @@ class BenchTest(ProgramCase):
             for key in ("read_gb_per_s", "int8_gmac_per_s", "fma_gmac_per_s"):
                 self.assertGreater(result["roofline"][key], 0)
             for key, share in result["in_turn"].items():
-                # Nothing that is measured in turn is above the best of all; both shares are rounded.
+                # No interleaved sample exceeds the best of all; both shares are rounded.
                 self.assertGreaterEqual(share, result[key] * 0.999 - 0.001, key)
         self.assertEqual(list(self.bench("-p", 0, "-n", 4, "-b", 3, "-d", 20)), ["tg4xB3@d20"])
 
     def test_cache_bytes_follow_the_type(self):
-        """6 layers, 2 heads of 64: a position takes 6 * 2 * 2 * 64 elements."""
+        """6 layers with 2 KV heads of 64: a position takes 6 * 2 * 2 * 64 elements."""
         read = {}
         for kv in ("f16", "q8_0"):
             result = self.bench("-p", 0, "-n", 1, "-d", 1000, "--kv", kv)["tg1@d1000"]
@@ -52,7 +52,7 @@ class BenchTest(ProgramCase):
             self.assertGreater(result["between_tokens_ms"]["p50"], 0)
             self.assertGreater(result["sampling_share"], 0)
             self.assertGreater(result["scheduler_share"], 0)
-        self.assertGreaterEqual(results["load8x1"]["cached_tokens"], 2 * 32)  # all but the first knew them
+        self.assertGreaterEqual(results["load8x1"]["cached_tokens"], 2 * 32)  # cached for all but the first
         mixed = self.load("-p", 40, "-n", 8, "--concurrency", "3", "--mixed", "--arrival-rate", 500, "--requests", 5)
         self.assertEqual(mixed["load8x3"]["requests"], 5)
 

@@ -24,8 +24,8 @@ class Terminal(ProgramCase):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS, **options).stdout.decode()
 
     def terminal(self, command):
-        """A terminal of 70 by 24 in which a shell runs the command."""
-        # A server of its own, since one that was told to go may not be gone yet.
+        """A terminal of 70 columns and 24 rows in which a shell runs the command."""
+        # A separate tmux server, because one that was told to exit may still run.
         self.n_servers += 1
         self.tmux("new-session", "-d", "-x", 70, "-y", 24, command)
         self.addCleanup(self.tmux, "kill-server", check=False)
@@ -34,9 +34,9 @@ class Terminal(ProgramCase):
         return " ".join(f"'{word}'" for word in (self.program, "chat", *(options or (MODEL, *OPTIONS))))
 
     def chat(self, *options, term=None):
-        """A chat in a terminal, at its first prompt; its exit status is shown in the end."""
+        """A chat in a terminal, at its first prompt; the shell prints its exit status at the end."""
         given = f"TERM={term} " if term else ""
-        # What Ctrl-C sends to the shell, too, must not end it.
+        # Ctrl-C reaches the shell, too, and must not end it.
         self.terminal(f"trap : INT; {given}{self.command(*options)}; echo \"left with $?\"; read x")
         self.prompted()
 
@@ -47,11 +47,11 @@ class Terminal(ProgramCase):
         return self.tmux("capture-pane", "-p", "-J", *options)
 
     def until(self, wanted):
-        """The screen as soon as it is as wanted."""
+        """The screen as soon as the condition holds."""
         end = time.monotonic() + SECONDS
         while not wanted(screen := self.screen()):
             if time.monotonic() > end:
-                self.fail("the screen never was as wanted:\n" + screen)
+                self.fail("the screen never met the condition:\n" + screen)
             time.sleep(0.05)
         return screen
 
@@ -81,7 +81,7 @@ class Terminal(ProgramCase):
         self.assertEqual(self.saved()[0]["content"], "界 café \N{GRINNING FACE}")
 
     def test_keys_of_another_terminal(self):
-        # tmux sends its own Home and End, whatever the program was told of the terminal.
+        # tmux sends its own Home and End keys for any TERM.
         self.chat(term="xterm-256color")
         self.type("bc e")
         self.press("Home")

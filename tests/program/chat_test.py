@@ -1,4 +1,4 @@
-"""`tessera chat` through pipes: messages, commands, conversations in files, and what is refused."""
+"""`tessera chat` through pipes: messages, commands, conversation files, and errors."""
 import json
 import os
 import pty
@@ -14,7 +14,7 @@ OPTIONS = (MODEL, "--seed", 1, "-n", 12, "--ctx", 512)
 
 class Chat(ProgramCase):
     def chat(self, *lines, options=OPTIONS, **more):
-        """Standard output of a chat of these lines, which must succeed."""
+        """Standard output of a chat with these input lines, which must succeed."""
         return self.fine("chat", *options, stdin="".join(line + "\n" for line in lines).encode(), **more).decode()
 
     def fails(self, *lines, says, options=OPTIONS):
@@ -206,7 +206,7 @@ class Context(Chat):
         self.assertRegex(err, r"nearly full: \d+ of 64")
 
     def test_reasoning(self):
-        # A template that opens a reasoning block, so that whatever is written is reasoning.
+        # The template opens a reasoning block, so that all generated text is reasoning.
         template = self.folder / "template.jinja"
         template.write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
                             "{% if add_generation_prompt %}assistant: <think>\n\n{% endif %}")

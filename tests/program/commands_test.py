@@ -1,4 +1,4 @@
-"""Each command's output and exit status, and what wrong usage is told."""
+"""The output and exit status of each command, and the errors for wrong usage."""
 import json
 import struct
 
@@ -93,14 +93,14 @@ class Run(ProgramCase):
         ends = 4
         bias = ("--logit-bias", f"{ends}+100", "--json", "-p", "x", "-n", 5)
         self.assertEqual(json.loads(self.fine("run", LLAMA, *bias))["stop"], "end of generation")
-        # A token can be biased once: the two wishes contradict each other.
+        # A token can be biased only once, so the two biases contradict each other.
         self.refused(1, "run", LLAMA, *bias, "--ignore-eos", says=f"found token {ends} twice")
 
     def test_context(self):
         done = self.run_program("run", LLAMA, "-p", "One", "--ctx", 16, "-n", -1, "--ignore-eos", "--json")
         out = json.loads(done.stdout)
         self.assertEqual((done.returncode, out["stop"]), (0, "context full"))
-        self.assertEqual(out["prompt_tokens"] + len(out["tokens"]), 17)  # the last token needs no place
+        self.assertEqual(out["prompt_tokens"] + len(out["tokens"]), 17)  # the last token is not stored
         self.assertIn(b"context of 16 positions is full", done.stderr)
         message = self.refused(1, "run", LLAMA, "-p", "word " * 40, "--ctx", 16)
         self.assertRegex(message, r"\d+ tokens do not fit the context of 16")

@@ -1,5 +1,5 @@
-"""Splitting, merging, comparing and digesting files: the same bytes in both directions, and figures that another
-program can check."""
+"""Splitting, merging, comparing and digesting files: the same bytes in both directions, and digests that other
+programs confirm."""
 import hashlib
 import json
 import struct
@@ -19,7 +19,7 @@ class Containers(ProgramCase):
     def test_split_and_merge_are_inverse(self):
         for limits, n_parts in ((("--max-tensors", 7), None), (("--max-size", "1M"), None), (("--max-size", "1T"), 1)):
             whole, merged = self.folder / "whole.gguf", self.folder / "merged.gguf"
-            # A copy as our writer has it: keys of a split add none of their own.
+            # Our writer's copy: merging removes the keys of a split.
             self.fine("merge", TINY, whole)
             self.fine("split", whole, self.folder / "part", *limits)
             parts = sorted(self.folder.glob("part-*"))
@@ -54,7 +54,7 @@ class Containers(ProgramCase):
         listed = self.fine("split", TINY, self.folder / "b", "--max-tensors", 8, "--dry-run").decode()
         self.assertIn("part 1 of", listed)
         self.assertEqual(list(self.folder.glob("b-*")), [])
-        # A failure removes what was there of it already.
+        # A failure removes the parts written so far.
         (self.folder / "c-00002-of-00002.gguf").mkdir()
         n = len(json.loads(self.fine("inspect", TINY, "--json"))["tensors"])
         self.refused(1, "split", TINY, self.folder / "c", "--max-tensors", (n + 1) // 2, says="c-00002")
@@ -64,7 +64,7 @@ class Containers(ProgramCase):
         found = self.digests(DEFAULT)
         tensors = {t["name"]: t for t in json.loads(self.fine("inspect", DEFAULT, "--json"))["tensors"]}
         total = sum(t["bytes"] for t in tensors.values())
-        # The data stands at the end of the file, in the file's order, each tensor at a multiple of 32.
+        # The data is at the end of the file, in its order, each tensor at a multiple of 32.
         data = DEFAULT.read_bytes()
         at = len(data) - sum((t["bytes"] + 31) // 32 * 32 for t in tensors.values())
         whole = hashlib.sha256()

@@ -1,5 +1,5 @@
 """Converting: folders of every architecture become the models they were made from, bit for bit; types of checkpoints,
-tokenizers, refusals, and nothing half-made."""
+tokenizers, refusals, and no partial output."""
 import json
 import os
 import random
@@ -17,7 +17,7 @@ ARCHITECTURES = {name: MODELS / f"{name}.gguf" for name in (
     "llama", "llama3", "nemo", "mixtral", "qwen2", "qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "phi3", "phi4mini",
     "olmo2", "granite", "smollm3", "gptoss")}
 ARCHITECTURES |= {name: DATA / f"models/{name}.gguf" for name in ("mistral3", "qwen2moe", "granitemoe", "longrope")}
-# Keys that only a file made by hand has, or only a converted one.
+# Keys that only handmade or only converted files have.
 UNCOMPARED = {"general.name", "general.file_type", "general.quantization_version", "general.license", "general.alignment"}
 
 
@@ -56,7 +56,7 @@ class Convert(ProgramCase):
                 self.assert_same(found, tensors)
                 arch = keys["general.architecture"]
                 for key, value in keys.items():
-                    # A model of experts alone has no dense layers whose width would count.
+                    # The feed-forward length is unused in a model without dense layers.
                     if key.startswith(arch + ".") and key != "granitemoe.feed_forward_length":
                         self.assertEqual(found_keys.get(key), value, key)
                 self.assertTrue(self.logits(self.out) == self.logits(model))
@@ -79,7 +79,7 @@ class Convert(ProgramCase):
         source = self.folder / "f16.gguf"
         self.fine("convert", TINY.parent / "hf", "-o", source, "--type", "F16")
         for kind in ("Q4_K_M", "Q8_0", "IQ4_XS"):
-            # From F32 at once, where quantize starts from F16: the same types, and the size as foretold.
+            # Directly from F32, whereas quantize starts from F16: the same types, and the predicted size.
             foretold = json.loads(self.fine("convert", TINY.parent / "hf", "--dry-run", "--type", kind, "--json"))
             self.fine("convert", TINY.parent / "hf", "-o", self.out, "--type", kind)
             self.assertEqual(self.out.stat().st_size, foretold["bytes"])
@@ -279,7 +279,7 @@ class Convert(ProgramCase):
         self.convert("--pre", "gpt-2")
 
     def test_byte_fallback_without_sentencepiece(self):
-        """The merges of a tokenizer.json stand for the scores: the same ids as by the model file."""
+        """The merges of a tokenizer.json replace the scores and give the same ids as the model file."""
         self.write()
         vocabulary = hf_folder.read_gguf(MODELS / "llama.gguf")[0]
         tokens, scores, kinds = (vocabulary["tokenizer.ggml." + n] for n in ("tokens", "scores", "token_type"))
@@ -403,10 +403,10 @@ class Convert(ProgramCase):
         self.refused(1, "convert", self.hf, "-o", self.hf / "model.safetensors", says="file of the input")
         self.assertTrue((self.hf / "model.safetensors").read_bytes() == before)
 
-    # Nothing half-made ---------------------------------------------------------------------------------------
+    # No partial output ---------------------------------------------------------------------------------------
 
     def large(self):
-        """A layer of zeros, which is a hole in the file."""
+        """A layer of zeros, stored as a hole in a sparse file."""
         def widen(config, tensors):
             n, ff = 10_000, 4096
             config |= {"vocab_size": n, "hidden_size": 2048, "intermediate_size": ff, "num_hidden_layers": 1, "head_dim": 64,
@@ -420,7 +420,7 @@ class Convert(ProgramCase):
             tensors |= {name + ".weight": (shape, "F16", b"") for name, shape in shapes.items()}
 
         self.write(change=widen)
-        # The header again, with the places that the data would have.
+        # The header with the offsets that the data would have.
         path, header, at = self.hf / "model.safetensors", {}, 0
         data = path.read_bytes()
         for name, record in json.loads(data[8:]).items():
@@ -464,7 +464,7 @@ class Convert(ProgramCase):
 
     def test_memory_does_not_grow_with_the_model(self):
         self.large()
-        # By a small process, since what starts a program counts as a part of its memory.
+        # Started by a small process, because the parent's size counts towards the peak before exec.
         measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
                    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
         done = subprocess.run([sys.executable, "-c", measure, self.program, "convert", self.hf, "-o", self.out, "--type",

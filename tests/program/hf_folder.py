@@ -1,5 +1,5 @@
-"""Hugging Face folders made of GGUF models: the way back of `tessera convert`, written from the published model classes
-and with the standard library alone. Tensors are (shape outermost first, type, bytes)."""
+"""Hugging Face folders made of GGUF models: the inverse of `tessera convert`, written from the published model classes
+with only the standard library. Tensors are (shape outermost first, type, bytes)."""
 import collections
 import json
 import struct
@@ -94,7 +94,7 @@ def take_rows(tensor, order):
 
 
 def unpaired(tensor, head_dim):
-    """From neighbours that rotate together to halves of a head."""
+    """From pairs of neighbours (GGUF) to pairs half a head apart (Hugging Face)."""
     n = tensor[0][0]
     return take_rows(tensor, [head + pair * 2 + half for head in range(0, n, head_dim) for half in (0, 1)
                               for pair in range(head_dim // 2)])
@@ -112,7 +112,7 @@ def matrix(tensor, index):
 
 
 def joined(first, second):
-    """Each matrix of a stack, the rows of the first above those of the second."""
+    """Concatenates the matrices of two stacks: the rows of the first above those of the second."""
     (n, rows, cols), dtype, data = first
     size = len(data) // n
     body = b"".join(data[i * size:(i + 1) * size] + second[2][i * size:(i + 1) * size] for i in range(n))
@@ -120,7 +120,7 @@ def joined(first, second):
 
 
 def in_turns(first, second):
-    """The last dimension but, for matrices, one, taken from both in turns."""
+    """Interleaves both along the last dimension, for matrices along the last but one."""
     shape, dtype, data = first
     size = SIZES[dtype] if len(shape) == 2 else len(data) // (shape[0] * shape[1])
     body = b"".join(data[at:at + size] + second[2][at:at + size] for at in range(0, len(data), size))
@@ -178,7 +178,7 @@ EXPERTS = {
 
 
 def special_layer_tensors(arch, layer, out):
-    """What is more than another name: written to `out`; returns the names that are done."""
+    """Tensors that need more than another name: written to `out`; returns their names."""
     if arch == "gpt-oss":
         out["self_attn.sinks"] = layer["attn_sinks.weight"]
         gate, up, down = (layer[f"ffn_{part}_exps.weight"] for part in ("gate", "up", "down"))

@@ -1,4 +1,4 @@
-"""Importance matrices from a text to a better quantized model: what is collected, gone on with, added up, and refused."""
+"""Importance matrices, from a text to a better quantized model: collecting, resuming, merging, refusals."""
 import json
 import signal
 import struct
@@ -41,7 +41,7 @@ class Imatrix(ProgramCase):
         self.collect("--chunks", 3, "-t", 1)
         first = self.out.read_bytes()
         self.collect("--chunks", 3, "-t", 2, "--batch", 17)
-        # How a chunk is cut moves the last bit of a sum at most, and floats are what is stored.
+        # The cut of chunks changes at most the last bit of a sum, which is stored as a float.
         same = read_gguf(self.out)
         self.out.write_bytes(first)
         for name, (shape, values) in read_gguf(self.out)[1].items():
@@ -101,7 +101,7 @@ class Imatrix(ProgramCase):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         if process.returncode == 0:
-            return  # it was faster
+            return  # the program ended before the signal
         self.assertIn(b"--resume goes on", err)
         self.assertGreaterEqual(read_gguf(self.out)[0]["imatrix.chunk_count"], 1)
 

@@ -1,5 +1,5 @@
-"""`tessera npu report`: what is measured of a model that is compiled before and of one compiled at start, and what is told
-of its operations."""
+"""`tessera npu report`: figures of a model compiled ahead of time and of one compiled at start, and the report of its
+operations."""
 import json
 
 import npu_test
@@ -42,7 +42,7 @@ class Report(ProgramCase):
             same = [{k: v for k, v in way[part].items() if k != "constants_are"} for way in (aot, jit)]
             self.assertEqual(*same)
         self.assertEqual((aot["allocation"]["constants_are"], aot["compiling"]["anonymous_bytes"]), ("mapped", 0))
-        # The constants at least, which are a file's in the other case.
+        # At least the constants, which are mapped from the file in the other case.
         self.assertEqual(jit["allocation"]["constants_are"], "anonymous")
         self.assertGreater(jit["compiling"]["anonymous_bytes"], jit["allocation"]["constant_bytes"])
         self.assertGreater(jit["loading"]["after"]["anonymous_bytes"] - aot["loading"]["after"]["anonymous_bytes"],
@@ -95,7 +95,7 @@ class Report(ProgramCase):
         self.refused(1, *base, *self.device, "-c", 1 << 20, says="context", env=env)
         self.assertEqual(list(temporary.iterdir()), [])
         self.fine(*base, *self.device, "-p", 0, "-n", 1, env=env)
-        self.assertEqual(list(temporary.iterdir()), [])  # it was there and is gone
+        self.assertEqual(list(temporary.iterdir()), [])  # the temporary file was removed
 
     def test_a_compiled_file_may_be_strict(self):
         out = self.folder / "some.nctx"

@@ -44,7 +44,7 @@ class Devices(ProgramCase):
 
 
 class Offload(ProgramCase):
-    """A model parts of which an NPU computes."""
+    """A model partly computed by an NPU."""
 
     def setUp(self):
         super().setUp()
@@ -74,7 +74,7 @@ class Offload(ProgramCase):
         running = self.start("npu", "calibrate", TINY, "-f", HELD_OUT, "-c", 256, "-o", self.ranges, "-t", 1)
         try:
             running.wait(timeout=1)
-        except Exception:  # of the many samples some are left
+        except Exception:  # the signal came before the last sample
             pass
         running.send_signal(signal.SIGINT)
         _, message = running.communicate(timeout=60)
@@ -119,13 +119,13 @@ class Offload(ProgramCase):
         self.refused(2, *once, "--npu-fast", says="--npu-fast: expected --npu or --npu-device with it")
 
     def test_phases(self):
-        """Whose tokens an NPU has that does not attend: those of a prompt, those that are written, or all."""
+        """The tokens that an NPU without attention computes: those of the prompt, the generated ones, or all."""
         self.calibrate()
         ffn = self.npu("--offload", "blk.*.ffn")
         plain, both = self.logits(), self.logits(*ffn)
         self.assertNotEqual(plain, both)
         for phase, logits in (("prefill", both), ("decode", plain), ("both", both)):
-            for batch in (16, 3):  # tokens that are given are a prompt, however they come
+            for batch in (16, 3):  # given tokens are a prompt for any batch size
                 self.assertEqual(self.logits(*ffn, "--npu-phase", phase, "--batch", batch), logits, phase)
         chosen = self.run_program("logits", TINY, "--tokens", GOLDEN, "--out", "-", *ffn, "--npu-phase", "auto")
         self.assertIn(b"; auto: ", chosen.stderr)
@@ -135,7 +135,7 @@ class Offload(ProgramCase):
         ids = {phase: json.loads(self.fine(*once, *ffn, "--npu-phase", phase))["tokens"]
                for phase in ("prefill", "decode", "both")}
         ids["none"] = json.loads(self.fine(*once))["tokens"]
-        for phase in ("prefill", "decode"):  # the first token comes out of the prompt
+        for phase in ("prefill", "decode"):  # the prompt's pass gives the first token
             self.assertEqual(ids[phase][0], ids["both" if phase == "prefill" else "none"][0])
             again = json.loads(self.fine(*once, *ffn, "--npu-phase", phase, "--batch", 2, "-t", 2))["tokens"]
             self.assertEqual(again, ids[phase])
@@ -170,7 +170,7 @@ class Offload(ProgramCase):
 
 
 class Compiled(ProgramCase):
-    """A model in a file for an NPU."""
+    """A model compiled to a file for an NPU."""
 
     calibrate = Offload.calibrate
 
@@ -259,7 +259,7 @@ class Compiled(ProgramCase):
         self.assertIn("model", trace["otherData"]["times"])
         spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
         self.assertTrue({"load", "store", "multiply", "softmax", "blk.0.gate"} <= {e["name"] for e in spans})
-        for thread in range(3):  # a unit does one thing at a time, but that transfers overlap by their latency
+        for thread in range(3):  # a unit does one thing at a time, except that transfers overlap by their latency
             ends = [(e["ts"], e["ts"] + e["dur"]) for e in spans if e["tid"] == thread]
             self.assertEqual(ends, sorted(ends))
         used = [e["args"]["bytes"] for e in trace["traceEvents"] if e["ph"] == "C"]
@@ -268,14 +268,14 @@ class Compiled(ProgramCase):
         self.assertEqual(used[-1], 0)
 
     def signal_to_noise(self, model, *options):
-        """The rows of a compilation's table, and what it notes."""
+        """The rows of a compilation's table, and its notes."""
         done = self.run_program("npu", "compile", model, "--npu-device", "x-elite", "--act", self.ranges, "-o",
                                 self.folder / "a.nctx", "--ctx", 32, "--ar", 1, *options)
         self.assertEqual(done.returncode, 0, (model, done.stderr))
         return [line.split() for line in done.stdout.decode().splitlines() if " dB" in line], done.stderr.decode()
 
     def test_every_type_of_weights_is_compiled(self):
-        """With what is lost of each matrix, against what the file has of it."""
+        """The error of each matrix against the weights of the file."""
         for name in SOURCES:
             model = self.folder / "model.gguf"
             self.fine("quantize", MODELS / "tiny/tiny-f16.gguf", model, name, "--pure")
@@ -291,7 +291,7 @@ class Compiled(ProgramCase):
     def test_weights_that_lose_much_are_told(self):
         model = self.folder / "model.gguf"
         self.fine("quantize", MODELS / "tiny/tiny-f16.gguf", model, "F16")
-        # The last matrix: beside the largest weight of each block the others lie between two codes.
+        # The last matrix: all weights but the largest of each block lie between two codes.
         n = 256 * 768
         model.write_bytes(model.read_bytes()[:-2 * n] + struct.pack("<32e", 1, *31 * [1 / 14]) * (n // 32))
         self.fine("npu", "calibrate", model, "-f", HELD_OUT, "-c", 32, "--samples", 1, "-o", self.ranges)
@@ -308,7 +308,7 @@ class Compiled(ProgramCase):
                        lambda b: b[:-5] + bytes([b[-5] ^ 1]) + b[-4:]):
             path.write_bytes(change(sound))
             self.refused(1, "npu", "inspect", path, says=("some.nctx", "compile the model again"))
-        self.fine("npu", "inspect", path, "--quick")  # it was among the weights
+        self.fine("npu", "inspect", path, "--quick")  # the damage is in the weights
         self.refused(1, "npu", "inspect", TINY, says="expected a model compiled for an NPU")
 
     def test_what_cannot_be_compiled(self):

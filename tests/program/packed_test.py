@@ -1,4 +1,4 @@
-"""Packing and unpacking: the same results, the same file back, little memory, and nothing half-made."""
+"""Packing and unpacking: the same results, the same file back, little memory, and no partial output."""
 import json
 import os
 import resource
@@ -158,7 +158,7 @@ class Packed(ProgramCase):
             self.assertEqual(b.read(1), b"")
 
     def mapped_kib(self, process):
-        """What /proc tells of the process's mappings of the packed file, summed up, in KiB."""
+        """The sums of /proc/PID/smaps over the mappings of the packed file, in KiB."""
         sums, ours, path = {}, False, self.packed.resolve()
         for line in Path(f"/proc/{process.pid}/smaps").read_text().splitlines():
             field, *rest = line.split()
@@ -174,7 +174,7 @@ class Packed(ProgramCase):
         processes = [self.start("chat", self.packed, "-n", 1, stdin=subprocess.PIPE) for _ in range(2)]
         for process in processes:
             self.addCleanup(process.kill)
-            process.stdin.write(b"Hello\n")  # whose answer reads every weight; then it waits for the next line
+            process.stdin.write(b"Hello\n")  # the answer reads every weight; then the program waits for the next line
             process.stdin.flush()
         deadline = time.monotonic() + 60
         while True:

@@ -1,4 +1,4 @@
-"""Perplexity and divergence: figures that another program gave for our own model, and what is refused."""
+"""Perplexity and divergence: reference figures of llama.cpp for the default model, and refusals."""
 import json
 
 from program_case import HELD_OUT, LLAMA, ROOT, TINY, ProgramCase, main

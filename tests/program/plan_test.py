@@ -1,5 +1,5 @@
-"""What `plan` says against what is measured: models of some hundred MiB with random weights, whose whole context is
-used, and the refusal of what does not fit."""
+"""The memory that `plan` states against the measured peak: models of some hundred MiB with random weights, whose whole
+context is used, and the refusal of models that do not fit."""
 import ctypes
 import json
 import os
@@ -14,7 +14,7 @@ MAKER = ROOT / "tests/reference/make_models.py"
 
 
 def refuse_huge_pages():
-    """For a process to be: its system has none left, or none at all (prctl(2), PR_SET_THP_DISABLE)."""
+    """Before exec: disables transparent huge pages for the process (prctl(2), PR_SET_THP_DISABLE)."""
     if ctypes.CDLL(None, use_errno=True).prctl(41, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 
@@ -38,7 +38,7 @@ class Plan(ProgramCase):
         return json.loads(self.fine("plan", *options, "--json"))
 
     def prompt(self, model, n_tokens):
-        """A text of at most so many tokens, and hardly fewer."""
+        """A text of n_tokens tokens or slightly fewer."""
         source = random.Random(1)
         text = " ".join("".join(source.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(5)) for _ in range(n_tokens))
         ids = self.fine("tokenize", model, "--ids", stdin=text.encode()).decode().replace(",", " ").strip("[]\n")
@@ -57,7 +57,7 @@ class Plan(ProgramCase):
         return usage.ru_maxrss * 1024
 
     def compare(self, what, plan, measured, looked_up=0):
-        """`looked_up`: bytes of a table in the plan, of which a run reads some rows only."""
+        """`looked_up`: bytes of the embedding table in the plan, of which a run reads only some rows."""
         most, least = plan["total_bytes"] / measured - 1, (plan["total_bytes"] - looked_up) / measured - 1
         print(f"{what}: plan {plan['total_bytes'] >> 20} MiB, measured {measured >> 20} MiB, {100 * most:+.2f} %")
         self.assertGreater(measured, 200 << 20)
@@ -68,7 +68,7 @@ class Plan(ProgramCase):
         plan = self.plan(model, "-c", n_ctx, *options)
         measured = self.peak("run", model, "-", "-c", n_ctx, "-n", 2, "--ignore-eos", *options,
                              stdin=self.prompt(model, n_ctx - 3), before=before)
-        # Beside an NPU that has all products, what is mapped of the weights is the table of embeddings.
+        # If an NPU has all products, only the table of embeddings is mapped.
         looked_up = plan["mapped_bytes"] if "npu" in plan else 0
         self.compare(" ".join(map(str, (model.name, n_ctx, *options))), plan, measured, looked_up)
 
@@ -84,7 +84,7 @@ class Plan(ProgramCase):
         for before in (None, refuse_huge_pages):
             measured = self.peak("bench", model, "-p", 240, "-n", 16, "--concurrency", 6, "--requests", 6, before=before)
             self.compare("six at a time", plan, measured)
-        # What does not fit is refused with the plan, before it is loaded.
+        # A model that does not fit is refused before loading, with the plan.
         refusal = ("memory: expected room for", "KV cache", "weights", "total")
         for command in (("run", model, "-p", "x"), ("chat", model), ("serve", model, "--port", 0), ("bench", model, "-p", 8)):
             options = ("-d", 1 << 20, "--kv", "f32") if command[0] == "bench" else ("-c", 1 << 24)
@@ -109,7 +109,7 @@ class Plan(ProgramCase):
         self.assertEqual(plan["cache_bytes"], 0)
         self.assertGreater(plan["npu"]["cache_bytes"], 0)
         self.assertGreater(plan["npu"]["total_bytes"], compiled.stat().st_size)
-        # Of the weights that the processor would multiply with none is packed: the NPU has them all.
+        # No weight is packed for the CPU, because the NPU has them all.
         self.assertGreater(self.plan(model, "-c", 64)["packed_bytes"], 100 << 20)
         self.assertEqual(plan["packed_bytes"], 0)
         self.compare_run(model, 64, "--npu", compiled)
@@ -126,7 +126,7 @@ class Plan(ProgramCase):
         self.assertEqual(plan["packed_bytes"], 0)
         self.assertGreater(plan["mapped_bytes"], 200 << 20)
         self.compare_run(packed, 512)
-        # Weights that were touched beside the vocabulary's loading are counted as mapped alone.
+        # Weights touched while the vocabulary is loaded are counted only once, as mapped.
         refusal = self.refused(1, "run", packed, "-p", "x", "-c", 1 << 24, says=("memory: expected room for", "mapped"))
         n, unit = re.search(r"program +([0-9.]+) (MiB|GiB)", refusal).groups()
         self.assertEqual(unit, "MiB")

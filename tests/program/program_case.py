@@ -72,7 +72,7 @@ class ProgramCase(unittest.TestCase):
         return done.stdout
 
     def refused(self, status, *arguments, says=(), **options):
-        """A run that must end with this status, and whose error must hold each of the texts."""
+        """A run that must end with this status, and whose error must contain each of the texts."""
         done = self.run_program(*arguments, **options)
         message = done.stderr.decode()
         self.assertEqual(done.returncode, status, message)

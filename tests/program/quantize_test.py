@@ -1,5 +1,5 @@
-"""Quantizing: sizes to the byte, the types that a mixture names, the same bytes however they were computed, and
-nothing half-made."""
+"""Quantizing: exact sizes, the types of a mixture, the same bytes for any thread count and instruction set, and no
+partial output."""
 import json
 import os
 import resource
@@ -130,7 +130,7 @@ class Quantize(ProgramCase):
         self.assertEqual((plain["importance"], seeing["importance"]), (False, True))
         self.assertLess(seeing["weighted_error"], 0.8 * plain["error"])
         self.assertGreater(seeing["error"], plain["error"])
-        # Nothing seen: all alike.
+        # Without data all importances are equal.
         unseen = self.report(source, self.out, "Q4_0", *collect([0.0] * 32, counts=(0.0,)))["tensors"][0]
         self.assertEqual(unseen["error"], plain["error"])
         other = self.run_program("quantize", source, self.out, "Q4_0", *collect(sums, name="blk.9.ffn_up.weight"))
@@ -153,7 +153,7 @@ class Quantize(ProgramCase):
                                                                     "q8_0"))
         self.assertEqual(self.names(), ["q8.gguf"])
         self.fine("quantize", first, self.out, "Q4_K_M", "--allow-requantize")
-        # To its own type: a copy.
+        # Quantizing to the present type is a copy.
         self.fine("quantize", first, self.out, "Q8_0")
         self.assertTrue(first.read_bytes() == self.out.read_bytes())
 
@@ -180,7 +180,7 @@ class Quantize(ProgramCase):
         self.assertEqual((self.out.read_text(), self.names()), ("old", ["out.gguf"]))
 
     def large(self):
-        """A matrix of zeros, which is a hole in the file."""
+        """A matrix of zeros, stored as a hole in a sparse file."""
         path = self.folder / "large.gguf"
         write_gguf(path, [("token_embd.weight", (4096, 30_000), 1, b"")])
         os.truncate(path, path.stat().st_size + 2 * 4096 * 30_000)

@@ -1,4 +1,4 @@
-"""Results do not depend on threads, batches, chunks or the instruction set, and are those of the reference."""
+"""Results do not depend on threads, batches, chunks or the instruction set, and match the reference."""
 import json
 import resource
 import subprocess

@@ -20,7 +20,7 @@ class Sampling(program_case.ProgramCase):
             text = self.text(*flags, "--banned-strings", ",".join(w.replace(",", "\\,") for w in banned))
             for string in banned:
                 self.assertNotIn(string, text)
-            # Holding text back loses nothing: the same text again where nothing banned comes up.
+            # Holding text back loses nothing: without a banned string the text is the same.
             self.assertEqual(self.text(*flags, "--banned-strings", "\\x01\\x02"), self.text(*flags))
 
     def test_everything_banned_is_an_error(self):

@@ -11,7 +11,7 @@ ENDLESS = ("run", LLAMA, "-p", "Once", "-n", -1, "--ctx", 200000, "--ignore-eos"
 
 class Interrupt(ProgramCase):
     def wait(self, process):
-        """(standard output, standard error) once it has ended, which must be soon."""
+        """(standard output, standard error) of a process that must end soon."""
         try:
             out, err = process.communicate(timeout=20)
         except Exception:
@@ -45,7 +45,7 @@ class Interrupt(ProgramCase):
         self.assertIn("interrupted after", err)
 
     def test_second_one_kills(self):
-        # The reader stops, so that the program hangs in a write and only a second signal can end it.
+        # The reader stops, so that the program blocks in a write and only a second signal can end it.
         process = self.start(*ENDLESS)
         process.stdout.read(1)
 
@@ -85,7 +85,7 @@ class Output(ProgramCase):
 
     def test_closed_streams(self):
         self.refused(1, "info", preexec_fn=lambda: os.close(1), says="standard output")
-        # A file opened later must not take a closed stream's place.
+        # A file opened later must not get the descriptor of a closed stream.
         out = self.folder / "out"
         done = self.run_program("logits", LLAMA, "--tokens", "1,2", "--out", out, preexec_fn=lambda: os.closerange(0, 3))
         self.assertEqual((done.returncode, out.stat().st_size), (0, 8 + 2 * 512 * 4))
@@ -98,7 +98,7 @@ class Output(ProgramCase):
         try:
             while chunk := os.read(leader, 4096):
                 seen += chunk
-        except OSError:  # how a terminal says that nobody writes to it any more
+        except OSError:  # a terminal reports so that all writers have closed it
             pass
         os.close(leader)
         self.assertEqual(process.wait(timeout=20), 0)

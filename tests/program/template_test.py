@@ -1,4 +1,4 @@
-"""`tessera template`: prompts of dialogues, from every source, and what it says of wrong ones."""
+"""`tessera template`: prompts of dialogues, from every source, and errors for invalid ones."""
 import json
 
 from program_case import SHARED, ProgramCase, main, needs_shared
@@ -72,7 +72,7 @@ class Template(ProgramCase):
             dialogue = {"messages": given["messages"], "tools": given["tools"],
                         "add_generation_prompt": given["add_generation_prompt"]}
             with self.subTest(case["dialogue"]):
-                # What is read from JSON has an empty content where there was none.
+                # Reading JSON turns a missing content into an empty one.
                 if case["dialogue"].endswith("content_null"):
                     continue
                 text = self.render(dialogue, "--chat-template", SHARED / "data/templates" / suite["template"], "--raw",

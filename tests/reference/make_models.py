@@ -322,7 +322,7 @@ def make_tiny(folder):
         w = w.astype('<f4')
         parts = name.split('.')
         if parts[-2] in heads:
-            # GGUF turns adjacent pairs, Hugging Face pairs that are half a head apart.
+            # rope rotates adjacent pairs in GGUF, and pairs half a head apart in Hugging Face.
             w = w.reshape(heads[parts[-2]], -1, 2, w.shape[1]).swapaxes(1, 2).reshape(w.shape)
         layer = f'model.layers.{parts[1]}.' if parts[0] == 'blk' else ''
         raw = np.ascontiguousarray(w).tobytes()
@@ -337,7 +337,7 @@ def make_tiny(folder):
 # Malformed files ---------------------------------------------------------------------------------------------------
 
 def small_llama(sizes={}, extra=(), n_kv_rows=16):
-    """(keys, tensors) of a model of one layer; sizes and extra put in what is wrong with it."""
+    """(keys, tensors) of a model of one layer; sizes and extra hold the malformed values."""
     n = {'context_length': 64, 'embedding_length': 32, 'feed_forward_length': 64, 'block_count': 1,
          'attention.head_count': 2, 'attention.head_count_kv': 1, **sizes}
     pieces = ['<unk>', '<s>', '</s>'] + [f'<0x{i:02X}>' for i in range(256)] + [f't{i}' for i in range(61)]

@@ -1,4 +1,4 @@
-"""HTTP itself: malformed and hostile requests, slow clients, keys, origins, unix sockets, the end of the server."""
+"""HTTP itself: malformed and hostile requests, slow clients, keys, origins, unix sockets, shutdown."""
 import http.client
 import json
 import signal
@@ -80,7 +80,7 @@ class Framing(ServerCase):
 
     def test_too_many_connections(self):
         with Running(self.program, "--connections", 8, "--read-timeout", 60) as server:
-            # They are accepted in order: the ninth finds eight.
+            # Connections are accepted in order, so that the ninth finds eight.
             held = [server.connect() for _ in range(8)]
             self.assertIn(b"503", server.send(b"GET /health HTTP/1.1\r\n\r\n")[:20])
             for connection in held:
@@ -89,7 +89,7 @@ class Framing(ServerCase):
                 lambda: b"200" in server.send(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")[:20]))
 
     def test_every_truncated_prefix(self):
-        """A request that breaks off is nothing, or an error of the client's."""
+        """A truncated request gets no answer or a client error."""
         chunked = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n" + b'{"content' + \
             b"\r\n6\r\n" + b'":"a"}' + b"\r\n0\r\n\r\n"
         for whole in (raw("/tokenize", {"content": "Hi \u00e9", "add_special": True}, "X-Request-Id: a", "Accept: */*"), chunked):
@@ -127,7 +127,7 @@ class Streams(ServerCase):
         self.assertTrue(wait_for(lambda: self.gauge("running", "waiting") == 0, 5))
 
     def test_leaving_while_the_prompt_is_read(self):
-        """The slot is free at once, whatever the client waited for, and the next one need not wait."""
+        """The slot is free at once, for every kind of answer, and the next request need not wait."""
         long = [5 + i % 400 for i in range(60000)]  # a minute
         whole = {"prompt": long, "max_tokens": 5}
         for body in (whole, whole | {"stream": True}, LONG | {"stream": False}):
@@ -176,7 +176,7 @@ class Access(ServerCase):
         self.assertEqual(self.server.ask("POST", "/tokenize", body, {"Origin": "https://elsewhere.example"}).status, 403)
         own = f"http://127.0.0.1:{self.server.port}"
         self.assertEqual(self.server.ask("POST", "/tokenize", body, {"Origin": own}).status, 200)
-        # A site that gives its name this machine's address.
+        # DNS rebinding: a site whose name resolves to this machine.
         for name, status in (("rebound.example", 403), ("localhost", 200), ("[::1]", 200)):
             headers = {"Host": f"{name}:{self.server.port}", "Origin": f"http://{name}:{self.server.port}"}
             self.assertEqual(self.server.ask("POST", "/tokenize", body, headers).status, status, name)
@@ -220,7 +220,7 @@ class Access(ServerCase):
                     self.assertEqual(answer.count(b"HTTP/1.1 200"), 2, answer[:300])
                     self.assertIn(b"data: [DONE]", answer)
                     self.assertGreater(len(answer), 100000)
-                # Who speaks no TLS, breaks off, or says nothing disturbs nobody.
+                # Clients without TLS, truncated or silent ones do not disturb others.
                 silent = server.connect()
                 self.assertEqual(server.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")[:4], b"")
                 server.send(b"\x16\x03\x01\x02\x00\x01")

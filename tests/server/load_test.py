@@ -1,4 +1,4 @@
-"""Many clients at once, some of them hostile: everybody is served, only what is meant to be is refused, nothing grows.
+"""Many clients at once, some of them hostile: all are served, only invalid requests are refused, memory does not grow.
 
 Usage: load_test.py PROGRAM [--streams N] [--seconds N] [--parallel N] [--queue N] [--mutations N] [--model FILE]
 Clients stream completions, and one in ten hangs up midway. Meanwhile others send heads byte by byte, garbage behind good
@@ -46,7 +46,7 @@ def mutated(rng):
         else:
             data[at:at] = data[at:at + rng.randint(1, 40)]
     if rng.randrange(2):
-        # Right again, so that the body is what is wrong.
+        # A correct Content-Length, so that the body is the fault.
         head, _, body = bytes(data).partition(b"\r\n\r\n")
         lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
         data = b"\r\n".join(lines + [b"Content-Length: %d" % len(body)]) + b"\r\n\r\n" + body
@@ -71,7 +71,7 @@ class Load:
         return await asyncio.open_connection("127.0.0.1", self.server.port, limit=1 << 20)
 
     async def stream(self, rng):
-        """One completion; hangs up midway now and then."""
+        """One completion; the client sometimes disconnects midway."""
         words = " ".join(rng.choice("the old ship sea captain went home and then a little".split())
                          for _ in range(rng.randint(3, 120)))
         n = rng.randint(10, 80)
@@ -111,7 +111,7 @@ class Load:
         self.streamed_s = time.monotonic() - self.end + self.args.seconds
 
     async def slow_head(self):
-        """A byte now and then; the server ends it, and that is that."""
+        """A head sent byte by byte; the server ends the connection."""
         while time.monotonic() < self.end:
             reader, writer = await self.connect()
             try:
@@ -125,7 +125,7 @@ class Load:
             writer.close()
 
     async def mutations(self, number, count):
-        """Mutated requests, or good ones with garbage behind: an answer or an end to each."""
+        """Mutated requests, or valid ones followed by garbage: each gets an answer or the end of the connection."""
         rng = random.Random(1000 + number)
         for i in range(count):
             data = mutated(rng) if i % 10 else SEEDS[5] + rng.randbytes(200) + SEEDS[5]
@@ -176,11 +176,11 @@ class Load:
         return float(text.split(f"\n{name} ")[1].split("\n")[0])
 
     def idle(self):
-        """Seconds until nothing is computed any more."""
+        """Seconds until no request is running or waiting."""
         start = time.monotonic()
         while self.metric("tessera_requests_running") + self.metric("tessera_requests_waiting") > 0:
             if time.monotonic() - start > 10:
-                self.failures.append("clients have gone, and their completions are still computed")
+                self.failures.append("completions of disconnected clients are still computed")
                 break
             time.sleep(0.05)
         return time.monotonic() - start

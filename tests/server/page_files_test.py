@@ -11,7 +11,7 @@ class Files(ServerCase):
         return answer
 
     def references(self, path):
-        """What the file at the path loads, as paths from the root."""
+        """The files that the file at the path loads, as paths from the root."""
         text = self.get(path).body.decode()
         if path == "/":
             return ["/" + name for name in re.findall(r'(?:src|href)="([^"#]+)"', text)]

@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 from npm import node_with, skip  # noqa: E402
 
-# Later ones want node 20; Debian 12 has 18.
+# Later versions need node 20; Debian 12 has 18.
 PACKAGES = ["playwright-core@1.53.2"]
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
@@ -35,7 +35,7 @@ def main():
             environment |= {"BROWSER": browser, "SHOTS": str(work.resolve())}
             done = subprocess.run([node, "--test", str(HERE / "page_test.mjs")], cwd=work, env=os.environ | environment)
             logs = [server.stop() for server in servers.values()]
-    # What the page exports, the chat reads.
+    # The chat loads the page's export.
     chat = subprocess.run([program, "chat", MODEL, "--load", work / "Mine.json"], input=b"/show\n", capture_output=True)
     if chat.stdout != b"> The second\nKept.\n\n":
         sys.exit(f"the chat does not read what the page exports: {chat}")

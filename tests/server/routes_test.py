@@ -1,4 +1,4 @@
-"""The routes: what they answer, and what they say of wrong requests."""
+"""The routes: their answers, and errors for invalid requests."""
 import base64
 import json
 import struct
@@ -61,7 +61,7 @@ class Information(ServerCase):
         self.fine("/v1/completions", prompt="Once", max_tokens=5, ignore_eos=True)
         answered = 'tessera_responses_total{route="/v1/completions",status="200"}'
         deadline, values = time.monotonic() + 20, {}
-        while answered not in values:  # an answer counts once it is sent, which its reader may notice before
+        while answered not in values:  # an answer is counted after it is sent, which its reader may see before
             self.assertLess(time.monotonic(), deadline, values)
             text = self.get("/metrics").body.decode()
             values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
@@ -75,7 +75,7 @@ class Information(ServerCase):
         api = self.get("/openapi.json").json()
         for path, operations in api["paths"].items():
             for method in operations:
-                # An empty object breaks each body's required fields, if it has any, and nothing has no body at all.
+                # An empty object lacks each body's required fields, if any; None sends no body.
                 path = path.replace("{model}", "tessera-tiny")
                 answer = self.server.ask(method.upper(), path, {} if method == "post" else None)
                 schema = operations[method].get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
@@ -83,7 +83,7 @@ class Information(ServerCase):
                     self.assertEqual((answer.status, answer.json()["error"]["param"]), (400, schema["required"][0]), path)
                 elif method == "get":
                     self.assertEqual(answer.status, 200, path)
-                # Each field that is listed is checked.
+                # Each listed field is checked.
                 for name, field in (schema or {}).get("properties", {}).items():
                     if "type" in field and set(field["type"]) <= {"number", "integer", "null"}:
                         body = {"messages": HI, "prompt": "x", "content": "x", "tokens": [1], "input": "x", name: "no number"}
@@ -112,7 +112,7 @@ class Information(ServerCase):
         packed = base64.b64decode(vectors(input="a tree", encoding_format="base64")[0])
         self.assertEqual(struct.unpack(f"<{len(both[1])}f", packed)[0], struct.unpack("<f", struct.pack("<f", both[1][0]))[0])
         self.assertNotEqual(vectors(input="a tree", pooling="mean"), both[1:])
-        # Many side by side, more than are computed together, as each alone.
+        # More inputs than are computed in a batch give the same as each alone.
         many = ["a ship", "x " * 200] + [f"tree number {i}" for i in range(20)]
         for pooling in ("last", "mean"):
             alone = [vectors(input=text, pooling=pooling)[0] for text in many]
@@ -269,11 +269,11 @@ class Completions(ServerCase):
         some = self.fine("/completion", **body, response_fields=fields).json()
         self.assertEqual(some, {"content": self.fine("/completion", **body).json()["content"], "timings/predicted_n": 4})
         self.assertEqual(self.fine("/completion", **body, response_fields=["stop"], stream=True).events()[-1], {"stop": True})
-        self.assertEqual(self.fine("/completion", **body, response_fields=[""]).json(), {})  # for nothing at all
+        self.assertEqual(self.fine("/completion", **body, response_fields=[""]).json(), {})  # no fields
         self.refused(400, "/completion", "response_fields[0]", prompt="x", response_fields=[5])
 
     def test_prompt_only(self):
-        """Clients read a prompt in advance, so that the next request finds it known."""
+        """Clients compute a prompt in advance, so that the next request finds it cached."""
         ids = [7 + i % 150 for i in range(120)]
         for path, name in (("/completion", "n_predict"), ("/v1/completions", "max_tokens")):
             ids.append(3)
@@ -340,7 +340,7 @@ class Chat(ServerCase):
 
         prompt = self.fine("/apply-template", messages=HI).json()
         self.assertEqual(count(), prompt["n_tokens"])
-        self.assertEqual(count(reasoning_effort="low"), count())  # this template does not know it
+        self.assertEqual(count(reasoning_effort="low"), count())  # this template does not use it
         self.refused(400, self.path, "reasoning_effort", says="found 'much'", messages=HI, reasoning_effort="much")
 
     def test_cached_tokens(self):
@@ -368,7 +368,7 @@ class Chat(ServerCase):
             self.assertEqual(list(json.loads(call["function"]["arguments"])), ["name"])
             events = self.fine(self.path, **body, tool_choice="required", stream=True).events()[:-1]
             deltas = [d for e in events for d in e["choices"][0]["delta"].get("tool_calls", [])]
-            # The name first, with an id, and the arguments as they are written.
+            # First the name with an id, then the arguments as they are generated.
             self.assertEqual((deltas[0]["function"], deltas[0]["type"]), ({"name": "lookup", "arguments": ""}, "function"))
             self.assertTrue(deltas[0]["id"].startswith("call_"))
             self.assertTrue(all(set(d) == {"index", "function"} and d["index"] == 0 for d in deltas[1:]), deltas)
@@ -381,7 +381,7 @@ class Chat(ServerCase):
         self.refused(400, self.path, "tool_choice", messages=HI, tools=tools, tool_choice="perhaps")
 
     def test_no_call(self):
-        """Neither free text nor a form that is asked for holds a call where none may come."""
+        """Neither free text nor a requested response format contains a call if tools are off."""
         tools = [{"type": "function", "function": {"name": "lookup", "parameters": SCHEMA}}]
         body = {"messages": HI, "tools": tools, "tool_choice": "none", "max_tokens": 60, "seed": 1}
         trigger = self.fine("/tokenize", content="<tool_call>").json()["tokens"]

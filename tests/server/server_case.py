@@ -1,4 +1,4 @@
-"""Base of the server's tests: starts `tessera serve` on a free port over the model that comes along."""
+"""Base of the server's tests: starts `tessera serve` on a free port over the default model."""
 import http.client
 import json
 import os
@@ -24,17 +24,17 @@ class Answer:
         return json.loads(self.body)
 
     def events(self):
-        """The data of a stream's events; the mark at its end as it stands."""
+        """The data of a stream's events as JSON, and its final [DONE]."""
         lines = [line[6:] for line in self.body.decode().split("\n") if line.startswith("data: ")]
         return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
 class Running:
-    """A server, for as long as the `with` lasts."""
+    """A running server, stopped at the end of the `with`."""
 
     def __init__(self, program, *options, env=None, model=MODEL):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
-        self.log = tempfile.TemporaryFile()  # a pipe that nobody reads would hold the server up
+        self.log = tempfile.TemporaryFile()  # a pipe without a reader would block the server
         self.process = subprocess.Popen([program, "serve", model, "--port", "0", *map(str, options)],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
                                         env=clean | (env or {}))
@@ -76,7 +76,7 @@ class Running:
         return self.ask("POST", path, body)
 
     def send(self, data):
-        """What comes back over a plain socket until the server closes it or is silent."""
+        """The bytes received over a plain socket until the server closes it or is silent."""
         with self.connect() as connection:
             connection.sendall(data)
             return read_all(connection)
