@@ -431,7 +431,7 @@ TEST(OutputParser, calls_that_stream) {
     EXPECT_EQ(late, expected);
 }
 
-TEST(OutputParser, a_call_is_told_of_before_it_is_whole) {
+TEST(OutputParser, a_call_is_streamed_before_it_is_complete) {
     const auto parser = OutputParser::make(*find_format("hermes"), {tools(), "", "", true});
     const auto pushed = [&parser](std::string_view text) {
         parser->push(text);

@@ -34,7 +34,7 @@ size_t most_at_once(const std::vector<Lifetime>& buffers, int32_t n_steps, size_
     return most;
 }
 
-TEST(ArenaPlan, AChainTakesNoMoreThanTwoNeighbours) {
+TEST(ArenaPlan, AChainTakesTheMemoryOfTwoNeighbours) {
     const std::vector<Lifetime> chain = {{128, 0, 1}, {64, 1, 2}, {128, 2, 3}, {64, 3, 4}};
     const ArenaPlan plan = plan_arena(chain);
     EXPECT_FALSE(overlaps(chain, plan));

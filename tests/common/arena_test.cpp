@@ -97,7 +97,7 @@ TEST(Arena, LastPieceNeedsNoPadding) {
     EXPECT_EQ(arena->take<char>(10).size(), 10u);
 }
 
-TEST(ArenaDeathTest, RunningOutIsOurOwnBug) {
+TEST(ArenaDeathTest, TakingMoreThanPlannedAborts) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     auto arena = Arena::create(64, "small");
     ASSERT_TRUE(arena);

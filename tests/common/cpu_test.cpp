@@ -143,7 +143,7 @@ TEST(CpuTopology, SiblingsCountOnceAndOnlyWithinTheMask) {
     EXPECT_EQ(machine.read("6").n_physical, 1);
 }
 
-TEST(CpuTopology, AnEmptyMachineIsSurvived) {
+TEST(CpuTopology, AMachineWithoutFilesHasDefaults) {
     const FakeMachine machine;
     const CpuTopology topology = machine.read("0-2");
     EXPECT_EQ(topology.n_logical, 3);

@@ -55,7 +55,7 @@ TEST(Result, CodesHaveNames) {
     EXPECT_STREQ(error_code_name(ErrorCode::Malformed), "malformed");
 }
 
-TEST(ResultDeathTest, AFailedCheckNamesItself) {
+TEST(ResultDeathTest, AFailedCheckPrintsItsCondition) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_DEATH(TSR_CHECK(1 + 1 == 3), "internal error: 1 \\+ 1 == 3");
 }

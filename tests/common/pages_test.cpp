@@ -84,7 +84,7 @@ TEST(PageVector, GivesItsPagesBack) {
     EXPECT_EQ(mapped_pages(), before);
 }
 
-TEST(PageVector, RefusesWhatNoMemoryHolds) {
+TEST(PageVector, RefusesSizesBeyondMemory) {
     PageVector<uint64_t> numbers;
     EXPECT_THROW(numbers.reserve(numbers.max_size()), std::bad_alloc);
     EXPECT_THROW(numbers.reserve(SIZE_MAX / 4 / sizeof(uint64_t)), std::bad_alloc);

@@ -47,7 +47,7 @@ TEST(FormatBytes, ShowsThreeDigits) {
     EXPECT_EQ(format_bytes(UINT64_MAX), "16.0 EiB");
 }
 
-TEST(Printable, EscapesWhatWouldSpoilALine) {
+TEST(Printable, EscapesControlCharacters) {
     EXPECT_EQ(printable("plain Grüße 漢字"), "plain Grüße 漢字");
     EXPECT_EQ(printable("a\nb\x1b[31m\x7f"), "a\\x0Ab\\x1B[31m\\x7F");
     EXPECT_EQ(printable("\xff\xc3"), "\\xFF\\xC3");
@@ -65,7 +65,7 @@ TEST(Printable, CutsLongTexts) {
     EXPECT_EQ(printable("", 0), "");
 }
 
-TEST(NearestName, FindsSlipsOfTheFinger) {
+TEST(NearestName, FindsTypos) {
     const std::string_view names[] = {"temperature", "top-k", "top-p", "threads", "seed"};
     EXPECT_EQ(nearest_name("temprature", names), "temperature");
     EXPECT_EQ(nearest_name("theards", names), "threads");

@@ -42,7 +42,7 @@ TEST(ThreadPool, EveryUnitRunsOnceOnAValidWorker) {
     }
 }
 
-TEST(ThreadPool, WhatIsFetchedWhileWaitingNeedNotExist) {
+TEST(ThreadPool, PrefetchesWhileWaitingMayBeInvalidAddresses) {
     ThreadPool pool(2);
     std::atomic<int64_t> n_run{0};
     for (int round = 0; round < 200; round++) {
@@ -62,7 +62,7 @@ TEST(ThreadPool, TheSizeIsClamped) {
     EXPECT_LE(ThreadPool(100000).n_threads(), ThreadPool::kMaxThreads);
 }
 
-TEST(ThreadPool, TheCallerIsWorkerZeroAndWorkersNeverShareANumber) {
+TEST(ThreadPool, TheCallerIsWorkerZeroAndNumbersAreUnique) {
     ThreadPool pool(4);
     const auto caller = std::this_thread::get_id();
     std::vector<std::atomic<bool>> busy(4);
@@ -206,7 +206,7 @@ TEST(ThreadPool, SharesAreTakenUnitByUnitAndHelpedFromTheEnds) {
     EXPECT_EQ(units, (std::vector<int64_t>{0, 1, 2, 3, 4}));
 }
 
-TEST(ThreadPool, LateWorkersNeverMixWaysOfTakingUnits) {
+TEST(ThreadPool, LateWorkersNeverMixUnitsAndRanges) {
     ThreadPool pool(4);
     for (int run = 0; run < 5000; run++) {
         const int64_t n_units = 1 + run % 40;
@@ -384,7 +384,7 @@ TEST(ThreadPool, EveryUnitRunsOnceOnBusyProcessors) {
     EXPECT_EQ(sum, 300 * 28);
 }
 
-TEST(ThreadPoolDeathTest, NestedRunsAreOurOwnBug) {
+TEST(ThreadPoolDeathTest, NestedRunsAbort) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     for (const int n_threads : {1, 3})
         EXPECT_DEATH(

@@ -28,7 +28,7 @@ TEST(Utf8, EveryCodePointSurvivesARoundTrip) {
 
 // Counts the well-formed texts among all texts of two and three bytes; there are exactly as many as code
 // points encode to.
-TEST(Utf8, NothingElseIsValid) {
+TEST(Utf8, OnlyEncodedCodePointsAreValid) {
     int n_two = 0, n_three = 0;
     for (int a = 0x80; a < 256; a++) {
         for (int b = 0; b < 256; b++) {

@@ -264,7 +264,7 @@ TEST(Attention, HeadSizes) {
         }
 }
 
-TEST(Attention, CutsThreadsAndInstructionSetsDoNotMatter) {
+TEST(Attention, SameBitsForCutsThreadsAndInstructionSets) {
     const Shape shape;
     const std::vector<float> x = random_rows(2, kTokens * Shape::in);
     AttentionRun attention(shape), alone(shape, 1), three(shape, 3), scalar(shape, 2, "scalar");
@@ -295,7 +295,7 @@ TEST(Attention, CutsThreadsAndInstructionSetsDoNotMatter) {
 }
 
 /// A NaN among the values reaches the tokens that attend to it and no others, wherever passes are cut.
-TEST(Attention, DamagedValuesShowWhereTheyAreSeen) {
+TEST(Attention, NanValuesReachOnlyTokensThatAttendToThem) {
     const Shape shape;
     AttentionRun attention(shape);
     constexpr int64_t kBad = 40, kHalf = 50, kN = 100;
@@ -327,7 +327,7 @@ TEST(Attention, DamagedValuesShowWhereTheyAreSeen) {
 
 /// Sequences of different lengths in one batch, some decoding and some prefilling, get the same results as
 /// alone.
-TEST(Attention, SequencesDoNotMeet) {
+TEST(Attention, SequencesDoNotAffectEachOther) {
     const Shape shape;
     AttentionRun attention(shape);
     const int64_t starts[] = {300, 0, kKvChunk + 8, 70}, counts[] = {1, 20, 1, 1};

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-TEST(Gated, FloatsThatNobodyReadsStayInTheTile) {
+TEST(Gated, UnreadFloatsStayInTheTile) {
     // More rows than a unit has, for many tokens and for few; more tokens than a tile of results holds.
     constexpr int64_t kIn = 256, kOut = 288, kTok = 259;
     ThreadPool pool(2);
@@ -81,7 +81,7 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
 }
 
 // With one thread a token has more rows than the tile has room for; with three threads it has fewer.
-TEST(Gated, ATokensStretchEndsWhereTheTileDoes) {
+TEST(Gated, AStretchEndsAtTheEndOfTheTile) {
     constexpr int64_t kIn = 64, kOut = 2 * cpu::kStreamTok * cpu::kStreamRows + 96;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
     const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_0, kOut, kIn, 7);

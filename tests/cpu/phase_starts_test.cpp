@@ -35,7 +35,7 @@ TEST(PhaseStarts, ThePassBeforeTellsWhatIsNext) {
     }
 }
 
-TEST(PhaseStarts, BehindAPhaseThatDidNotReadNothingIsKnown) {
+TEST(PhaseStarts, APhaseWithoutReadsHasNoPrediction) {
     PhaseStarts starts(1);
     for (int pass = 0; pass < 2; pass++) {
         starts.begin_pass();

@@ -78,7 +78,7 @@ void expect_same(
     }
 }
 
-TEST(Vec, EveryKernelTableHasItsVerbs) {
+TEST(Vec, EveryKernelTableHasItsFunctions) {
     for (const kernels::IsaInfo& isa : kernels::all_isas()) {
         const VecTable* table = vec_table(isa.table->name);
         ASSERT_NE(table, nullptr);
@@ -87,7 +87,7 @@ TEST(Vec, EveryKernelTableHasItsVerbs) {
     EXPECT_EQ(vec_table("abacus"), nullptr);
 }
 
-TEST(Vec, TablesAgreeOnElementwiseVerbs) {
+TEST(Vec, TablesAgreeOnElementwiseFunctions) {
     expect_same(
         [](auto& t, float* x, const float* a, const float*, int64_t n) { t.add_scaled(x, a, 0.3f, n); });
     expect_same([](auto& t, float* x, const float*, const float*, int64_t n) { t.scale(x, 1.7f, n); });

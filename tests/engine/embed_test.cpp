@@ -102,7 +102,7 @@ class EmbeddingRequests : public Engines {
 };
 
 // Several embeddings in a batch, beside completions and in chunks: all results equal those computed alone.
-TEST_F(EmbeddingRequests, have_the_bits_of_a_session_in_any_company) {
+TEST_F(EmbeddingRequests, have_the_bits_of_a_session_in_any_batch) {
     const Request text = request("Once upon a time there was", 40);
     const std::vector<int32_t> undisturbed = alone(text, {.n_ctx = 200});
     for (const int64_t n_batch : {8, 100, 512}) {
@@ -125,7 +125,7 @@ TEST_F(EmbeddingRequests, have_the_bits_of_a_session_in_any_company) {
 }
 
 // A preempted embedding continues from the states that it had reached.
-TEST_F(EmbeddingRequests, that_give_way_lose_no_bit) {
+TEST_F(EmbeddingRequests, keep_their_bits_when_preempted) {
     const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
     for (const Pooling pooling : {Pooling::Last, Pooling::Mean}) {
         const auto all = scheduler({.n_ctx = 256, .kv_bytes = 6 * page, .n_batch = 8, .max_running = 3});
@@ -147,7 +147,7 @@ TEST_F(EmbeddingRequests, that_give_way_lose_no_bit) {
     }
 }
 
-TEST_F(EmbeddingRequests, that_know_their_beginning_have_the_same_bits) {
+TEST_F(EmbeddingRequests, with_a_cached_prefix_have_the_same_bits) {
     const auto all = scheduler({.n_ctx = 256});
     Got got;
     Request text = wanted(150, Pooling::Last);
@@ -165,7 +165,7 @@ TEST_F(EmbeddingRequests, that_know_their_beginning_have_the_same_bits) {
     }
 }
 
-TEST_F(EmbeddingRequests, refuse_what_is_for_writing) {
+TEST_F(EmbeddingRequests, refuse_fields_of_completions) {
     const auto all = engine({.n_ctx = 64});
     Request asked = wanted(4, Pooling::Mean);
     asked.n = 2;

@@ -53,7 +53,7 @@ TEST(PerplexityRow, log_sum_is_that_of_a_plain_softmax) {
     EXPECT_EQ(norm->max, row[static_cast<size_t>(norm->argmax)]);
 }
 
-TEST(PerplexityRow, what_is_no_number_is_an_error) {
+TEST(PerplexityRow, nan_logits_are_errors) {
     for (const float bad : {NAN, INFINITY, -INFINITY}) {
         std::vector<float> row = random_row(9, 1, 1);
         row[4] = bad;
@@ -108,7 +108,7 @@ std::string write_base(const test::TempFolder& folder) {
     return folder.at("base");
 }
 
-TEST(KlBase, comes_back_as_it_was_written) {
+TEST(KlBase, reads_back_as_written) {
     const test::TempFolder folder;
     const auto base = KlBase::open(write_base(folder));
     ASSERT_TRUE(base.has_value()) << base.error().message;

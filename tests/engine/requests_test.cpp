@@ -9,7 +9,7 @@
 namespace tessera::engine {
 namespace {
 
-TEST_F(Engines, SameTokensInAnyCompanyAndAnyBatch) {
+TEST_F(Engines, SameTokensInAnyBatch) {
     const Request asked = request("Once upon a time there was a " + story(9), 40);
     const EngineOptions plain{.n_ctx = 512, .max_running = 1};
     const std::vector<int32_t> expected = alone(asked, plain);
@@ -123,7 +123,7 @@ TEST_F(Engines, ALineWithLessIndentationEndsTheText) {
     EXPECT_EQ(stopped.text[0], "a:\n    b\n\n      ");
 }
 
-TEST_F(Engines, WhatIsKnownCanBeIgnored) {
+TEST_F(Engines, ThePrefixCacheCanBeBypassed) {
     auto one = engine({.n_ctx = 512, .max_running = 4});
     Request asked = request(story(10), 20);
     Got first, second, several;
@@ -165,7 +165,7 @@ TEST_F(Engines, LogProbabilitiesAreTheModels) {
     }
 }
 
-TEST_F(Engines, WhatIsWrittenKeepsToTheGrammar) {
+TEST_F(Engines, OutputSatisfiesTheGrammar) {
     auto one = engine({.n_ctx = 256});
     const auto check = [&](Result<std::shared_ptr<const grammar::Grammar>> made, const std::string& pattern) {
         ASSERT_TRUE(made.has_value()) << made.error().message;
@@ -273,7 +273,7 @@ TEST_F(Engines, CancelAndDeadlineEndARequestAtOnce) {
     EXPECT_EQ(fine.outcome[0].finish, Finish::Length);
 }
 
-TEST_F(Engines, AFullQueueIsSaidSo) {
+TEST_F(Engines, AFullQueueIsReported) {
     auto one = engine({.n_ctx = 128, .max_running = 1, .max_queue = 2});
     std::vector<Got> got(40);
     std::vector<Ticket> tickets;
@@ -304,7 +304,7 @@ TEST_F(Engines, HigherPriorityComesFirst) {
     EXPECT_LT(got[3].outcome[0].usage.queue_s, got[2].outcome[0].usage.queue_s);
 }
 
-TEST_F(Engines, WhatCannotBeServedIsNamed) {
+TEST_F(Engines, InvalidRequestsAreNamed) {
     auto one = engine({.n_ctx = 64});
     const auto refused = [&](auto change, const char* says) {
         Request asked = request("Once", 3);
@@ -332,7 +332,7 @@ TEST_F(Engines, WhatCannotBeServedIsNamed) {
     EXPECT_NE(got.outcome[0].error.message.find("4096"), std::string::npos);
 }
 
-TEST_F(Engines, AnEngineThatGoesCancelsWhatIsOpen) {
+TEST_F(Engines, DestroyingAnEngineCancelsOpenRequests) {
     std::vector<Got> got(6);
     {
         auto one = engine({.n_ctx = 2048, .max_running = 2});

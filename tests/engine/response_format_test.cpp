@@ -87,7 +87,7 @@ std::string call_in(const chat::ToolCallFormat& form, const std::string& name, c
     return out + std::string(form.call_end);
 }
 
-TEST(AnswerForm, calls_are_held_to_what_the_parser_reads) {
+TEST(AnswerForm, calls_are_constrained_to_what_the_parser_reads) {
     int n_forms = 0;
     for (const chat::Format& format : chat::formats())
         for (const chat::ToolCallFormat& form : format.written) {
@@ -282,7 +282,7 @@ std::string spelled(const text::Tokenizer& tokenizer, const std::vector<int32_t>
     return tokenizer.decode(ids, {.show_special = true});
 }
 
-TEST(Infills, are_marked_as_the_models_know_them) {
+TEST(Infills, use_the_marks_of_the_model) {
     auto bytes = test::ByteVocabulary::with_bytes();
     for (const char* mark :
          {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>", "<|file_sep|>"})

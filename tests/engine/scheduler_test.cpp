@@ -15,7 +15,7 @@ TEST(PrefillBudget, APromptAloneGetsTheWholeBatch) {
     EXPECT_EQ(pace.prompt_tokens(0, 512), 512);
 }
 
-TEST(PrefillBudget, BesideWritersItTakesWhatDoublesTheirTimeAtMost) {
+TEST(PrefillBudget, BesideDecodersItAtMostDoublesTheirTime) {
     PrefillBudget pace;
     // None before the time of a decoding pass has been measured; then a first guess.
     EXPECT_EQ(pace.prompt_tokens(4, 512), 0);
@@ -36,7 +36,7 @@ TEST(PrefillBudget, BesideWritersItTakesWhatDoublesTheirTimeAtMost) {
     EXPECT_EQ(pace.prompt_tokens(512, 512), 0);
 }
 
-TEST(PrefillBudget, NowAndThenAPassWithoutPromptsIsTimedAnew) {
+TEST(PrefillBudget, SometimesAPassWithoutPromptsIsMeasuredAgain) {
     PrefillBudget pace;
     pace.measured(2, 0, 0.010);
     int n_mixed = 0;
@@ -86,7 +86,7 @@ class Schedulers : public Engines {
     uint64_t n_added_ = 0;
 };
 
-TEST_F(Schedulers, WhoHasLessRunningComesFirst) {
+TEST_F(Schedulers, TheClientWithFewerRunningRequestsComesFirst) {
     const auto all = scheduler({.n_ctx = 128, .max_running = 2});
     for (int i = 0; i < 6; ++i) {
         Request asked = request("Once", 10 + i);
@@ -105,7 +105,7 @@ TEST_F(Schedulers, WhoHasLessRunningComesFirst) {
     EXPECT_EQ(ended_.size(), 8u);
 }
 
-TEST_F(Schedulers, PriorityComesFirstAndGivesWayLast) {
+TEST_F(Schedulers, HigherPriorityRunsFirstAndIsPreemptedLast) {
     const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
     const auto all = scheduler({.n_ctx = 256, .kv_bytes = 4 * page, .max_running = 3});
     for (int i = 0; i < 4; ++i)
@@ -122,7 +122,7 @@ TEST_F(Schedulers, PriorityComesFirstAndGivesWayLast) {
     for (const auto& [name, finish] : finish_) EXPECT_EQ(finish, Finish::Length) << name;
 }
 
-TEST_F(Schedulers, RoomForAllIsEnoughForAll) {
+TEST_F(Schedulers, NoPreemptionIfMemorySuffices) {
     // Cached prompts do not block requests that continue from them.
     const auto all = scheduler({.n_ctx = 64, .max_running = 4});
     for (int i = 0; i < 4; ++i) add(*all, request("Day " + std::to_string(i), 40), std::to_string(i));

@@ -50,7 +50,7 @@ TEST(SessionFile, goes_on_with_the_same_bits) {
     EXPECT_TRUE(empty->restore(folder.at("empty")).has_value());
 }
 
-TEST(SessionFile, foreign_and_hurt_files_are_refused) {
+TEST(SessionFile, foreign_and_damaged_files_are_refused) {
     const test::TempFolder folder;
     ThreadPool pool(2);
     const auto model = *test::load_model(kModelPath, pool);

@@ -32,7 +32,7 @@ TEST(SessionErrors, RangesAreNamed) {
     EXPECT_FALSE(engine::Session::create(*model, pool, options));
 }
 
-TEST(Session, CancelLeavesItWhereItWas) {
+TEST(Session, CancelLeavesTheStateUnchanged) {
     ThreadPool pool(2);
     auto model = load_model(kModelPath, pool);
     ASSERT_TRUE(model) << model.error().message;

@@ -174,7 +174,7 @@ void Soak::submit_all(Engine& to, uint64_t seed, double until) {
     }
 }
 
-TEST_F(Soak, EveryRequestEndsAsItMay) {
+TEST_F(Soak, EveryRequestEndsInAnAllowedWay) {
     const uint64_t page = plan_cache(*loaded_.model, {.n_ctx = 64})->layout.page_bytes;
     auto one =
         engine({.n_ctx = kCtx, .kv_bytes = 12 * page, .n_batch = 64, .max_running = 6, .max_queue = 10});

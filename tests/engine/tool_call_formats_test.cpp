@@ -254,7 +254,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, ToolCallFormats, testing::ValuesIn(enforced())
 
 TEST(ToolCallFormatTable, EveryFormatIsEnforced) { EXPECT_EQ(enforced().size(), chat::formats().size()); }
 
-TEST(ToolCallFormatTable, WhatANotationCannotWriteIsRefused) {
+TEST(ToolCallFormatTable, ValuesThatANotationCannotWriteAreRefused) {
     const auto refusal = [](const char* format_name, const std::string& parameters) {
         const chat::Format& format = *chat::find_format(format_name);
         ChatPrompt prompt;

@@ -105,7 +105,7 @@ TEST_P(WindowedModels, compute_what_a_session_does) {
     }
 }
 
-TEST_P(WindowedModels, fill_their_context_from_a_cache_of_one) {
+TEST_P(WindowedModels, fill_their_context_from_a_cache_of_one_context) {
     const auto [name, prefix] = GetParam();
     const test::TempFolder folder;
     ThreadPool pool(2);

@@ -55,7 +55,7 @@ std::vector<int32_t> text_of(uint64_t seed, size_t n) {
     return out;
 }
 
-TEST(PrefixTree, tells_the_longest_beginning) {
+TEST(PrefixTree, finds_the_longest_prefix) {
     PagePool pool = pool_of(16);
     PrefixTree tree(pool);
     const std::vector<int32_t> text = text_of(1, 200);
@@ -108,7 +108,7 @@ TEST(PrefixTree, equal_pages_are_kept_once) {
     EXPECT_EQ(one.pages()[1], two.pages()[1]);
 }
 
-TEST(PrefixTree, who_writes_into_a_shared_page_gets_a_copy) {
+TEST(PrefixTree, writing_into_a_shared_page_copies_it) {
     PagePool pool = pool_of(8);
     PrefixTree tree(pool);
     const std::vector<int32_t> first = text_of(4, 100), second = [&] {
@@ -130,7 +130,7 @@ TEST(PrefixTree, who_writes_into_a_shared_page_gets_a_copy) {
     EXPECT_TRUE(holds(two, second));
 }
 
-TEST(PrefixTree, what_is_in_use_is_not_taken) {
+TEST(PrefixTree, pages_in_use_are_not_evicted) {
     PagePool pool = pool_of(4);
     PrefixTree tree(pool);
     const std::vector<int32_t> text = text_of(5, 128), other = text_of(6, 128);
@@ -150,7 +150,7 @@ TEST(PrefixTree, what_is_in_use_is_not_taken) {
     EXPECT_TRUE(holds(used, text));
 }
 
-TEST(PrefixTree, the_longest_unused_goes_first) {
+TEST(PrefixTree, the_least_recently_used_is_evicted_first) {
     PagePool pool = pool_of(3);
     PrefixTree tree(pool);
     for (const uint64_t seed : {10u, 11u, 12u}) {
@@ -166,7 +166,7 @@ TEST(PrefixTree, the_longest_unused_goes_first) {
     EXPECT_EQ(tree.match(text_of(12, 64)).n_tok, 64);
 }
 
-TEST(PrefixTree, a_long_random_life) {
+TEST(PrefixTree, random_operations) {
     PagePool pool = pool_of(40);
     PrefixTree tree(pool);
     Rng rng(7);
@@ -202,7 +202,7 @@ TEST(PrefixTree, a_long_random_life) {
     EXPECT_EQ(tree.n_pages(), 0);
 }
 
-TEST(Windows, layers_are_dealt_to_planes_of_one_size) {
+TEST(Windows, layers_are_grouped_into_planes_of_one_size) {
     const Layout plain = Layout::create(6, 1, 16, Type::F32, Type::F32);
     EXPECT_EQ(plain.n_layer_groups, 1);
     EXPECT_EQ(plain.pages_of(1000), 16);
@@ -242,7 +242,7 @@ bool holds_all(const Sequence& sequence, std::span<const int32_t> text) {
     return holds(sequence, text) && holds(sequence, text, 1, seen) && holds(sequence, text, 2, seen);
 }
 
-TEST(Windows, a_sequence_keeps_what_it_sees) {
+TEST(Windows, a_sequence_keeps_its_window) {
     const std::vector<int32_t> text = text_of(1, 6400);
     PagePool pool = windowed_pool_of(112);  // pages_of(6400)
     PrefixTree tree(pool);
@@ -258,7 +258,7 @@ TEST(Windows, a_sequence_keeps_what_it_sees) {
     EXPECT_EQ(pool.n_free(), 112);
 }
 
-TEST(Windows, texts_go_on_from_anywhere_until_room_is_short) {
+TEST(Windows, texts_continue_from_any_place_until_memory_is_short) {
     const std::vector<int32_t> text = text_of(1, 1280);
     PagePool pool = windowed_pool_of(80);
     PrefixTree tree(pool);
@@ -280,7 +280,7 @@ TEST(Windows, texts_go_on_from_anywhere_until_room_is_short) {
     EXPECT_TRUE(holds_all(again, text));
 }
 
-TEST(Windows, where_texts_part_one_can_go_on) {
+TEST(Windows, a_text_can_continue_where_two_diverge) {
     const std::vector<int32_t> text = text_of(1, 1280);
     std::vector<int32_t> other(text.begin(), text.begin() + 640);
     other.resize(1280, 77);
@@ -301,7 +301,7 @@ TEST(Windows, where_texts_part_one_can_go_on) {
     EXPECT_EQ(tree.match(third).n_tok, 640);
 }
 
-TEST(Windows, a_long_random_life) {
+TEST(Windows, random_operations) {
     PagePool pool = windowed_pool_of(90);
     PrefixTree tree(pool);
     Rng rng(7);

@@ -269,7 +269,7 @@ TEST(BrokenFusion, PartsOfUnevenRowsAreRefused) {
     expect_parts(bytes.load_error({"phi3.feed_forward_length=int:62"}), {"ffn_"}, "62 rows each");
 }
 
-TEST(Architectures, UnknownOnesAreToldFromThoseToCome) {
+TEST(Architectures, ErrorsTellUnknownFromPlannedOnes) {
     std::string names;
     for (const ArchSpec* spec : all_architectures()) {
         auto found = find_architecture(spec->name);

@@ -302,7 +302,7 @@ TEST(Packed, ASplitBecomesOneFile) {
     EXPECT_TRUE(read_file(folder.at("back")) == read_file(folder.at("whole")));
 }
 
-TEST(Packed, WhatAPackedMatrixIsFilledUpWithCountsForNothing) {
+TEST(Packed, PaddingOfAPackedMatrixIsIgnored) {
     const TempFolder folder;
     TinyModel{.type = p8_types()[4], .is_tied = true}.write(folder.at("stock"));
     ASSERT_EQ(pack(folder.at("stock"), folder.at("packed")), "");
@@ -369,7 +369,7 @@ TEST(Packed, ComputingInFloatAsksForTheStockFile) {
     EXPECT_NE(model.error().message.find("unpack it first"), std::string::npos) << model.error().message;
 }
 
-TEST(Packed, WhatCannotBeConvertedIsSaid) {
+TEST(Packed, UnsupportedConversionsAreReported) {
     const TempFolder folder;
     const std::string stock = folder.at("stock"), packed = folder.at("packed"), out = folder.at("out");
     TinyModel{.type = p8_types()[0]}.write(stock);

@@ -63,7 +63,7 @@ void expect_same_first(const std::vector<float>& logits, const std::vector<float
 
 class Quantized : public testing::TestWithParam<TestModel> {};
 
-TEST_P(Quantized, IntegersAreCloseAndTheSameEverywhere) {
+TEST_P(Quantized, IntegerPathIsCloseAndBitIdentical) {
     const TestModel& test = GetParam();
     const std::vector<float> expected = logits_of_file(test.logits_path());
     for (const Type type : {Type::Q8_0, Type::Q4_0}) {

@@ -72,12 +72,12 @@ void expect_round_trip(const CompiledLinears& c) {
     EXPECT_EQ(model.cache_bytes, c.model.cache_bytes);
 }
 
-TEST(Context, WhatIsReadComputesWhatWasWritten) {
+TEST(Context, AReadModelComputesLikeTheWrittenOne) {
     expect_round_trip(small());
     expect_round_trip(CompiledLinears("toy", {1, 70}, 64, 40, 2));
 }
 
-TEST(Context, WhatASessionCannotAddressIsAnError) {
+TEST(Context, ModelsBeyondTheAddressSpaceAreErrors) {
     for (const size_t n_sessions : {1, 2}) {
         CompiledLinears c("toy", {1, 70}, 64, 40, n_sessions);
         int64_t most = 0;
@@ -143,7 +143,7 @@ struct Change {
     const char* message;
 };
 
-TEST(Context, HeadersThatAreWrongAreRefused) {
+TEST(Context, InvalidHeadersAreRefused) {
     const CompiledLinears c = small();
     const std::string sound = written(c.model, c.device);
     const auto put = [](size_t at, auto value) {
@@ -246,7 +246,7 @@ TEST(Context, ModelsThatContradictThemselvesAreRefused) {
 }
 
 /// Any change with recomputed checksums: a file that still opens accesses only its own memory.
-TEST(Context, WhatOpensCanRun) {
+TEST(Context, ChangedFilesThatOpenRunInBounds) {
     const CompiledLinears c("toy", {1, 70}, 64, 40, 2);
     const std::string sound = written(c.model, c.device);
     auto emulator = Emulator::create(c.device.vtcm_bytes, kTilesScalar, test::one_thread());

@@ -51,7 +51,7 @@ TEST_P(DeviceRuns, EqualTheReference) {
 }
 
 /// A prompt in a pass of 128 rows and a padded one gives the same state as passes of one row.
-TEST_P(DeviceRuns, AreTheSameForEveryPass) {
+TEST_P(DeviceRuns, SameBitsForEveryPassLength) {
     const TestModel& test = GetParam();
     ThreadPool pool(2);
     auto model = load_model(test.path(), pool, "", false);
@@ -417,7 +417,7 @@ struct StreamChange {
     }
 };
 
-TEST_F(OneModel, WhatIsNotRefusedStaysInside) {
+TEST_F(OneModel, ChangedStreamsThatRunStayInBounds) {
     DeviceCase c(*model_, pool_, "toy", "w4a16", {70}, {96});
     ASSERT_TRUE(c.reference);
     Draw draw(8);
@@ -507,7 +507,7 @@ TEST_F(OneModel, AppendingBehindTheCacheIsRefused) {
     EXPECT_TRUE(check_device_model(changed));
 }
 
-TEST_F(OneModel, WhatDoesNotFitIsAnError) {
+TEST_F(OneModel, OversizedPassesAreErrors) {
     HtpDevice tiny = *open_device("toy");
     tiny.vtcm_bytes = 4096;
     const auto program = program_of(*model_, 8, 64, RecordedLogits::All);

@@ -94,7 +94,7 @@ TEST(DirectStream, EqualsAnyStreamAsWritten) {
     EXPECT_LT(n_left, n_before);
 }
 
-TEST(DirectStream, LeavesOutWhatNobodyNeeds) {
+TEST(DirectStream, LeavesOutUnneededTransfers) {
     const Stream plain = {move(Opcode::Load, 0, 0), move(Opcode::Load, 64, 64), add(0, 64, 128),
                           move(Opcode::Store, 128, 128)};
     EXPECT_EQ(n_transfers(direct_stream(plain, {})), 0);

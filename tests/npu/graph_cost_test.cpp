@@ -61,7 +61,7 @@ TEST(GraphCost, VtcmIsTakenAndGivenBack) {
     EXPECT_GT(most, graph.vtcm_bytes / 2);
 }
 
-TEST(GraphCost, AnArenaIsAsFullAsWhatIsStillNeeded) {
+TEST(GraphCost, TheArenaHoldsTheValuesStillNeeded) {
     // One operation, with its input and its output as the only values.
     const CompiledLinears c("toy", {70}, 256, 512);
     DeviceGraph graph = c.model.segments[0].graphs[0];

@@ -101,7 +101,7 @@ TEST(Graph, NeedsRowsAsInTheFile) {
     EXPECT_NE(run.error().message.find("expected rows as in the file"), std::string::npos);
 }
 
-TEST(Ranges, AreOfAllThatIsNoPaddingAndSeen) {
+TEST(Ranges, CoverAllRowsExceptPadding) {
     ThreadPool pool(1);
     auto model = load_model(model_file("llama"), pool, "", false);
     ASSERT_TRUE(model) << model.error().message;
@@ -135,7 +135,7 @@ TEST(Ranges, AreOfAllThatIsNoPaddingAndSeen) {
     EXPECT_NE(read->find("blk.9.x").error().message.find("'blk.9.x' has no range"), std::string::npos);
 }
 
-TEST(Ranges, NumbersThatAreNoneAreNamed) {
+TEST(Ranges, NanAndInfinityAreNamed) {
     Graph graph;
     graph.values = {{.name = "x"}, {.name = "blk.0.ff"}};
     RangeCollector collector(graph);

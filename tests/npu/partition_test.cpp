@@ -128,7 +128,7 @@ TEST_P(Partitions, AreTheSegmentsAndTheReasonsOfTheModel) {
 
 /// Invariants of any selection: segments are maximal runs of operations, and every value that crosses a
 /// border is an input or an output.
-TEST_P(Partitions, CoverWhatIsSelected) {
+TEST_P(Partitions, CoverTheSelection) {
     const int64_t n_layer = std::ssize(program_.caches);
     for (const char* list : {"blk.*.ffn", "blk.*.attn", "blk.0", "output", "blk.0.attn,blk.1.ffn,output"}) {
         const Partition parts = partition_of(program_, *Selection::parse(list));

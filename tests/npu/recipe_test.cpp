@@ -41,7 +41,7 @@ TEST(Recipe, ShippedOnesSayWhatTheirNamesSay) {
         EXPECT_EQ(open_recipe("w8a8")->bits_of(wide), 16) << wide;
 }
 
-TEST(Recipe, TheFirstExceptionThatSaysSomethingDecides) {
+TEST(Recipe, TheFirstMatchingExceptionDecides) {
     const auto recipe = parse_recipe(R"({"default": {"w": "lpbq4", "block": 64, "a": "u16"}, "kv": "u8",
         "override": [{"re": "blk\\.[0-3]\\.", "a": "u8"},
                      {"re": "ffn_down", "w": "i8"},
@@ -57,7 +57,7 @@ TEST(Recipe, TheFirstExceptionThatSaysSomethingDecides) {
               "re=ffn_down\noverride w=signed-lpbq16 a=u16 re=blk.0\n");
 }
 
-TEST(Recipe, HashIsOfWhatItSays) {
+TEST(Recipe, HashCoversAllFields) {
     const auto a = parse_recipe(R"({"default":{"w":"i8","a":"u16"},"kv":"u8"})");
     const auto b = parse_recipe(R"({"kv": "u8", "override": [], "default": {"a": "u16", "w": "i8"}})");
     const auto c = parse_recipe(R"({"default":{"w":"i8","a":"u8"},"kv":"u8"})");

@@ -50,7 +50,7 @@ TEST(Waits, AnyOrderThatKeepsThemGivesTheSameBits) {
 
 /// Every wait is needed: without it the check finds the hazard, and some order of the units gives another
 /// result.
-TEST(Waits, WithoutAnyOneOfThemSomeOrderDiffers) {
+TEST(Waits, EachWaitIsNeeded) {
     int n_removed = 0;
     for (const WeightRecipe& recipe : kKinds)
         for (const TileSizes& size : {TileSizes{1, 2, 8}, TileSizes{2, 3, 2}}) {
@@ -73,7 +73,7 @@ TEST(Waits, WithoutAnyOneOfThemSomeOrderDiffers) {
     EXPECT_GT(n_removed, 100);
 }
 
-TEST(Waits, BuilderLeavesOutWhatFollows) {
+TEST(Waits, TheBuilderOmitsImpliedWaits) {
     StreamBuilder builder;
     Instruction load, expand, multiply;
     load.op = Opcode::Load;
@@ -120,7 +120,7 @@ std::string stream_refusal(const Stream& stream, const Bounds& bounds) {
     return checked ? "none" : checked.error().message;
 }
 
-TEST(Bounds, WhatDoesNotFitIsRefused) {
+TEST(Bounds, OversizedStreamsAreRefused) {
     Prepared p({WeightRecipe::Kind::Lpbq, 32}, {1, 2, 2});
     const Bounds sound = p.c.bounds(p.device);
     EXPECT_EQ(stream_refusal(p.stream, sound), "none");
@@ -158,7 +158,7 @@ TEST(Bounds, WhatDoesNotFitIsRefused) {
 }
 
 /// Random changes of fields: a stream that is not refused runs in memory of exactly the checked size.
-TEST(Bounds, WhatIsNotRefusedStaysInside) {
+TEST(Bounds, AcceptedStreamsStayInBounds) {
     Prepared p({WeightRecipe::Kind::Lpbq, 32}, {1, 2, 2}, 70);
     p.device.vtcm_bytes = p.plan.vtcm_bytes;
     auto emulator = Emulator::create(p.device.vtcm_bytes, kTilesScalar, test::one_thread());
@@ -210,7 +210,7 @@ TEST(Bounds, AllocatorRefusesByName) {
     EXPECT_FALSE(vtcm.take("fifth", 0, 8192));
 }
 
-TEST(Bounds, PacketsKeepToTheirSpan) {
+TEST(Bounds, PacketsStayWithinTheirSpan) {
     HtpDevice v69 = *open_device("sm8450");
     Draw draw(2);
     for (const int64_t n_in : {96, 1024, 1056, 3072}) {

@@ -62,7 +62,7 @@ TEST(Conversation, DroppingTheNewest) {
     EXPECT_EQ(conversation.here(), 3);
 }
 
-TEST(Conversation, TheFileGivesItBack) {
+TEST(Conversation, TheFileRestoresTheTree) {
     for (const int here : {-1, 1, 3, 5}) {
         Conversation conversation = example();
         conversation.go_to(here);

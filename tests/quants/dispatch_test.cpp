@@ -61,7 +61,7 @@ TEST(KernelsDispatch, TablesBeyondNeonHaveItsFloatProductsAndEncoders) {
     }
 }
 
-TEST(KernelsDispatch, PicksTheBestUsableWhenNothingIsWanted) {
+TEST(KernelsDispatch, PicksTheBestUsableByDefault) {
     const auto chosen = choose_isa("");
     ASSERT_TRUE(chosen);
     for (const IsaInfo& isa : all_isas()) {

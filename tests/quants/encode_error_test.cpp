@@ -147,7 +147,7 @@ TEST(Encode, SearchesBeatOnePass) {
     }
 }
 
-TEST(Encode, ImportanceTurnsTheErrorToWhatMattersLess) {
+TEST(Encode, ImportanceMovesTheErrorToUnimportantWeights) {
     Rng rng(4);
     const std::vector<float> x = normals(5, 16 * 256, 0.02f);
     std::vector<float> w(x.size());

@@ -94,7 +94,7 @@ void expect_first_tokens(const P8Type& t, const std::vector<uint8_t>& packed, co
 
 /// The next weights are prefetched and never read, so that any address gives the same result, with any kind
 /// of prefetch.
-TEST(P8Matmul, WhatComesNextIsOnlyFetched) {
+TEST(P8Matmul, TheNextWeightsAreOnlyPrefetched) {
     const auto* nowhere = reinterpret_cast<const void*>(uintptr_t{4096});
     const void* none = nullptr;
     for (const P8Type& t : p8_types()) {

@@ -97,7 +97,7 @@ TEST_P(Programs, ValuesAreWrittenOnceAndBeforeTheyAreRead) {
     }
 }
 
-TEST_P(Programs, WhatLivesAtOnceDoesNotOverlap) {
+TEST_P(Programs, ValuesAliveAtOnceDoNotOverlap) {
     for (const int64_t n_tok : {1, 8, 32}) {
         const Program p = program(n_tok, RecordedLogits::All);
         for (size_t i = 0; i < p.slots.size(); ++i) {

@@ -156,7 +156,7 @@ TEST(Candidates, KeepRelativeComparesWithTheBest) {
     EXPECT_EQ(candidates.size(), 1u);
 }
 
-TEST(FixedExp, ErrorIsWithinItsStatement) {
+TEST(FixedExp, ErrorIsWithinTheDocumentedBound) {
     const auto one = static_cast<double>(kWeightOne);
     double worst = 0, worst_of_likely = 0;
     for (float x = 0; x >= -29.9f; x -= 0.0000173f) {
@@ -177,7 +177,7 @@ TEST(FixedExp, ErrorIsWithinItsStatement) {
 }
 
 /// The error of a probability that docs/reference/sampling.md promises, without and with a temperature.
-TEST(Candidates, ProbabilitiesAreWithinTheirStatement) {
+TEST(Candidates, ProbabilitiesAreWithinTheDocumentedError) {
     constexpr size_t kN = 64;  // few: the absolute part then hides no more than p below 1e-5
     double worst_plain = 0, worst_tempered = 0;
     for (const double temperature : {1.0, 0.13, 0.3, 0.7, 1.7, 4.0}) {
@@ -241,7 +241,7 @@ TEST(FixedExp, RowsAndListsWeighTheSame) {
     }
 }
 
-TEST(Candidates, InfinitelyLikelyOnesShare) {
+TEST(Candidates, InfiniteLogitsShareTheProbability) {
     Candidates candidates = load({5, kInf, -kInf, kInf});
     EXPECT_EQ(candidates.weigh(), 2 * kWeightOne);
     EXPECT_EQ(candidates.entries()[0].weight, 0u);

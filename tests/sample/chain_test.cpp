@@ -113,7 +113,7 @@ std::vector<int32_t> take(Chain& chain, const std::vector<float>& logits, int n)
     return ids;
 }
 
-TEST(Chain, SeedAndStreamDecide) {
+TEST(Chain, SeedAndStreamDetermineTheTokens) {
     const std::vector<float> logits = synthetic_logits(1000, 1);
     const auto tokens = [&](double seed, uint64_t stream) {
         Chain chain = make_chain(neutral({{"seed", seed}}), logits.size(), stream);
@@ -191,7 +191,7 @@ TEST(Chain, GreedyTakesTheLowestOfTies) {
     }
 }
 
-TEST(Chain, CloneGoesOnAndResetStartsAgain) {
+TEST(Chain, CloneContinuesAndResetStartsAgain) {
     const std::vector<float> logits = synthetic_logits(1000, 8);
     Chain chain = make_chain(neutral({{"presence_penalty", 2}}), logits.size());
     const auto first = take(chain, logits, 30);
@@ -204,7 +204,7 @@ TEST(Chain, CloneGoesOnAndResetStartsAgain) {
     EXPECT_EQ(take(chain, logits, 30), first);
 }
 
-TEST(Chain, NanAndInfinityAreSurvived) {
+TEST(Chain, NanAndInfinityAreHandled) {
     std::vector<Params> settings = {Params(), neutral({}), neutral({{"temperature", 0}}),
                                     neutral({{"min_p", 0.1}}),
                                     neutral({{"top_p", 0.5}, {"repeat_penalty", 2}, {"temperature", 0.01}})};

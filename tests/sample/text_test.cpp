@@ -241,7 +241,7 @@ TEST(Infill, EndsJoinsAndFilters) {
     EXPECT_FALSE(Chain::create(params, {.n_vocab = v.n_vocab}));
 }
 
-TEST(ModelDefaults, YieldToWhatWasGiven) {
+TEST(ModelDefaults, YieldToExplicitParameters) {
     auto file = tessera::test::TokenList::with_bytes().gguf();
     file.i32("general.sampling.top_k", 7).i32("general.sampling.mirostat", 9);
     file.i32("general.sampling.penalty_last_n", 12).i32("general.sampling.temp", 1);

@@ -70,7 +70,7 @@ TEST(Bpe, WholeWordsWhereThePreTokenizerSaysSo) {
     EXPECT_EQ(encode(*must_load_bpe(v.gguf("qwen2")), "xyz"), (Ids{'x', 'y', 'z'}));
 }
 
-TEST(Bpe, FramesAsThePreTokenizerSaysUnlessTheFileDoes) {
+TEST(Bpe, BosAndEosFollowThePreTokenizerUnlessTheFileSetsThem) {
     ByteVocabulary v = ByteVocabulary::with_bytes();
     const int32_t bos = v.list.add("<|bos|>", 0, 3), sep = v.list.add("<|sep|>", 0, 3);
     const auto file = [&](const char* pre) {
@@ -113,7 +113,7 @@ TEST(Bpe, SpecialTokens) {
     EXPECT_EQ(t->decode(encode(*t, "<c>x", true), {.show_special = true}), "<c>x");
 }
 
-TEST(Bpe, UnknownPreTokenizerNamesTheNearestAndTheWayOut) {
+TEST(Bpe, UnknownPreTokenizerErrorNamesTheNearestAndTheOption) {
     const std::string message = bpe_error(ByteVocabulary::with_bytes().gguf("lama-bpe"));
     for (const char* part : {"tokenizer.ggml.pre", "'lama-bpe'", "nearest: 'llama-bpe'",
                              "--override-kv tokenizer.ggml.pre=str:llama-bpe"})
@@ -153,7 +153,7 @@ TEST(Bpe, BrokenMergesAreErrors) {
               std::string::npos);
 }
 
-TEST(Bpe, MergesMayPassThroughTextsThatAreNoTokens) {
+TEST(Bpe, MergesMayPassThroughTextsThatAreNotTokens) {
     Warnings warnings;
     ByteVocabulary v = ByteVocabulary::with_bytes();
     v.merges = {"a b", "ab c", "x y"};
@@ -196,7 +196,7 @@ TEST(Bpe, RanksMayBeTheIds) {
     EXPECT_EQ(encode(*must_load_bpe(v.gguf("kimi-k2")), "bcx"), (Ids{bc, 'x'}));
 }
 
-TEST(Bpe, HugeAndEmptyTokensHurtNothing) {
+TEST(Bpe, HugeAndEmptyTokensAreHandled) {
     ByteVocabulary v = ByteVocabulary::with_bytes();
     v.add(std::string(size_t{1} << 20, 'a'));
     v.list.add("", 0, 1);
@@ -235,7 +235,7 @@ Ids bpe_by_the_book(const ByteVocabulary& v, const std::string& text) {
     return ids;
 }
 
-TEST(Bpe, RandomVocabulariesMergeByTheBook) {
+TEST(Bpe, RandomVocabulariesEqualTheDefinition) {
     std::mt19937 random(3);
     const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
     for (int round = 0; round < 60; round++) {

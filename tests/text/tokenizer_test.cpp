@@ -128,7 +128,7 @@ TEST(Tokenizer, TokenBytes) {
     EXPECT_EQ(t->token_bytes(t->vocab().size()), "");
 }
 
-TEST(Tokenizer, VocabulariesTheLibraryWouldRefuse) {
+TEST(Tokenizer, VocabulariesThatSentencePieceRefuses) {
     // Each of these would fail to load if it were not repaired.
     Letters twice;
     twice.list.add("ab", -2, 1);
@@ -194,7 +194,7 @@ TEST(Tokenizer, UnusedPiecesAreSplitAgain) {
     EXPECT_EQ(t->decode(*t->encode(text, kPlain)), text);
 }
 
-TEST(Tokenizer, LongTextIsCutOnlyWhereNothingMerges) {
+TEST(Tokenizer, LongTextsAreCutOnlyBetweenMerges) {
     const Letters v;
     const auto t = must_load_tokenizer(v.list.gguf());
     ASSERT_TRUE(t);
@@ -242,7 +242,7 @@ Ids spm_by_the_book(const TokenList& list, const std::string& text) {
     return ids;
 }
 
-TEST(Tokenizer, RandomVocabulariesMergeByTheBook) {
+TEST(Tokenizer, RandomVocabulariesEqualTheDefinition) {
     std::mt19937 random(3);
     const auto below = [&](unsigned n) { return random() % n; };
     const auto word = [&](size_t n) {
