@@ -70,6 +70,61 @@ TEST(Jinja, messages_name_what_was_expected) {
               "indent() got an unexpected keyword argument; it takes: width? first? blank?");
 }
 
+// The results are those of jinja2 3.1 with MarkupSafe 3.0.
+TEST(Jinja, markup_escapes_what_is_joined_to_it) {
+    const struct {
+        const char *source, *text;
+    } rows[] = {
+        {R"({{ "<a>" | safe }})", R"(<a>)"},
+        {R"({{ "<a>" | safe + "<b>" }})", R"(<a>&lt;b&gt;)"},
+        {R"({{ "<a>" + "<b>" | safe }})", R"(&lt;a&gt;<b>)"},
+        {R"({{ ("<a>" | safe + "<b>") + "&" }})", R"(<a>&lt;b&gt;&amp;)"},
+        {R"({{ "it's '" | safe + "a \"b\"" + "'\n" | safe + {"k": "<v>"} | tojson }})",
+         R"(it's 'a &#34;b&#34;'
+{&#34;k&#34;: &#34;&lt;v&gt;&#34;})"},
+        {R"({{ "<a>" | safe ~ "<b>" }})", R"(<a><b>)"},
+        {R"({{ ("<a>" | safe ~ "<b>") + "<c>" }})", R"(<a><b><c>)"},
+        {R"({{ "<a>" | escape }}{{ "<a>" | e | e }}{{ "<a>" | e | forceescape }})",
+         R"(&lt;a&gt;&lt;a&gt;&amp;lt;a&amp;gt;)"},
+        {R"({{ 5 | safe + "<" }})", R"(5&lt;)"},
+        {R"({{ ("<" | safe) is escaped }} {{ "<" is escaped }} {{ ("<" | safe | string) is escaped }})",
+         R"(True False True)"},
+        {R"({{ ("<a>" | safe) == "<a>" }} {{ ("<a>" | safe) in ["<a>"] }} {{ {"<a>": 1}["<a>" | safe] }})",
+         R"(True True 1)"},
+        {R"({{ ["<a>" | safe, "b"] }})", R"([Markup('<a>'), 'b'])"},
+        {R"({{ "<a> " | safe | upper | trim + "<" }})", R"(<A>&lt;)"},
+        {R"({{ "<a>" | safe | title + "<" }})", R"(<A><)"},
+        {R"({{ "<a>" | safe | replace("a", "<") + "<" }})", R"(<<><)"},
+        {R"({{ ("<a>" | safe).replace("a", "<") }})", R"(<&lt;>)"},
+        {R"({{ ("<a>" | safe).upper() + "<" }})", R"(<A>&lt;)"},
+        {R"({{ ("a<b" | safe).split("<") | map("e") | join("<") }})", R"(a<b)"},
+        {R"({{ ("-" | safe).join(["<", "&" | safe, 1]) }})", R"(&lt;-&-1)"},
+        {R"({{ "-".join(["<" | safe]) + "<" }})", R"(<<)"},
+        {R"({{ ("<%s>" | safe) % "<&>" }} {{ ("%s %r %d" | safe) % ("<", "'", 3) }} {{ ("%(a)s" | safe) % {"a": "<"} }})",
+         R"(<&lt;&amp;&gt;> &lt; &#34;&#39;&#34; 3 &lt;)"},
+        {R"({{ "<%s>" | safe | format("<&>") }} {{ ("{} {}" | safe).format("<", "<" | safe) }} {{ ("{:>3}" | safe).format("<") }})",
+         R"(<&lt;&amp;&gt;> &lt; <   &lt;)"},
+        {R"({{ ("<a>" | safe)[0] + "<" }} {{ ("<a>" | safe)[1:] + "<" }})", R"(<&lt; a>&lt;)"},
+        {R"({{ ("<" | safe) * 2 + "<" }} {{ 2 * ("<" | safe) + "<" }})", R"(<<&lt; <<&lt;)"},
+        {R"({{ "<a>\nb" | safe | indent(1) + "<" }})", R"(<a>
+ b&lt;)"},
+        {R"({{ ("<a>" | safe | tojson) + "<" }})", R"("<a>"<)"},
+        {R"({{ ["<" | safe, ">"] | join("&") + "<" }})", R"(<&><)"},
+        {R"({{ "<a>" | safe | center(5) + "<" }})", R"( <a> &lt;)"},
+        {R"({% set x = "<a>" | safe %}{% set y %}{{ x }}{% endset %}{{ x + "<" }} {{ y + "<" }})",
+         R"(<a>&lt; <a><)"},
+        {R"({% macro m() %}{{ "<a>" | safe }}{% endmacro %}{{ m() + "<" }})", R"(<a><)"},
+        {R"({{ ("<a>" | safe).startswith("<") }} {{ ("<a>" | safe).find(">") }} {{ ("<a<" | safe).strip("<") }})",
+         R"(True 2 a)"},
+        {R"({{ "<a>" | safe | reverse + "<" }})", R"(>a<&lt;)"},
+        {R"({{ "abc def ghi" | safe | truncate(8, false, "<") }})", R"(abc def ghi)"},
+        {R"({{ ("a<b" | safe).partition("<")[0] + "<" }})", R"(a&lt;)"},
+        {R"({{ ("<a>" | safe) is string }} {{ "<a>" | safe | length }} {{ ("" | safe) or "none" }})",
+         R"(True 3 none)"},
+    };
+    for (const auto& row : rows) EXPECT_EQ(text_of(row.source), row.text) << row.source;
+}
+
 TEST(Jinja, limits_end_a_render) {
     const char* const greedy[] = {
         // Steps.

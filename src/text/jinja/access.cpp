@@ -1,5 +1,5 @@
-// Attributes, items, slices and walking: what a template can reach of a value. Python looks for attributes
-// (methods) first and for keys second with `.name`, and the other way round with `['name']`.
+// Attributes, items, slices and iteration of values. As in Jinja, `.name` looks for attributes (methods)
+// first and for keys second, and `['name']` the other way round.
 #include <algorithm>
 
 #include "src/text/jinja/chars.h"
@@ -10,7 +10,7 @@ namespace tessera::jinja {
 namespace {
 
 std::string described(const Value& object) {
-    // Jinja's words.
+    // Jinja's wording.
     return object.is_none() ? "None" : std::string("'") + object.type_name() + " object'";
 }
 
@@ -26,7 +26,7 @@ std::optional<Value> group_member(const Value& object, std::string_view name) {
 
 Result<Value> Runtime::attribute(const Value& object, const std::string& name) {
     if (object.is_undefined()) return fail(ErrorCode::InvalidArgument, "%s", object.as_text().c_str());
-    // Python's insides; all objects have them, and none may be seen.
+    // Python's special attributes, which the sandbox hides.
     if (name.size() > 4 && name.starts_with("__") && name.ends_with("__"))
         return undefined(
             strf("access to attribute '%s' of '%s' object is unsafe.", name.c_str(), object.type_name()));
@@ -68,7 +68,7 @@ Result<Value> Runtime::item_at(const Value& object, const Value& key) {
             TSR_TRY_VOID(charge_bytes(whole.size() == object.n_chars() ? 0 : whole.size()));
             const size_t begin = whole.size() == object.n_chars() ? i : char_offset(whole, i);
             const size_t end = begin + char_offset(std::string_view(whole).substr(begin), 1);
-            return text(whole.substr(begin, end - begin));
+            return text_like(object, whole.substr(begin, end - begin));
         }
     }
     TSR_TRY(const std::string shown, repr(key));
@@ -119,7 +119,7 @@ Result<Value> Runtime::slice(const Value& object, const Value* from, const Value
         const std::vector<std::string_view> chars = characters(whole);
         for (const size_t i : places) out += chars[i];
     }
-    return text(std::move(out));
+    return text_like(object, std::move(out));
 }
 
 Result<Value::Items> Runtime::walk(const Value& value) {

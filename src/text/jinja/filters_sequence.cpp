@@ -1,4 +1,4 @@
-// Filters on sequences as wholes: order, grouping, joining, picking; and those on numbers.
+// Filters on whole sequences: sorting, grouping, joining, selecting one item; and filters on numbers.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -47,7 +47,7 @@ Out reversed(Runtime& runtime, V self, B) {
     if (!self.is_text()) return runtime.generator(std::move(items));
     std::string out;
     for (const Value& c : items) out += c.as_text();
-    return runtime.text(std::move(out));
+    return runtime.text_like(self, std::move(out));
 }
 
 Out join(Runtime& runtime, V self, B args) {
@@ -72,8 +72,7 @@ struct Keyed {
     Value key, item;
 };
 
-// Sorts by what the path leads to. The first failing comparison is the error; until the end of the sort all
-// others count as "not less" then.
+// Sorts by keys. The first failing comparison is the error; the remaining ones count as "not less".
 Result<void> sort_by_key(Runtime& runtime, std::vector<Keyed>& rows, bool reverse) {
     Result<void> status;
     merge_sort(rows, [&](const Keyed& a, const Keyed& b) {
@@ -99,7 +98,7 @@ Result<std::vector<Keyed>> keyed_items(Runtime& runtime, V self, V attribute, bo
     return rows;
 }
 
-// Several attributes with commas between them make a list to compare, as one does.
+// Comma-separated attributes are compared as a list.
 Result<Value> sort_key(Runtime& runtime, V item, V attribute, bool case_sensitive) {
     Value::Items keys;
     for (const std::string_view name : split(attribute.as_text(), ',')) {
@@ -195,7 +194,7 @@ Out grouped(Runtime& runtime, V self, B args) {
             TSR_TRY(same, runtime.equal(rows[begin].key, rows[i].key));
             if (same) members.push_back(rows[i].item);
         }
-        // The grouper keeps its case.
+        // The grouper keeps its original case.
         TSR_TRY(Value grouper, path.of(runtime, members[0]));
         groups.push_back(Value::sequence(Kind::Tuple, {std::move(grouper), runtime.list(std::move(members))},
                                          "group", runtime.heap()));

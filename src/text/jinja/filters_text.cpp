@@ -1,4 +1,4 @@
-// Filters that make text. Like Jinja's, most take any value and begin with its str().
+// Filters that return text. As in Jinja, most take any value and convert it with str().
 #include <algorithm>
 #include <cmath>
 
@@ -8,6 +8,7 @@
 #include "src/text/jinja/format.h"
 #include "src/text/jinja/json.h"
 #include "src/text/jinja/lexer.h"
+#include "src/text/jinja/markup.h"
 #include "src/text/jinja/numbers.h"
 #include "src/text/jinja/runtime.h"
 
@@ -19,7 +20,7 @@ using V = const Value&;
 using B = const Bound&;
 using Out = Result<Value>;
 
-// Jinja's title: words also begin behind brackets and hyphens, and only there.
+// Jinja's title: words begin after white space, brackets and hyphens only.
 std::string title_words(std::string_view text) {
     static constexpr std::string_view kBreaks = "-({[<";
     std::string out;
@@ -34,42 +35,36 @@ std::string title_words(std::string_view text) {
     return out;
 }
 
-std::string escape_html(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-        switch (c) {
-            case '&':
-                out += "&amp;";
-                break;
-            case '<':
-                out += "&lt;";
-                break;
-            case '>':
-                out += "&gt;";
-                break;
-            case '"':
-                out += "&#34;";
-                break;
-            case '\'':
-                out += "&#39;";
-                break;
-            default:
-                out += c;
-        }
-    }
-    return out;
-}
-
 std::string same(std::string_view text) { return std::string(text); }
 
 template <std::string (*map)(std::string_view)>
 Out mapped_str(Runtime& runtime, V self, B) {
     TSR_TRY(const std::string text, runtime.str(self));
     TSR_TRY_VOID(runtime.make_room(text.size() * 6));
-    return runtime.text(map(text));
+    return runtime.text_like(self, map(text));
 }
 
-// For filters that Jinja gives the value to as it is, without str().
+// Markup becomes text.
+Out title_cased(Runtime& runtime, V self, B) {
+    TSR_TRY(const std::string text, runtime.str(self));
+    TSR_TRY_VOID(runtime.make_room(text.size() * 6));
+    return runtime.text(title_words(text));
+}
+
+Out safe(Runtime& runtime, V self, B) {
+    if (self.is_markup()) return self;
+    TSR_TRY(std::string text, runtime.str(self));
+    return runtime.markup(std::move(text));
+}
+
+Out escaped(Runtime& runtime, V self, B) { return escape(runtime, self); }
+
+Out force_escape(Runtime& runtime, V self, B) {
+    TSR_TRY(std::string text, runtime.str(self));
+    return escape(runtime, runtime.text(std::move(text)));
+}
+
+// For filters to which Jinja passes the value without str().
 Result<std::string> text_only(const char* filter, V self) {
     if (self.is_text()) return self.as_text();
     return fail(ErrorCode::InvalidArgument, "%s: expected text, found %s", filter, self.type_name());
@@ -83,7 +78,7 @@ Out trim(Runtime& runtime, V self, B args) {
         set = &args[0]->as_text();
         TSR_TRY_VOID(runtime.charge_bytes(text.size() * (set->size() + 1)));
     }
-    return runtime.text(std::string(strip(text, true, true, set)));
+    return runtime.text_like(self, std::string(strip(text, true, true, set)));
 }
 
 Out replace(Runtime& runtime, V self, B args) {
@@ -97,7 +92,7 @@ Out replace(Runtime& runtime, V self, B args) {
     std::string out;
     size_t at = 0;
     for (int64_t n = 0; most < 0 || n < most; n++) {
-        // An empty text stands before each character and at the end.
+        // An empty text occurs before each character and at the end.
         const size_t from =
             old.empty() && n > 0 ? at + char_offset(std::string_view(text).substr(at), 1) : at;
         if (old.empty() && n > 0 && at >= text.size()) break;
@@ -125,7 +120,7 @@ Out indent(Runtime& runtime, V self, B args) {
     }
     const bool first = flag_argument(args, 1, false), blank = flag_argument(args, 2, false);
     const auto n_lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
-    // Divided, as the product may leave size_t.
+    // Division, since the product may overflow.
     const bool fits = prefix.size() <= runtime.room() / n_lines;
     TSR_TRY_VOID(runtime.make_room(fits ? text.size() + prefix.size() * n_lines : SIZE_MAX));
     std::string out;
@@ -136,7 +131,7 @@ Out indent(Runtime& runtime, V self, B args) {
         if (end < text.size()) out += '\n';
         at = end + 1;
     }
-    return runtime.text(std::move(out));
+    return runtime.text_like(self, std::move(out));
 }
 
 Out center(Runtime& runtime, V self, B args) {
@@ -158,13 +153,13 @@ Out truncate(Runtime& runtime, V self, B args) {
                     static_cast<long long>(n_end), static_cast<long long>(length));
     if (leeway < 0) return fail(ErrorCode::InvalidArgument, "expected leeway >= 0");
     const auto n = static_cast<int64_t>(count_before(text, text.size()));
-    if (n - leeway <= length) return runtime.text(text);
+    if (n - leeway <= length) return self;
     std::string cut = text.substr(0, char_offset(text, static_cast<size_t>(length - n_end)));
     if (!kill_words) cut = cut.substr(0, std::min(cut.rfind(' '), cut.size()));
-    return runtime.text(cut + std::string(end));
+    return runtime.text_like(self, cut + (self.is_markup() ? escape_html(end) : std::string(end)));
 }
 
-// Words on lines of at most `width` characters, as Python's textwrap breaks them (not at hyphens).
+// Breaks words into lines of at most `width` characters as Python's textwrap does (not at hyphens).
 std::string wrap_line(std::string_view line, size_t width, bool break_long, const std::string& separator) {
     std::string out, row;
     size_t n_row = 0;
@@ -265,7 +260,7 @@ Out strip_tags(Runtime& runtime, V self, B) {
     return runtime.text(std::move(out));
 }
 
-// Percent encoding; `/` stays in paths, spaces are plus signs in the values of queries.
+// Percent encoding; paths keep `/`, queries encode spaces as plus signs.
 std::string url_quoted(std::string_view text, bool is_query) {
     std::string out;
     for (const char c : text) {
@@ -310,7 +305,8 @@ Out url_encode(Runtime& runtime, V self, B) {
 }
 
 Out format_values(Runtime& runtime, V self, B args) {
-    TSR_TRY(const std::string format, runtime.str(self));
+    TSR_TRY(std::string text, runtime.str(self));
+    const Value format = runtime.text_like(self, std::move(text));
     const Args& raw = args.raw();
     if (!raw.positional.empty() && !raw.named.empty())
         return fail(ErrorCode::InvalidArgument,
@@ -375,12 +371,12 @@ constexpr Builtin kTextFilters[] = {
     {"upper", "", mapped_str<upper>},
     {"lower", "", mapped_str<lower>},
     {"capitalize", "", mapped_str<capitalize>},
-    {"title", "", mapped_str<title_words>},
+    {"title", "", title_cased},
     {"string", "", mapped_str<same>},
-    {"safe", "", mapped_str<same>},
-    {"escape", "", mapped_str<escape_html>},
-    {"e", "", mapped_str<escape_html>},
-    {"forceescape", "", mapped_str<escape_html>},
+    {"safe", "", safe},
+    {"escape", "", escaped},
+    {"e", "", escaped},
+    {"forceescape", "", force_escape},
     {"trim", "chars?", trim},
     {"replace", "old new count?", replace},
     {"indent", "width? first? blank?", indent},

@@ -8,18 +8,19 @@
 #include "common/strings.h"
 #include "common/utf8.h"
 #include "src/text/jinja/chars.h"
+#include "src/text/jinja/markup.h"
 #include "src/text/jinja/numbers.h"
 
 namespace tessera::jinja {
 
 namespace {
 
-// More digits than any double has; beyond, only zeros would follow.
+// More digits than any double has; further ones would be zeros.
 constexpr int kMaxPrecision = 400;
 
 struct Spec {
     std::string fill = " ";
-    char align = '\0';  // < > ^ =, none: the type's own
+    char align = '\0';  // < > ^ =; 0: the default of the type
     char sign = '-';
     bool alternate = false, grouped = false;
     size_t width = 0;
@@ -109,7 +110,7 @@ Result<Integer> truncated(const Value& value) {
     return static_cast<Integer>(whole);
 }
 
-// Reads digits at `at`; at most 9 of them count.
+// Parses digits at `at`; uses at most 9 of them.
 std::optional<size_t> read_count(const std::string& text, size_t& at) {
     const size_t begin = at;
     size_t value = 0;
@@ -120,8 +121,8 @@ std::optional<size_t> read_count(const std::string& text, size_t& at) {
 
 class PercentFormat {
   public:
-    PercentFormat(Runtime& runtime, const std::string& format, const Value& values)
-        : runtime_(runtime), format_(format), values_(values) {}
+    PercentFormat(Runtime& runtime, const Value& format, const Value& values)
+        : runtime_(runtime), model_(format), format_(format.as_text()), values_(values) {}
 
     Result<Value> run() {
         std::string out;
@@ -135,13 +136,13 @@ class PercentFormat {
             out += part;
             TSR_TRY_VOID(runtime_.make_room(out.size()));
         }
-        // Whatever has keys or indices need not be used up.
+        // Values with keys or indices need not be consumed entirely.
         const bool is_tuple = values_.is(Kind::Tuple);
         const bool may_remain = !is_tuple && !values_.is_text() && !values_.is_number() && !values_.is_none();
         const size_t n_given = is_tuple ? values_.items().size() : 1;
         if (n_used_ < n_given && !may_remain && !used_name_)
             return fail(ErrorCode::InvalidArgument, "not all arguments converted during string formatting");
-        return runtime_.text(std::move(out));
+        return runtime_.text_like(model_, std::move(out));
     }
 
   private:
@@ -215,6 +216,7 @@ class PercentFormat {
             case 'r':
             case 'a': {
                 TSR_TRY(std::string text, spec.type == 's' ? runtime_.str(value) : runtime_.repr(value));
+                if (model_.is_markup() && (spec.type != 's' || !value.is_markup())) text = escape_html(text);
                 spec.fill = " ";
                 if (spec.align != '<') spec.align = '>';
                 return format_text(runtime_, spec, std::move(text));
@@ -259,6 +261,7 @@ class PercentFormat {
     }
 
     Runtime& runtime_;
+    const Value& model_;  // markup or not
     const std::string& format_;
     const Value& values_;
     size_t n_used_ = 0;
@@ -300,8 +303,8 @@ Result<Spec> parse_spec(const std::string& text) {
 
 class FieldFormat {
   public:
-    FieldFormat(Runtime& runtime, const std::string& format, const Args& args)
-        : runtime_(runtime), format_(format), args_(args) {}
+    FieldFormat(Runtime& runtime, const Value& format, const Args& args)
+        : runtime_(runtime), model_(format), format_(format.as_text()), args_(args) {}
 
     Result<Value> run() {
         std::string out;
@@ -325,7 +328,7 @@ class FieldFormat {
             TSR_TRY_VOID(runtime_.make_room(out.size()));
             at = end + 1;
         }
-        return runtime_.text(std::move(out));
+        return runtime_.text_like(model_, std::move(out));
     }
 
   private:
@@ -391,10 +394,11 @@ class FieldFormat {
         if (spec.type && spec.type != 's')
             return fail(ErrorCode::InvalidArgument, "Unknown format code '%c' for object of type '%s'",
                         spec.type, value.type_name());
-        return format_text(runtime_, spec, std::move(text));
+        TSR_TRY(text, format_text(runtime_, spec, std::move(text)));
+        return model_.is_markup() && (conversion || !value.is_markup()) ? escape_html(text) : text;
     }
 
-    // "0", "name", "", each with .attribute and [key] behind.
+    // "0", "name" or "", each followed by .attribute and [key].
     Result<Value> resolve(const std::string& path) {
         size_t at = std::min(path.find_first_of(".["), path.size());
         TSR_TRY(Value value, argument(path.substr(0, at)));
@@ -434,6 +438,7 @@ class FieldFormat {
     }
 
     Runtime& runtime_;
+    const Value& model_;  // markup or not
     const std::string& format_;
     const Args& args_;
     int64_t n_used_ = 0;
@@ -441,11 +446,11 @@ class FieldFormat {
 
 }  // namespace
 
-Result<Value> format_percent(Runtime& runtime, const std::string& format, const Value& values) {
+Result<Value> format_percent(Runtime& runtime, const Value& format, const Value& values) {
     return PercentFormat(runtime, format, values).run();
 }
 
-Result<Value> format_fields(Runtime& runtime, const std::string& format, const Args& args) {
+Result<Value> format_fields(Runtime& runtime, const Value& format, const Args& args) {
     return FieldFormat(runtime, format, args).run();
 }
 

@@ -1,5 +1,5 @@
-// Methods of text, dicts and sequences, as Python names them. Those that would change their object do not
-// exist here: values are immutable, and the sandbox of the reference refuses them too.
+// Python's methods of text, dicts and sequences. Methods that modify their object do not exist: values are
+// immutable, and Jinja's sandbox refuses them too.
 #include <algorithm>
 #include <cmath>
 
@@ -58,11 +58,11 @@ Out in_case(Runtime& runtime, V self, B) {
     return Value::boolean(holds);
 }
 
-// text[from:to] of the optional arguments 1 and 2, as bytes; where it begins.
+// text[from:to] by the optional arguments 1 and 2, as bytes, and its begin.
 struct Part {
     std::string_view text;
     size_t begin = 0;
-    bool exists = true;  // false: begins behind the end
+    bool exists = true;  // false: begins after the end
 };
 
 Result<Part> part_of(Runtime& runtime, V self, B args) {
@@ -83,7 +83,7 @@ Result<Part> part_of(Runtime& runtime, V self, B args) {
     return Part{whole.substr(begin, length), begin, true};
 }
 
-// From the right; work is charged for each place that is compared.
+// Searches from the right; charges for each position compared.
 Result<size_t> find_last(Runtime& runtime, std::string_view text, std::string_view part) {
     if (part.size() > text.size()) return std::string_view::npos;
     for (size_t at = text.size() - part.size() + 1; at-- > 0;) {
@@ -150,7 +150,7 @@ Out without_edge(Runtime& runtime, V self, B args) {
     return runtime.text(std::string(text));
 }
 
-// Words between runs of white space; the last takes the rest when there are `most` cuts.
+// Splits at runs of white space; after `most` splits the last part takes the rest.
 Value::Items split_spaces(Runtime& runtime, std::string_view text, int64_t most, bool from_right) {
     Value::Items parts;
     text = strip(text, !from_right, from_right);
@@ -253,7 +253,7 @@ Out justified(Runtime& runtime, V self, B args) {
     if (width > INT32_MAX) return fail(ErrorCode::OutOfMemory, "a width of more than 2^31 characters");
     TSR_TRY_VOID(runtime.make_room(static_cast<size_t>(width) * fill.size()));
     const int64_t n_fill = width - n;
-    // Python puts the odd character left where the width is odd too.
+    // Python puts the odd character on the left if the width is odd too.
     const int64_t n_left = side == 0 ? 0 : side == 1 ? n_fill : n_fill / 2 + (n_fill & width & 1);
     std::string left, right;
     for (int64_t i = 0; i < n_fill; i++) (i < n_left ? left : right) += fill;
@@ -273,9 +273,7 @@ Out zero_filled(Runtime& runtime, V self, B args) {
     return runtime.text(text.substr(0, is_signed) + filled.as_text());
 }
 
-Out format_text(Runtime& runtime, V self, B args) {
-    return format_fields(runtime, self.as_text(), args.raw());
-}
+Out format_text(Runtime& runtime, V self, B args) { return format_fields(runtime, self, args.raw()); }
 
 std::string swap_case(std::string_view text) {
     std::string out;

@@ -1,8 +1,9 @@
-// Objects: what each answers to attributes and calls. Macros and loops hand the running of their bodies back
-// to Runtime.
+// Attributes and calls of objects. Macros and loops let Runtime run their bodies.
 #include "src/text/jinja/objects.h"
 
 #include <utility>
+
+#include "src/text/jinja/markup.h"
 
 namespace tessera::jinja {
 
@@ -38,6 +39,7 @@ class FunctionObject final : public Object {
     std::string repr() const override { return "<function " + std::string(builtin_.name) + ">"; }
     bool is_callable() const override { return true; }
     Result<Value> call(Runtime& runtime, Args args) override {
+        if (self_.is_markup()) return call_markup_method(runtime, builtin_, self_, std::move(args));
         TSR_TRY(const Bound bound, bind(builtin_, args));
         return builtin_.function(runtime, self_, bound);
     }

@@ -1,10 +1,11 @@
-// Operators as Python has them: arithmetic on 128-bit integers and doubles, joining and repeating of
-// sequences, order and equality. Everything that walks data charges for it.
+// Python's operators: arithmetic on 128-bit integers and doubles, concatenation and repetition of sequences,
+// order and equality. Loops over data charge their steps.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "src/text/jinja/format.h"
+#include "src/text/jinja/markup.h"
 #include "src/text/jinja/runtime.h"
 
 namespace tessera::jinja {
@@ -88,7 +89,7 @@ Result<Value> int_arithmetic(Op op, Integer a, Integer b) {
             break;
     }
     if (b == 0) return by_zero();
-    // The only quotient that leaves the range; its remainder is 0.
+    // The only quotient that may overflow; its remainder is 0.
     if (b == -1) return op == Op::Mod ? Value::integer(0) : int_arithmetic(Op::Mul, a, -1);
     const bool apart = a % b != 0 && (a % b < 0) != (b < 0);
     return Value::integer(op == Op::Mod ? a % b + (apart ? b : 0) : a / b - apart);
@@ -139,14 +140,17 @@ Result<Value> Runtime::binary(Op op, const Value& a, const Value& b) {
     }
     if (op == Op::Add) return add(a, b);
     if (op == Op::Mul) return multiply(a, b);
-    if (op == Op::Mod && a.is_text()) return format_percent(*this, a.as_text(), b);
+    if (op == Op::Mod && a.is_text()) return format_percent(*this, a, b);
     return unsupported(op, a, b);
 }
 
 Result<Value> Runtime::add(const Value& a, const Value& b) {
     if (a.is_text() && b.is_text()) {
         TSR_TRY_VOID(make_room(a.as_text().size() + b.as_text().size()));
-        return text(a.as_text() + b.as_text());
+        if (!a.is_markup() && !b.is_markup()) return text(a.as_text() + b.as_text());
+        TSR_TRY(const Value left, escape(*this, a));
+        TSR_TRY(const Value right, escape(*this, b));
+        return markup(left.as_text() + right.as_text());
     }
     if (is_joinable(a) && a.kind() == b.kind()) {
         TSR_TRY_VOID(make_room((a.items().size() + b.items().size()) * sizeof(Value)));
@@ -173,14 +177,14 @@ Result<Value> Runtime::repeat(const Value& value, Integer times) {
         return fail(ErrorCode::OutOfMemory, "the template holds more than %zu bytes of values",
                     limits_.max_live_bytes);
     const auto n = static_cast<size_t>(times);
-    // Divided, as the product may leave size_t.
+    // Division, since the product may overflow.
     TSR_TRY_VOID(
         make_room(unit > 0 && n > limits_.max_live_bytes / unit ? limits_.max_live_bytes + 1 : unit * n));
     if (value.is_text()) {
         std::string out;
         out.reserve(unit * n);
         for (size_t i = 0; i < n; i++) out += value.as_text();
-        return text(std::move(out));
+        return text_like(value, std::move(out));
     }
     Value::Items items;
     items.reserve(value.items().size() * n);
@@ -235,7 +239,7 @@ Result<bool> Runtime::less(const Value& a, const Value& b) {
     }
     if (a.is_text() && b.is_text()) {
         TSR_TRY_VOID(charge_bytes(std::min(a.as_text().size(), b.as_text().size())));
-        return a.as_text() < b.as_text();  // the order of bytes is that of code points
+        return a.as_text() < b.as_text();  // byte order equals code point order
     }
     if (is_joinable(a) && a.kind() == b.kind()) {
         const size_t n = std::min(a.items().size(), b.items().size());
@@ -256,7 +260,7 @@ Result<bool> Runtime::compare(Op op, const Value& a, const Value& b) {
         if (result) *result = !*result;
         return result;
     };
-    // Numbers that are none compare false in every way.
+    // Comparisons with NaN are false.
     const bool has_nan =
         a.is_number() && b.is_number() && (std::isnan(a.as_double()) || std::isnan(b.as_double()));
     if (has_nan && op >= Op::Lt && op <= Op::Ge) return false;

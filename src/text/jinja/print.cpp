@@ -86,7 +86,9 @@ Result<void> Runtime::write(std::string& out, const Value& value, bool as_repr) 
             TSR_TRY_VOID(charge_bytes(value.as_text().size()));
             TSR_TRY_VOID(check_room(out.size() + value.as_text().size()));
             if (as_repr) {
+                if (value.is_markup()) out += "Markup(";
                 write_quoted(out, value.as_text());
+                if (value.is_markup()) out += ')';
             } else {
                 out += value.as_text();
             }

@@ -1,6 +1,6 @@
 #pragma once
-// One render of a template: evaluates expressions, runs statements, and counts what they cost. Everything
-// below uses it to make values, so that limits hold for filters and methods as well.
+// One render of a template: evaluates expressions, runs statements, and accounts for their cost. Filters and
+// methods create values through it, so that limits hold for them as well.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace tessera::jinja {
 
-/// The variables of one scope. Held by macros that were defined in it, which may outlive it.
+/// The variables of one scope. Shared with macros defined in it, which may outlive it.
 class Frame {
   public:
     explicit Frame(std::shared_ptr<Frame> parent) : parent_(std::move(parent)) {}
@@ -40,14 +40,19 @@ class Runtime {
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;
 
-    /// The whole template. `context` is a dict of its variables.
+    /// Renders the whole template. `context` is a dict of its variables.
     Result<std::string> render(const Value& context);
-    /// After an error: where in the source, and whether the template itself raised it.
+    /// After an error: its offset in the source, and whether the template raised it.
     uint32_t error_offset() const { return error_offset_; }
     bool raised() const { return raised_; }
 
     // Making values.
     Value text(std::string value) { return Value::text(std::move(value), &heap_); }
+    Value markup(std::string value) { return Value::markup(std::move(value), &heap_); }
+    /// Markup where `model` is, else text.
+    Value text_like(const Value& model, std::string value) {
+        return model.is_markup() ? markup(std::move(value)) : text(std::move(value));
+    }
     Value list(Value::Items items) { return Value::list(std::move(items), &heap_); }
     Value tuple(Value::Items items) { return Value::tuple(std::move(items), &heap_); }
     Value generator(Value::Items items) {
@@ -55,19 +60,19 @@ class Runtime {
     }
     Value undefined(std::string why) { return Value::undefined(std::move(why), &heap_); }
     Heap* heap() { return &heap_; }
-    /// Keeps an object until the end of the render, where it lets go of its values.
+    /// Keeps an object until the end of the render, when it is cleared.
     void keep(std::shared_ptr<Object> object);
     const DateTime& now() const { return now_; }
 
-    // Limits. Every loop over data charges for it.
+    // Limits. Every loop over data charges its steps.
     Result<void> charge(size_t n_steps);
-    /// For work on n bytes.
+    /// Charges for work on n bytes.
     Result<void> charge_bytes(size_t n_bytes) { return charge(n_bytes / kBytesPerStep + 1); }
-    /// Before making a value of this size, and for the work of it.
+    /// Checks that a value of this size fits, and charges for making it; call before making it.
     Result<void> make_room(size_t n_bytes);
     /// The same without the charge.
     Result<void> check_room(size_t n_bytes) const;
-    /// Bytes that a new value may have.
+    /// Number of bytes that a new value may have.
     size_t room() const {
         return limits_.max_live_bytes - std::min(limits_.max_live_bytes, heap_.live_bytes);
     }
@@ -86,16 +91,16 @@ class Runtime {
     Result<bool> equal(const Value& a, const Value& b);
     Result<bool> less(const Value& a, const Value& b);
     Result<bool> contains(const Value& container, const Value& value);
-    /// The elements of anything that can be walked: characters, keys, items. Undefined has none.
+    /// The elements of anything iterable: characters, keys, items. Undefined has none.
     Result<Value::Items> walk(const Value& value);
     /// len().
     Result<size_t> length(const Value& value);
 
     // Text.
-    /// str(): what a template prints for a value.
+    /// str(): the text that a template prints for a value.
     Result<std::string> str(const Value& value);
     Result<std::string> repr(const Value& value);
-    /// Byte offset of the first occurrence at or behind `from`, npos for none. Linear.
+    /// Byte offset of the first occurrence at or after `from`, npos for none. Linear.
     Result<size_t> find(std::string_view text, std::string_view part, size_t from = 0);
 
     // Callbacks of objects that run parts of the template.
@@ -144,7 +149,7 @@ class Runtime {
     Result<void> assign(const Target& target, const Value& value);
     Result<void> fill_parameters(const MacroObject& macro, Args args);
     Result<void> print(std::string_view text);
-    /// A body's text, in a scope of its own.
+    /// Runs a body in a scope of its own and returns its text.
     Result<std::string> capture(const Body& body);
 
     Result<void> write(std::string& out, const Value& value, bool as_repr);

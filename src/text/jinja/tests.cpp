@@ -1,4 +1,4 @@
-// The tests of `x is name`. Each row answers a boolean.
+// The tests of `x is name`, one row each, which return a boolean.
 #include "src/text/jinja/builtins.h"
 #include "src/text/jinja/chars.h"
 #include "src/text/jinja/runtime.h"
@@ -37,7 +37,7 @@ Out is_true(Runtime&, V self, B) { return yes(self.is(Kind::Bool) && self.as_boo
 Out is_false(Runtime&, V self, B) { return yes(self.is(Kind::Bool) && !self.as_bool()); }
 Out is_same(Runtime&, V self, B args) { return yes(Value::identical(self, *args[0])); }
 
-// Python asks whether there is a method of this name, which Undefined has too.
+// Python checks for the method __call__, which Undefined has too.
 Out is_callable(Runtime&, V self, B) {
     return yes(self.is_undefined() || (self.is(Kind::Object) && self.as_object().is_callable()));
 }
@@ -49,7 +49,7 @@ Out is_sequence(Runtime&, V self, B) {
                self.is(Kind::Range) || self.is_undefined());
 }
 
-// Of characters that have a case, at least one, and all of this one.
+// Whether there are characters with case, and all of them have this one.
 template <bool want_upper>
 Out has_case(Runtime& runtime, V self, B) {
     TSR_TRY(const std::string text, runtime.str(self));
@@ -105,7 +105,7 @@ constexpr Builtin kTests[] = {
     {">", "b", compares<Op::Gt>},
     {"ge", "b", compares<Op::Ge>},
     {">=", "b", compares<Op::Ge>},
-    {"escaped", "", [](Runtime&, V, B) { return yes(false); }},
+    {"escaped", "", [](Runtime&, V self, B) { return yes(self.is_markup()); }},
 };
 
 }  // namespace

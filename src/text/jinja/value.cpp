@@ -1,5 +1,5 @@
-// Values: construction, the questions that need no render (truth, keys, depth), and the index of dicts.
-// Equality of whole containers, order and printing are work that a render counts: see runtime.h.
+// Values: construction, properties that need no render (truth, keys, depth), and the index of dicts. Equality
+// of containers, order and printing are charged to a render: see runtime.h.
 #include "src/text/jinja/value.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ DictNode::DictNode(Value::Pairs pairs, size_t depth, Heap* heap)
         order.emplace_back(pairs[i].first.hash(), static_cast<uint32_t>(i));
     std::sort(order.begin(), order.end());
 
-    // first[i]: where the key of pair i occurs first.
+    // first[i]: index of the first pair with the key of pair i.
     std::vector<uint32_t> first(pairs.size());
     for (size_t i = 0; i < pairs.size(); i++) first[i] = static_cast<uint32_t>(i);
     for (size_t i = 0; indexed && i < order.size(); i++)
@@ -140,6 +140,12 @@ Value Value::text(std::string text, Heap* heap) {
     return value;
 }
 
+Value Value::markup(std::string text, Heap* heap) {
+    Value value = Value::text(std::move(text), heap);
+    value.low_ = 1;
+    return value;
+}
+
 Value Value::list(Items items, Heap* heap) { return sequence(Kind::List, std::move(items), {}, heap); }
 
 Value Value::tuple(Items items, Heap* heap) { return sequence(Kind::Tuple, std::move(items), {}, heap); }
@@ -194,7 +200,7 @@ const std::string& Value::label() const { return static_cast<const SequenceNode&
 const DictNode& Value::as_dict() const { return static_cast<const DictNode&>(*node_); }
 
 std::shared_ptr<Object> Value::object_ptr() const {
-    // Objects are made mutable; the pointer is const because values share one type of pointer.
+    // Objects are created mutable; the pointer is const because all values share one pointer type.
     return std::const_pointer_cast<Object>(std::static_pointer_cast<const Object>(node_));
 }
 

@@ -1,7 +1,6 @@
 #pragma once
-// The values of templates: Python's, as far as templates can see them. Immutable once made, so they are
-// shared freely between renders and threads; what changes (namespaces, loops) are Objects that live in one
-// render.
+// The values of templates, with Python's semantics. Immutable once created, so that renders and threads share
+// them; mutable ones (namespaces, loops) are Objects, which live in one render.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,11 +14,11 @@
 
 namespace tessera::jinja {
 
-/// Python's integers as far as 128 bits go; an operation that leaves them is an error.
+/// Python's integers, limited to 128 bits; overflow is an error.
 using Integer = __int128;
 
 enum class Kind : uint8_t {
-    Undefined,  ///< what an unknown name or a missing key gives; its text says which
+    Undefined,  ///< the value of an unknown name or missing key, which its text names
     None,
     Bool,
     Int,
@@ -28,21 +27,21 @@ enum class Kind : uint8_t {
     List,
     Tuple,
     View,       ///< keys(), values(), items() of a dict
-    Generator,  ///< what map, select and their like give: can be walked once, has no length
+    Generator,  ///< the result of map, select and similar filters: can be iterated once, has no length
     Range,
     Dict,
     Object,  ///< namespaces, loops, macros, functions
 };
 
-/// What one render holds, for its limit. Values made outside of a render (the context, literals) are not
-/// counted.
+/// Memory accounting of one render. Values created outside of it (the context, literals) are not counted.
 struct Heap {
     size_t live_bytes = 0;
-    size_t made_bytes = 0;  ///< ever; a measure of work
+    size_t made_bytes = 0;  ///< total ever created; a measure of work
     size_t deepest = 0;     ///< depth of the deepest value
 };
 
-/// Base of everything a Value points to. Counts itself in the heap it was made in, which must outlive it.
+/// Base of everything a Value points to. Accounts for itself in the heap it was created in, which must
+/// outlive it.
 class Node {
   public:
     Node(Heap* heap, size_t n_bytes, size_t depth = 0) : heap_(heap), n_bytes_(n_bytes) {
@@ -74,18 +73,21 @@ class Value {
 
     /// Undefined, with no name.
     Value() = default;
-    /// `why` is the message of the error that using it raises.
+    /// `why` is the message of the error raised when it is used.
     static Value undefined(std::string why, Heap* heap = nullptr);
     static Value none();
     static Value boolean(bool value);
     static Value integer(Integer value);
     static Value real(double value);
     static Value text(std::string value, Heap* heap = nullptr);
+    /// Text that counts as HTML already (markup.h).
+    static Value markup(std::string value, Heap* heap = nullptr);
     static Value list(Items items, Heap* heap = nullptr);
     static Value tuple(Items items, Heap* heap = nullptr);
     /// Any kind of sequence; `label` is how a view, range or generator prints.
     static Value sequence(Kind kind, Items items, std::string label, Heap* heap = nullptr);
-    /// Of equal keys the last value counts, at the place of the first. Keys must be hashable (is_hashable).
+    /// Of equal keys the last value is kept, at the position of the first. Keys must be hashable
+    /// (is_hashable).
     static Value dict(Pairs pairs, Heap* heap = nullptr);
     /// For callers that build contexts: a dict with names as keys.
     static Value dict_of(std::vector<std::pair<std::string, Value>> members);
@@ -96,6 +98,7 @@ class Value {
     bool is_undefined() const { return kind_ == Kind::Undefined; }
     bool is_none() const { return kind_ == Kind::None; }
     bool is_text() const { return kind_ == Kind::String; }
+    bool is_markup() const { return is_text() && low_ != 0; }
     bool is_dict() const { return kind_ == Kind::Dict; }
     /// List, tuple, view, generator or range.
     bool is_sequence() const { return kind_ >= Kind::List && kind_ <= Kind::Range; }
@@ -104,18 +107,18 @@ class Value {
     /// Bool or int: usable as an index.
     bool is_integral() const { return kind_ == Kind::Bool || kind_ == Kind::Int; }
 
-    /// Each of these only for the kinds it names.
+    /// Each of these is valid only for the kinds it names.
     bool as_bool() const { return low_ != 0; }
     Integer as_int() const;                      ///< Bool, Integer
     double as_double() const;                    ///< any number
     const std::string& as_text() const;          ///< String; for Undefined the reason, maybe empty
     size_t n_chars() const;                      ///< String: code points
-    const Items& items() const;                  ///< sequences; a generator's as it was made
+    const Items& items() const;                  ///< sequences; all items of a generator
     const std::string& label() const;            ///< sequences
     const DictNode& as_dict() const;             ///< Dict
     Object& as_object() const;                   ///< Object
     std::shared_ptr<Object> object_ptr() const;  ///< Object
-    /// Generator: the items not yet walked; they count as walked then.
+    /// Generator: returns the items not yet iterated, and marks them as iterated.
     Items take_items() const;
 
     /// Python's truth of a value. An object's is true.
@@ -127,29 +130,28 @@ class Value {
     /// Whether it may be a dict's key: a scalar, or a tuple of scalars.
     bool is_hashable() const;
     size_t hash() const;
-    /// Equality of hashable values, as Python has it: 1 == 1.0 == True.
+    /// Equality of hashable values as in Python: 1 == 1.0 == True.
     static bool same_key(const Value& a, const Value& b);
     /// The same object in memory, or the same scalar.
     static bool identical(const Value& a, const Value& b);
 
-    /// Member of a dict by name; null when absent or not a dict. Valid while this value lives.
+    /// Member of a dict by name; null if absent or not a dict. Valid as long as this value.
     const Value* find(std::string_view key) const;
 
   private:
     Kind kind_ = Kind::Undefined;
-    uint64_t low_ = 0;  // bool, the low half of an int, the bits of a float
+    uint64_t low_ = 0;  // bool, the low half of an int, the bits of a float; of text: whether it is markup
     int64_t high_ = 0;  // the high half of an int
     std::shared_ptr<const Node> node_;
 };
 
-/// Nothing in a template nests deeper (a render that tries ends with an error): walking a value recursively
-/// is safe.
+/// Nesting limit of values; exceeding it is an error. Recursion over a value is therefore safe.
 constexpr size_t kMaxValueDepth = 128;
 
 struct TextNode : Node {
     TextNode(std::string text_, Heap* heap);
     const std::string text;
-    const size_t n_chars;  ///< code points; each invalid byte run counts as utf8::decode takes it
+    const size_t n_chars;  ///< code points; invalid bytes count as in utf8::decode
 };
 
 struct SequenceNode : Node {
@@ -176,7 +178,7 @@ class DictNode : public Node {
 
     Value::Pairs pairs_;
     size_t depth_;
-    // Sorted (hash, place); only of dicts that are not small.
+    // Sorted (hash, index) pairs; empty for small dicts.
     std::vector<std::pair<size_t, uint32_t>> index_;
 };
 
