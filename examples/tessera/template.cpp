@@ -1,5 +1,5 @@
-// tessera template: a dialogue in JSON to the text of a prompt, without a model being run. The template is
-// the model's, a file's, or one of our own.
+// tessera template: renders a dialogue in JSON to the text of a prompt, without running a model. The template
+// is the model's, a file's, or a built-in one.
 #include "src/text/chat/template.h"
 
 #include "common/strings.h"
@@ -28,7 +28,7 @@ struct TemplateArgs {
 Result<chat::ChatTemplate> load(const TemplateArgs& args, bool for_tools) {
     chat::Clock clock;
     if (args.date) clock = [date = *args.date] { return date; };
-    // A template of its own needs no model; one that is named gives the special tokens all the same.
+    // A given template needs no model; if one is named, its special tokens are used.
     std::string source;
     if (!args.chat_template.empty()) {
         TSR_TRY(source, named_template(args.chat_template));
@@ -41,19 +41,39 @@ Result<chat::ChatTemplate> load(const TemplateArgs& args, bool for_tools) {
         if (source.empty()) {
             TSR_TRY(const std::string_view own, chat::template_source(file, for_tools));
             source = own.empty() ? chat::find_builtin("chatml") : own;
-            if (own.empty()) console::note("the model brings no chat template: using ChatML");
+            if (own.empty()) console::note("the model has no chat template: using ChatML");
         }
     }
     if (args.has_bos) special.bos = args.bos;
     if (args.has_eos) special.eos = args.eos;
+    if (args.raw) return chat::ChatTemplate::parse(source, std::move(special), std::move(clock));
     return chat::ChatTemplate::load(source, std::move(special), std::move(clock));
 }
 
-Result<chat::Dialogue> read_dialogue(const TemplateArgs& args) {
+Result<chat::Dialogue> parse_file(const TemplateArgs& args) {
     TSR_TRY(const std::string text, console::read_all(args.dialogue_file));
-    TSR_TRY(chat::Dialogue dialogue, chat::parse_dialogue(text));
+    const bool is_stdin = args.dialogue_file == "-";
+    if (is_stdin && text.empty())
+        return fail(ErrorCode::InvalidArgument, "standard input is empty; give a dialogue with -f FILE");
+    auto dialogue = args.raw ? chat::parse_raw_dialogue(text) : chat::parse_dialogue(text);
+    if (!dialogue)
+        return fail_in(is_stdin ? "standard input" : printable(args.dialogue_file, 400),
+                       std::move(dialogue.error()));
+    return dialogue;
+}
+
+// Tools for --raw, unchecked.
+Result<jinja::Value> read_raw_tools(const std::string& path) {
+    TSR_TRY(const std::string text, console::read_all(path));
+    auto tools = jinja::parse_json(text);
+    if (!tools) return fail_in("--tools '" + printable(path, 400) + "'", std::move(tools.error()));
+    return tools;
+}
+
+Result<chat::Dialogue> read_dialogue(const TemplateArgs& args) {
+    TSR_TRY(chat::Dialogue dialogue, parse_file(args));
     if (!args.tools_file.empty()) {
-        TSR_TRY(dialogue.tools, read_tools(args.tools_file));
+        TSR_TRY(dialogue.tools, args.raw ? read_raw_tools(args.tools_file) : read_tools(args.tools_file));
     }
     if (!args.kwargs.empty()) {
         auto kwargs = jinja::parse_json(args.kwargs);
@@ -100,9 +120,9 @@ Result<void> render(const TemplateArgs& args) {
     chat::Prompt prompt;
     if (args.raw) {
         TSR_TRY(prompt.text, chat_template.render_raw(dialogue));
-    } else {
-        TSR_TRY(prompt, chat_template.render(dialogue));
+        return console::print(args.json ? json_line({{"prompt", prompt.text}}) : prompt.text);
     }
+    TSR_TRY(prompt, chat_template.render(dialogue));
     if (args.json) return console::print(as_json(chat_template, prompt));
     for (const std::string& note : prompt.notes) console::note("%s", note.c_str());
     return console::print(prompt.text);
@@ -126,11 +146,11 @@ Action declare_template(Options& options) {
             return {};
         },
         "The template's switch for reasoning (enable_thinking).");
-    options.flag("--closed", args->closed, "Do not open the assistant's turn at the end.");
-    options.flag("--continue", args->open_end, "Leave the assistant's last message open, to go on with it.");
+    options.flag("--closed", args->closed, "Do not add the beginning of the assistant's turn.");
+    options.flag("--continue", args->open_end, "Leave the assistant's last message open, to be continued.");
     options.group("Template");
     options.text("--chat-template", "FILE|NAME", args->chat_template,
-                 "This template instead of the model's; no MODEL is needed then.");
+                 "Use this template instead of the model's; MODEL is then optional.");
     options.text("--bos", "TEXT", args->bos, "The template's bos_token.");
     options.text("--eos", "TEXT", args->eos, "The template's eos_token.");
     options.parsed(
@@ -139,11 +159,11 @@ Action declare_template(Options& options) {
             TSR_TRY(args->date, jinja::DateTime::parse(text));
             return {};
         },
-        "The moment that templates with dates print; now, if left out.");
-    options.flag("--raw", args->raw, "Give the template the dialogue as it stands, without adapting it.");
-    options.flag("--list", args->list, "Print the names of our own templates.");
+        "Date and time for templates that print them; default: now.");
+    options.flag("--raw", args->raw, "Pass the dialogue to the template unchanged.");
+    options.flag("--list", args->list, "Print the names of the built-in templates.");
     options.group("Output");
-    options.flag("--json", args->json, "One JSON object: the prompt and what is known of the template.");
+    options.flag("--json", args->json, "Print one JSON object: the prompt and the template's abilities.");
     options.check([args, options]() -> Result<void> {
         args->has_bos = options.given("--bos");
         args->has_eos = options.given("--eos");
@@ -158,13 +178,13 @@ Action declare_template(Options& options) {
 
 const Command kTemplate = {
     .name = "template",
-    .summary = "show the prompt that a dialogue becomes",
+    .summary = "render a dialogue with a chat template",
     .help = "Renders a dialogue in JSON with a chat template, the model's or another, and prints the prompt.",
     .examples =
         "  tessera template model.gguf -f dialogue.json\n"
         "  tessera template --chat-template llama3 < dialogue.json\n"
         "  tessera template --chat-template my.jinja -f dialogue.json --tools tools.json --date 2026-01-31\n"
-        "  tessera template --list                                 our own templates\n",
+        "  tessera template --list                                 the built-in templates\n",
     .declare = declare_template};
 
 }  // namespace tessera

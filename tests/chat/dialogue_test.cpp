@@ -80,5 +80,25 @@ TEST(Dialogue, bare_functions_are_wrapped) {
         parse_dialogue(R"({"messages": [{"role": "user", "content": "x"}], "tools": []})")->tools.is_none());
 }
 
+TEST(Dialogue, raw_is_passed_through) {
+    const char* const json = R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [
+        {"function": {"name": "f", "arguments": "{\"a\": 1}"}}]}, {"role": 5}],
+        "tools": [{"name": "f"}], "documents": "none", "chat_template_kwargs": {"k": 1},
+        "add_generation_prompt": false, "enable_thinking": true})";
+    const Value value = jinja::parse_json(json).value();
+    const auto raw = parse_raw_dialogue(json);
+    ASSERT_TRUE(raw.has_value()) << raw.error().message;
+    const auto json_of = [](const Value& part) { return jinja::dump_json(part).value(); };
+    for (const auto& [name, part] : {std::pair<const char*, const Value*>{"messages", &raw->messages},
+                                     {"tools", &raw->tools},
+                                     {"documents", &raw->documents},
+                                     {"chat_template_kwargs", &raw->kwargs}})
+        EXPECT_EQ(json_of(*part), json_of(*value.find(name))) << name;
+    EXPECT_FALSE(raw->add_generation_prompt);
+    EXPECT_EQ(raw->enable_thinking, std::optional(true));
+    EXPECT_FALSE(parse_raw_dialogue("{}").has_value());
+    EXPECT_FALSE(parse_raw_dialogue("[").has_value());
+}
+
 }  // namespace
 }  // namespace tessera::chat

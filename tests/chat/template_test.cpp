@@ -76,6 +76,43 @@ TEST(ChatTemplate, a_broken_template_is_replaced) {
     }
 }
 
+// It assigns to messages of the assistant, which the sandbox refuses, but prints all others.
+constexpr const char* kFailsForAnswers =
+    "{% for m in messages %}{% if m.role == 'assistant' %}{% set m.seen = 1 %}{% endif %}"
+    "[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+
+TEST(ChatTemplate, a_template_that_fails_for_some_dialogues_is_used_for_the_others) {
+    const Dialogue question = dialogue(R"([{"role": "user", "content": "U"}])");
+    const ChatTemplate kept = ChatTemplate::load(kFailsForAnswers, {}, kClock);
+    ASSERT_EQ(kept.warnings().size(), 1u);
+    EXPECT_NE(kept.warnings()[0].find("line 1"), std::string::npos) << kept.warnings()[0];
+    EXPECT_EQ(kept.source(), kFailsForAnswers);
+    EXPECT_EQ(prompt(kept, question), "[user]U[assistant]");
+    EXPECT_EQ(kept.render_raw(question).value(), "[user]U[assistant]");
+
+    const auto replaced = kept.render(dialogue(kTurns));
+    ASSERT_TRUE(replaced.has_value()) << replaced.error().message;
+    EXPECT_EQ(replaced->text, prompt(builtin("chatml"), dialogue(kTurns)));
+    ASSERT_EQ(replaced->notes.size(), 1u);
+    EXPECT_NE(replaced->notes[0].find("ChatML"), std::string::npos);
+    EXPECT_EQ(kept.turn_end(), "<|im_end|>");
+    EXPECT_FALSE(kept.render_raw(dialogue(kTurns)).has_value());
+
+    const auto strict = ChatTemplate::load_strictly(kFailsForAnswers, {}, kClock);
+    ASSERT_TRUE(strict.has_value()) << strict.error().message;
+    EXPECT_EQ(prompt(*strict, question), "[user]U[assistant]");
+    EXPECT_EQ(strict->warnings().size(), 1u);
+    EXPECT_FALSE(strict->render(dialogue(kTurns)).has_value());
+}
+
+TEST(ChatTemplate, parse_renders_nothing) {
+    const Dialogue question = dialogue(R"([{"role": "user", "content": "U"}])");
+    const auto parsed = ChatTemplate::parse("{{ messages[0].content }}{{ messages[5].content }}");
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    EXPECT_FALSE(parsed->render_raw(question).has_value());
+    EXPECT_FALSE(ChatTemplate::parse("{% if %}").has_value());
+}
+
 TEST(ChatTemplate, bos_stands_once) {
     const char* source = "{{ bos_token }}{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}";
     const auto rendered = ChatTemplate::load_strictly(source, {"<s>", ""})->render(dialogue(kTurns));

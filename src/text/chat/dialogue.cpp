@@ -1,5 +1,5 @@
-// Reads and checks dialogues. Strict about the shape, as a template would print any mistake into the prompt;
-// lenient about members it does not know.
+// Parses and checks dialogues. Strict about types, since a template would print mistakes into the prompt;
+// unknown members are kept.
 #include "src/text/chat/dialogue.h"
 
 #include "common/strings.h"
@@ -40,8 +40,8 @@ Result<Value> check_content(const Value& content, const std::string& place) {
     return content;
 }
 
-// The arguments of a call: an object, or text that holds one. Other text stays: the model may have written
-// it.
+// The arguments of a call: an object, or text that contains one. Other text is kept, since a model may have
+// written it.
 Value object_arguments(const Value& arguments) {
     if (!arguments.is_text()) return arguments;
     const Result<Value> parsed = jinja::parse_json(arguments.as_text());
@@ -103,6 +103,24 @@ Result<bool> flag_of(const Value& value, const char* name, bool preset) {
     if (is_absent(flag)) return preset;
     if (!flag.is(Kind::Bool)) return bad(name, "true or false", flag);
     return flag.as_bool();
+}
+
+// The members of a request that are neither messages, tools nor documents.
+Result<void> read_switches(const Value& value, Dialogue& dialogue) {
+    const Value kwargs = member_or_undefined(value, "chat_template_kwargs");
+    if (!is_absent(kwargs)) {
+        if (!kwargs.is_dict()) return bad("chat_template_kwargs", "an object", kwargs);
+        dialogue.kwargs = kwargs;
+    }
+    TSR_TRY(dialogue.continue_last, flag_of(value, "continue_final_message", false));
+    TSR_TRY(dialogue.add_generation_prompt, flag_of(value, "add_generation_prompt", !dialogue.continue_last));
+    if (dialogue.continue_last && dialogue.add_generation_prompt)
+        return fail(ErrorCode::InvalidArgument,
+                    "expected at most one of add_generation_prompt and continue_final_message, found both");
+    if (!is_absent(member_or_undefined(value, "enable_thinking"))) {
+        TSR_TRY(dialogue.enable_thinking, flag_of(value, "enable_thinking", false));
+    }
+    return {};
 }
 
 }  // namespace
@@ -177,25 +195,25 @@ Result<Dialogue> make_dialogue(const Value& value) {
         if (!documents.is(Kind::List)) return bad("documents", "a list", documents);
         dialogue.documents = documents;
     }
-    const Value kwargs = member_or_undefined(value, "chat_template_kwargs");
-    if (!is_absent(kwargs)) {
-        if (!kwargs.is_dict()) return bad("chat_template_kwargs", "an object", kwargs);
-        dialogue.kwargs = kwargs;
-    }
-    TSR_TRY(dialogue.continue_last, flag_of(value, "continue_final_message", false));
-    TSR_TRY(dialogue.add_generation_prompt, flag_of(value, "add_generation_prompt", !dialogue.continue_last));
-    if (dialogue.continue_last && dialogue.add_generation_prompt)
-        return fail(ErrorCode::InvalidArgument,
-                    "expected at most one of add_generation_prompt and continue_final_message, found both");
-    if (!is_absent(member_or_undefined(value, "enable_thinking"))) {
-        TSR_TRY(dialogue.enable_thinking, flag_of(value, "enable_thinking", false));
-    }
+    TSR_TRY_VOID(read_switches(value, dialogue));
     return dialogue;
 }
 
 Result<Dialogue> parse_dialogue(std::string_view json) {
     TSR_TRY(const Value value, jinja::parse_json(json));
     return make_dialogue(value);
+}
+
+Result<Dialogue> parse_raw_dialogue(std::string_view json) {
+    TSR_TRY(const Value value, jinja::parse_json(json));
+    Dialogue dialogue;
+    dialogue.messages = value.is(Kind::List) ? value : member_or_undefined(value, "messages");
+    if (!dialogue.messages.is(Kind::List)) return bad("messages", "a list", dialogue.messages);
+    if (!value.is_dict()) return dialogue;
+    if (const Value* tools = value.find("tools")) dialogue.tools = *tools;
+    if (const Value* documents = value.find("documents")) dialogue.documents = *documents;
+    TSR_TRY_VOID(read_switches(value, dialogue));
+    return dialogue;
 }
 
 }  // namespace tessera::chat

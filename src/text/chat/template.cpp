@@ -1,4 +1,4 @@
-// Loading with its checks, and rendering: the context, adapting, repair, and the cut of a turn that is
+// Loads and probes templates, and renders: the context, adapting, repairs, and the cut of a turn that is
 // continued.
 #include "src/text/chat/template.h"
 
@@ -18,12 +18,12 @@ namespace {
 using jinja::Failure;
 using jinja::Kind;
 
-// Marks the place where a turn is cut off. Letters only, so that no template has a reason to change it.
+// Marks the position where a turn is cut off. Letters only, so that no template changes it.
 constexpr std::string_view kCut = "tessEraCutsHerE";
 
 Value text_value(std::string text) { return Value::text(std::move(text)); }
 
-// The shortest dialogues that every chat template must print.
+// The shortest dialogues: a template that renders neither does not work.
 std::vector<Dialogue> plain_dialogues() {
     const auto message = [](const char* role, const char* text) {
         return Value::dict_of({{"role", Value::text(role)}, {"content", Value::text(text)}});
@@ -38,26 +38,39 @@ std::vector<Dialogue> plain_dialogues() {
 }  // namespace
 
 ChatTemplate ChatTemplate::load(std::string_view source, SpecialTexts special, Clock clock) {
-    Result<ChatTemplate> loaded = load_strictly(source, special, clock);
-    if (loaded) return std::move(*loaded);
-    Result<ChatTemplate> plain = load_strictly(find_builtin("chatml"), std::move(special), std::move(clock));
-    TSR_CHECK(plain.has_value());
+    Result<ChatTemplate> loaded = parse(source, special, clock);
+    Result<std::string> fault = loaded ? loaded->probe() : tl::unexpected<Error>(loaded.error());
+    if (fault && fault->empty()) return std::move(*loaded);
+    Result<ChatTemplate> chatml = load_strictly(find_builtin("chatml"), std::move(special), std::move(clock));
+    TSR_CHECK(chatml.has_value());
     std::string warning =
-        "the chat template does not work, ChatML is used instead: " + loaded.error().message;
+        fault ? "the chat template fails for some dialogues, ChatML is used for those: " + *fault
+              : "the chat template does not work, ChatML is used instead: " + fault.error().message;
     log::warn("%s", warning.c_str());
-    plain->warnings_.push_back(std::move(warning));
-    return std::move(*plain);
+    if (!fault) {
+        chatml->warnings_.push_back(std::move(warning));
+        return std::move(*chatml);
+    }
+    loaded->warnings_.push_back(std::move(warning));
+    if (loaded->turn_end_.empty()) loaded->turn_end_ = chatml->turn_end_;
+    loaded->fallback_ = std::make_shared<const ChatTemplate>(std::move(*chatml));
+    return std::move(*loaded);
 }
 
 Result<ChatTemplate> ChatTemplate::load_strictly(std::string_view source, SpecialTexts special, Clock clock) {
-    auto parsed = jinja::Template::parse(source);
-    if (!parsed) return tl::unexpected<Error>(parsed.error().to_error());
-    ChatTemplate out(std::move(*parsed), std::move(special), std::move(clock));
-    TSR_TRY_VOID(out.probe());
+    TSR_TRY(ChatTemplate out, parse(source, std::move(special), std::move(clock)));
+    TSR_TRY(const std::string fault, out.probe());
+    if (!fault.empty()) out.warnings_.push_back("the chat template fails for some dialogues: " + fault);
     return out;
 }
 
-Result<void> ChatTemplate::probe() {
+Result<ChatTemplate> ChatTemplate::parse(std::string_view source, SpecialTexts special, Clock clock) {
+    auto parsed = jinja::Template::parse(source);
+    if (!parsed) return tl::unexpected<Error>(parsed.error().to_error());
+    return ChatTemplate(std::move(*parsed), std::move(special), std::move(clock));
+}
+
+Result<std::string> ChatTemplate::probe() {
     Prober prober(*this);
     prober.absent_tools();
     prober.content_forms();
@@ -66,15 +79,20 @@ Result<void> ChatTemplate::probe() {
     prober.thinking();
     abilities_ = prober.abilities();
     turn_end_ = prober.turn_end();
+    std::optional<Error> fault;
+    bool renders_any = false;
     for (const Dialogue& dialogue : plain_dialogues()) {
         std::vector<std::string> notes;
-        TSR_TRY(const std::string text, render_adapted(dialogue, notes));
-        if (text.find("Hello") == std::string::npos)
-            return fail(ErrorCode::Malformed,
-                        "a dialogue of one message, 'Hello', is not in the prompt: '%s'",
-                        printable(text, 200).c_str());
+        Result<std::string> text = render_adapted(dialogue, notes);
+        if (text && text->find("Hello") == std::string::npos)
+            text = fail(ErrorCode::Malformed, "the message 'Hello' is not in the prompt: '%s'",
+                        printable(*text, 200).c_str());
+        renders_any |= text.has_value();
+        if (!text && !fault) fault = text.error();
     }
-    return {};
+    if (!fault) return std::string();
+    if (!renders_any) return tl::unexpected<Error>(*fault);
+    return fault->message;
 }
 
 Value ChatTemplate::context(const Dialogue& dialogue, const jinja::DateTime& now, bool with_extras) const {
@@ -89,7 +107,7 @@ Value ChatTemplate::context(const Dialogue& dialogue, const jinja::DateTime& now
     }
     for (const auto& pair : dialogue.kwargs.as_dict().pairs()) pairs.push_back(pair);
     if (dialogue.enable_thinking) {
-        // Both names are in use.
+        // Templates use either name.
         set("enable_thinking", Value::boolean(*dialogue.enable_thinking));
         set("thinking", Value::boolean(*dialogue.enable_thinking));
     }
@@ -137,9 +155,9 @@ Result<std::string> ChatTemplate::render_open(Dialogue dialogue, std::vector<std
     Value::Items messages = dialogue.messages.items();
     if (messages.empty() || text_member(messages.back(), "role") != "assistant")
         return fail(ErrorCode::InvalidArgument,
-                    "expected the assistant's message last, which is to be continued, found another");
+                    "expected the assistant's message last, to be continued, found another message");
     Value& last = messages.back();
-    // Of a message that only reasons, the reasoning goes on.
+    // If the message has only reasoning, the reasoning is continued.
     const Value* content = last.find("content");
     std::string words = content ? plain_text(*content) : std::string();
     const bool reasons = words.empty() && !text_member(last, "reasoning_content").empty();
@@ -159,6 +177,16 @@ Result<std::string> ChatTemplate::render_open(Dialogue dialogue, std::vector<std
 }
 
 Result<Prompt> ChatTemplate::render(const Dialogue& dialogue) const {
+    Result<Prompt> own = render_own(dialogue);
+    if (own || !fallback_) return own;
+    Result<Prompt> prompt = fallback_->render(dialogue);
+    if (!prompt) return own;
+    prompt->notes.insert(prompt->notes.begin(),
+                         "ChatML is used, as the chat template fails: " + own.error().message);
+    return prompt;
+}
+
+Result<Prompt> ChatTemplate::render_own(const Dialogue& dialogue) const {
     Prompt prompt;
     if (dialogue.continue_last) {
         TSR_TRY(prompt.text, render_open(dialogue, prompt.notes));
@@ -169,7 +197,7 @@ Result<Prompt> ChatTemplate::render(const Dialogue& dialogue) const {
         Dialogue closed = dialogue;
         closed.add_generation_prompt = false;
         std::vector<std::string> ignored;
-        // A template that needs the opening to render at all has none that could be told apart.
+        // The opening is unknown if the template fails without it.
         if (const Result<std::string> before = render_adapted(closed, ignored);
             before && prompt.text.starts_with(*before))
             prompt.opening = prompt.text.substr(before->size());
@@ -180,8 +208,7 @@ Result<Prompt> ChatTemplate::render(const Dialogue& dialogue) const {
         n_bos++;
     if (n_bos > 1) {
         prompt.text.erase(0, (n_bos - 1) * special_.bos.size());
-        prompt.notes.emplace_back(
-            "the template prints the token that begins a text more than once: one is left");
+        prompt.notes.emplace_back("the template prints the bos token more than once: only one is kept");
     }
     prompt.has_bos = n_bos > 0;
     return prompt;

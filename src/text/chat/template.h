@@ -1,7 +1,7 @@
 #pragma once
-// Chat templates: a dialogue to the text of a prompt. Wraps a Jinja template with what is known of its model:
-// which variables it gets, which forms of messages it takes, and what stands in for it if it does not work.
-// docs/guide/templates.md tells users of it.
+// Chat templates: convert a dialogue to the text of a prompt. Wraps a Jinja template with its variables, the
+// forms of messages that it takes, and a fallback if it does not work. docs/guide/templates.md is the user's
+// guide.
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace tessera::chat {
 
-/// What a template was seen to take, by rendering a few dialogues of our own (probe.cpp).
+/// The abilities of a template, detected by rendering a few small dialogues (probe.cpp).
 struct Abilities {
     bool system = true;         ///< system messages; else their text goes in front of the first user message
     bool parts = false;         ///< content as a list of parts
@@ -23,12 +23,12 @@ struct Abilities {
     bool tool_results = false;  ///< prints messages of the role "tool"
     bool object_arguments = true;   ///< arguments of calls as an object; else as JSON text
     bool short_ids = false;         ///< ids of calls must have nine letters and digits
-    bool null_content = false;      ///< a message with calls has no content; else it has an empty one
-    bool no_tools_as_list = false;  ///< where there are no tools it wants an empty list
+    bool null_content = false;      ///< the content of a message with calls is null; else it is empty
+    bool no_tools_as_list = false;  ///< without tools it needs an empty list
     bool thinking = false;          ///< enable_thinking changes the prompt
 };
 
-/// Texts of the vocabulary; empty where there is no such token.
+/// Spellings in the vocabulary; empty if there is no such token.
 struct SpecialTexts {
     std::string bos, eos;
 };
@@ -36,50 +36,58 @@ struct SpecialTexts {
 /// A prompt ready to be tokenized with `parse_special`.
 struct Prompt {
     std::string text;
-    /// The text begins with the model's bos token, once: the tokenizer must not add another.
+    /// The text begins with the model's bos token: the tokenizer must not add another.
     bool has_bos = false;
-    /// The end of the text that belongs to the assistant's turn already, e.g.
-    /// "<|im_start|>assistant\n<think>\n": where parsing of the answer begins. Empty without
+    /// The end of the text that already belongs to the assistant's turn, e.g.
+    /// "<|im_start|>assistant\n<think>\n". Parsing of the answer starts with it. Empty without
     /// add_generation_prompt.
     std::string opening;
-    /// What was done to the dialogue so that the template takes it; empty in most cases.
+    /// Changes made to the dialogue so that the template accepts it; empty in most cases.
     std::vector<std::string> notes;
 };
 
-/// The present moment, for templates that print dates.
+/// The current time, for templates that print dates.
 using Clock = std::function<jinja::DateTime()>;
 
 /// Immutable; const members may be called from many threads.
 class ChatTemplate {
   public:
-    /// Never fails: a template that does not parse or does not render a plain dialogue is replaced by ChatML,
-    /// and warnings() and the log say so with its error.
+    /// Never fails: a template that does not parse or renders no plain dialogue is replaced by ChatML. One
+    /// that renders some of them is kept, and only the dialogues that it cannot render become ChatML.
+    /// warnings() and the log report either with the template's error.
     static ChatTemplate load(std::string_view source, SpecialTexts special = {}, Clock clock = {});
-    /// The same, but the fault is an error.
+    /// Without ChatML: a template that does not parse or renders no plain dialogue is an error, and so is
+    /// each dialogue that it cannot render.
     static Result<ChatTemplate> load_strictly(std::string_view source, SpecialTexts special = {},
                                               Clock clock = {});
+    /// Parses the template and renders nothing, for render_raw() alone: abilities() and turn_end() are
+    /// unknown.
+    static Result<ChatTemplate> parse(std::string_view source, SpecialTexts special = {}, Clock clock = {});
 
     ChatTemplate(ChatTemplate&&) noexcept = default;
     ChatTemplate& operator=(ChatTemplate&&) noexcept = default;
 
-    /// Errors: what the template raises (in its words, with line and column), dialogues it cannot print in
-    /// any form known here, and continue_last where the last message is not the assistant's.
+    /// Errors: errors raised by the template (with its message, line and column), dialogues that it refuses
+    /// in every form tried, and continue_last if the last message is not the assistant's.
     Result<Prompt> render(const Dialogue& dialogue) const;
-    /// Exactly what the template makes of the dialogue as it stands: no adapting, no repair.
+    /// The template's own output for the dialogue as it is: nothing is adapted or repaired.
     Result<std::string> render_raw(const Dialogue& dialogue) const;
 
     const Abilities& abilities() const { return abilities_; }
     const std::vector<std::string>& warnings() const { return warnings_; }
     /// The template in use.
     const std::string& source() const { return template_.source(); }
-    /// What ends a turn of the assistant, e.g. "<|im_end|>"; empty where it could not be told.
+    /// The marker that ends a turn of the assistant, e.g. "<|im_end|>"; empty if unknown.
     const std::string& turn_end() const { return turn_end_; }
 
   private:
     ChatTemplate(jinja::Template parsed, SpecialTexts special, Clock clock)
         : template_(std::move(parsed)), special_(std::move(special)), clock_(std::move(clock)) {}
 
-    Result<void> probe();
+    /// Detects the abilities. Returns the error of the first plain dialogue that the template does not
+    /// render, empty if it renders all of them. Fails if it renders none.
+    Result<std::string> probe();
+    Result<Prompt> render_own(const Dialogue& dialogue) const;
     Value context(const Dialogue& dialogue, const jinja::DateTime& now, bool with_extras) const;
     /// `with_extras`: variables that few templates expect and Hugging Face transformers does not set.
     tl::expected<std::string, jinja::Failure> run(const Dialogue& dialogue, bool with_extras = true) const;
@@ -92,11 +100,13 @@ class ChatTemplate {
     Abilities abilities_;
     std::vector<std::string> warnings_;
     std::string turn_end_;
+    std::shared_ptr<const ChatTemplate>
+        fallback_;  ///< for dialogues that template_ cannot render; may be null
 
     friend class Prober;
 };
 
-/// A template of our own by its name, e.g. "chatml"; null if there is none.
+/// A built-in template by its name, e.g. "chatml"; null if there is none.
 const char* find_builtin(std::string_view name);
 /// Their names, in order.
 std::vector<std::string_view> builtin_names();
