@@ -202,7 +202,7 @@ Result<void> Reader::read_merges(const JsonValue& model, bool has_scores) {
     return {};
 }
 
-/// Checks that the normalization of text is what our scheme does.
+/// Checks that the normalization of text matches that of the scheme.
 Result<void> Reader::check_normalizer(bool is_byte_level) const {
     const JsonValue* normalizer = json_->find("normalizer");
     if (!normalizer || normalizer->is(JsonValue::Kind::Null)) return {};

@@ -16,7 +16,7 @@ class RowSource {
     virtual const std::byte* rows(size_t index, int64_t first, int64_t count,
                                   std::vector<std::byte>& scratch) const = 0;
 
-    /// Tells that these rows will not be read again: their memory may be released.
+    /// The caller will not read these rows any more: their memory may be released.
     virtual void release(size_t index, int64_t first, int64_t count) const = 0;
 };
 

@@ -21,9 +21,9 @@ using CopyProgress = std::function<bool(uint64_t done)>;
 /// The number of tensors of each shard, in the file's order. Errors: more shards than file names can number.
 Result<std::vector<size_t>> plan_split(const gguf::File& in, const SplitLimits& limits);
 
-/// Writes PREFIX-00001-of-0000N.gguf and on: the first with all keys, each with those of a split (as
+/// Writes PREFIX-00001-of-0000N.gguf and so on: the first with all keys, each with the keys of a split (as
 /// llama.cpp's gguf-split). Returns the names. Errors, with none of them left: `in` is packed, has a file of
-/// those names among its own, what gguf::Writer says.
+/// those names among its own parts, and the errors of gguf::Writer.
 Result<std::vector<std::string>> split_file(const gguf::File& in, const std::string& prefix,
                                             std::span<const size_t> plan, const CopyProgress& progress);
 

@@ -16,9 +16,9 @@ namespace tessera::grammar {
 
 /// Shared by all matchers of the same grammar and vocabulary; thread-safe (one mask is computed at a time).
 ///
-/// The upper part of a stack, down to the first call, decides most tokens: the answer for it is kept, and
-/// holds wherever the rule is called from. Tokens that reach beyond the end of that rule are kept as tree
-/// nodes ("exits") and go on from the caller, again through the cache.
+/// The upper part of a stack, down to the first call, decides most tokens. Its result is cached and valid for
+/// all callers of the rule. Tokens that extend beyond the end of that rule are cached as trie nodes
+/// ("exits"), from which the caller's part of the stack continues, again through the cache.
 class MaskCache {
   public:
     /// Errors: the grammar refers to a token that the vocabulary does not have.

@@ -15,8 +15,8 @@ enum class RegexUse {
     Search,  ///< the pattern matches anywhere in a text; ^ and $ become kTextStart and kTextEnd
 };
 
-/// Parses into an expression of `program`. Errors (Malformed, or Unsupported for what is no regular language
-/// or not in the subset) begin with "position N:", counted in characters from 1.
+/// Parses into an expression of `program`. Errors (Malformed, or Unsupported for constructs that are not
+/// regular or not in the subset) begin with "position N:", counted in characters from 1.
 Result<ExprId> parse_regex(std::string_view pattern, RegexUse use, Program& program);
 
 }  // namespace tessera::grammar

@@ -249,7 +249,8 @@ bool NumberLanguage::accepts(FormulaId f, const State& state, const Reader& read
     if (phase != kZero && phase != kInteger && phase != kFraction) return false;
     const bool negative = state[kSign] != 0, is_minus_zero = negative && phase == kZero;
     // First by value. Then again with integers and listed values recognized in their plain spelling only, so
-    // that "1.0", "1.50" and "-0" are refused wherever the formula depends on what they are.
+    // that "1.0", "1.50" and "-0" are refused if the formula depends on their being an integer or a listed
+    // value.
     bool by_value = true;
     const auto holds_here = [&](uint32_t index) {
         const auto i = static_cast<size_t>(std::find(reader.atoms.begin(), reader.atoms.end(), index) -

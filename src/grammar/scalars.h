@@ -93,7 +93,7 @@ class NumberLanguage {
 
     bool holds(FormulaId f, std::string_view number) const;
     std::optional<std::vector<std::string>> enumerate(FormulaId f) const;
-    /// JSON numbers; Program::never() where there are none. Integers have neither a point nor an exponent and
+    /// JSON numbers; Program::never() if there are none. Integers have neither a point nor an exponent and
     /// at most 16 digits, other numbers at most 21 on either side of the point, unless a bound or value of
     /// the formula is longer. Only formulas that hold for every number allow an exponent.
     Result<ExprId> emit(FormulaId f, Program& program);

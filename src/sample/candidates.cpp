@@ -1,6 +1,7 @@
 // Selection among the candidates: k best, top mass, typical mass, thresholds, each O(n). Works on blocks of
 // the row as far as possible and makes a list of the rest. Assumes logits without NaN (assign() removes
-// them). Why weights are integers: fixed_exp.h. Next: sampler.h (who calls this), chain.cpp (when).
+// them). Why weights are integers: fixed_exp.h. Next: sampler.h (the callers), chain.cpp (the order of
+// calls).
 #include "src/sample/candidates.h"
 
 #include <algorithm>

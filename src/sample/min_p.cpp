@@ -1,5 +1,5 @@
 // min_p: drops candidates that are much less likely than the best one (Nguyen et al., "Turning up the heat:
-// min-p sampling", 2024). The ratio does not depend on what was dropped before.
+// min-p sampling", 2024). The ratio does not depend on earlier filters.
 #include "src/sample/sampler.h"
 
 namespace tessera::sample {

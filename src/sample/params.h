@@ -20,7 +20,7 @@ enum class ParamKind {
 /// One row of the table.
 struct ParamInfo {
     std::string_view name{};  ///< the JSON field, e.g. "top_k"
-    std::string_view flag{};  ///< the spelling of the flag where it is not the name's, e.g. "--temp"
+    std::string_view flag{};  ///< the flag if it differs from the name, e.g. "--temp"
     ParamKind kind = ParamKind::Float;
     double default_value = 0;         ///< of Int and Float
     std::string_view default_text{};  ///< of Text and List

@@ -14,13 +14,13 @@ namespace tessera::sample {
 
 /// Sits between the chain and the output. For each token that was drawn, before it is shown:
 ///     push(id)
-///     show released(), which can no longer become part of a banned string
-///     where n_rewind() is not 0, take that many tokens back, this one among them: out of the model's cache,
-///         and of the chain by forget_text() and accept(); then draw again
-/// The next draw may not choose banned() (Limits::banned): the token that began the string at this place.
-/// Where it began in what is shown already, whose sequel was taken back for another string, that is the first
-/// token not shown. At the end of the text the caller shows held(). Only generated text is looked at; strings
-/// are compared by bytes, and control tokens have none. Not thread-safe.
+///     show released(), which cannot become part of a banned string
+///     if n_rewind() is not 0, remove that many tokens, including this one, from the KV cache, and from the
+///         chain by forget_text() and accept(); then draw again
+/// The next draw must not choose banned() (Limits::banned): the token that began the string at this position.
+/// If the string began in text that is already shown, it is the first token not shown. At the end of the text
+/// the caller shows held(). Only generated text is checked; strings are compared byte by byte, and control
+/// tokens have no bytes. Not thread-safe.
 class StringBan {
   public:
     /// No string may be empty; the tokenizer must outlive this object.

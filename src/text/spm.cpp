@@ -60,7 +60,7 @@ class SpmScheme final : public SpaceSymbolScheme {
 
     TextIndex pieces_;                   // the Normal and Unused ones, each text once
     std::vector<uint32_t> orders_;       // merge order of each token: lower for a better score
-    std::array<int32_t, 256> byte_ids_;  // the token of each byte, or what stands for it
+    std::array<int32_t, 256> byte_ids_;  // the token of each byte, or its replacement
     int n_byte_tokens_ = 0;
     int32_t unknown_ = kNoToken;
     size_t max_piece_bytes_ = 0;

@@ -109,7 +109,7 @@ const std::vector<Format>& table() {
          .calls = {{"<|python_tag|>", "", read_python_tag}},
          .dropped = {"<|eom_id|>", "<|eot_id|>"},
          .bare_json = true},
-        // The tags that the prompt asks for if the template does not support tools (adapt.cpp).
+        // The tags in the prompt's instructions if the template does not support tools (adapt.cpp).
         {.name = "plain",
          .marks = {""},
          .reasoning = {kThink, {"[THINK]", "[/THINK]"}},

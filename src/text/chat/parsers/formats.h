@@ -81,7 +81,7 @@ std::span<const Format> formats();
 /// Null if there is none of this name.
 const Format* find_format(std::string_view name);
 /// The answer format of a model with this template. `knows_tools`: Abilities::tools; if the template does not
-/// support tools, the prompt asks for calls in the notation of adapt.h, which the last row parses.
+/// support tools, the prompt describes the notation of adapt.h, which the last row parses.
 const Format& choose_format(std::string_view template_source, bool knows_tools = true);
 
 }  // namespace tessera::chat
