@@ -55,7 +55,7 @@ IDIOMS = [(re.compile(pattern, re.IGNORECASE), word) for pattern, word in [
     (r"\bso many\b(?! that\b)", "the number: n, at most n, this many"),
     (r"\bwho(?:ever|mever)\b", "the caller, the owner, any thread that"),
     (r"\bas told\b", "as configured, as given"),
-    (r"\bread again:", "a subject that says what changes"),
+    (r"(?:^|[.;] )read again:", "a subject that says what changes"),
     (r"\bprompts?(?: that)? (?:is|are|was|were|has been|have been|being) (?:being )?read\b", "prefilled, processed"),
     (r"\b(?:and|to|of|for|by|from|than|do|does|as) who\b(?! (?:else|may|has which))", "a noun: the thread, caller, request that"),
     (r"\bsince then\b|\bused to be\b", "the present state without its history"),
