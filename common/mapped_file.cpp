@@ -109,7 +109,7 @@ void MappedFile::release(size_t offset, size_t n) const {
 void MappedFile::touch(size_t offset, size_t n) const {
     if (offset >= size_ || n == 0) return;
     // What Linux maps at one fault, aligned, if it lies in memory (fault_around_bytes). For 800 MB that takes
-    // 40 ms; MADV_POPULATE_READ took 65, and made loading a model slower (docs/performance-notes.md).
+    // 40 ms; MADV_POPULATE_READ took 65, and made loading a model slower.
     constexpr size_t kFaultAround = 64 << 10;
     const size_t step = std::max(kFaultAround, page_size());
     const size_t end = offset + std::min(n, size_ - offset);
