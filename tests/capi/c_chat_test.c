@@ -405,7 +405,7 @@ static void test_request(const tsr_model* model) {
     CHECK_OK(tsr_parser_finish(reading.parser, error));
     CHECK_OK(tsr_parser_answer(reading.parser, &answer, error));
     CHECK(reading.n_known == 0 && reading.n_read == (int64_t)asked.n_tokens);
-    /* Arguments without a schema may go on; the name is certain. */
+    /* Arguments without a schema may continue; the name is certain. */
     CHECK(reading.finish == TSR_FINISH_LENGTH ||
           (answer.n_calls == 1 && strcmp(answer.calls[0].name, "stop") == 0));
     /* They are those of the end of a pass, which comes after that of its requests. */

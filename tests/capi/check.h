@@ -1,4 +1,4 @@
-/* What the tests of the C interface have in common. Counts in n_failed what is not as expected. */
+/* Macros and helpers of the tests of the C interface. n_failed counts the checks that do not hold. */
 #ifndef TSR_TESTS_CAPI_CHECK_H
 #define TSR_TESTS_CAPI_CHECK_H
 

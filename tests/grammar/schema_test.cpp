@@ -221,8 +221,8 @@ TEST(JsonSchema, RunsOfDigitsAreBounded) {
     });
 }
 
-/// With steps of so many remainders that counting digits does not fit, the schema is enforced without a
-/// bound.
+/// When a step has too many remainders for counting digits as well, the schema is enforced without a bound on
+/// the digits.
 TEST(JsonSchema, LargeStepsAreEnforced) {
     check_spellings({
         {R"({"type":"integer","multipleOf":10007})", {"10007", "-20014", "0"}, {"10008", "10007.0"}},

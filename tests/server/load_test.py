@@ -1,9 +1,9 @@
 """Many clients at once, some of them hostile: all are served, only invalid requests are refused, memory does not grow.
 
 Usage: load_test.py PROGRAM [--streams N] [--seconds N] [--parallel N] [--queue N] [--mutations N] [--model FILE]
-Clients stream completions, and one in ten hangs up midway. Meanwhile others send heads byte by byte, garbage behind good
-requests, and mutations of good requests; and one asks for /health and takes the time. The last line of output is a JSON
-object of what was measured.
+Clients stream completions, and one in ten disconnects midway. Meanwhile others send heads byte by byte, garbage after good
+requests, and mutations of good requests; and one measures the latency of /health. The last line of output is a JSON object
+of the measurements.
 """
 import argparse
 import asyncio
