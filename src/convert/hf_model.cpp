@@ -309,7 +309,7 @@ Result<void> RecipeBook::check_leftovers() const {
         const bool is_ignored = std::any_of(std::begin(kIgnored), std::end(kIgnored),
                                             [&](std::string_view end) { return text.ends_with(end); });
         if (!used_.contains(tensor) && !is_ignored)
-            return fail(ErrorCode::Unsupported, "tensor '%s' (%s %s): architecture '%s' does not use it",
+            return fail(ErrorCode::Unsupported, "tensor '%s' (%s %s): model class '%s' does not use it",
                         printable(name).c_str(), tensor->dtype_text.c_str(), tensor->shape_string().c_str(),
                         std::string(arch_.class_name).c_str());
     }

@@ -202,7 +202,7 @@ class Convert(ProgramCase):
         self.assertEqual(self.names(), ["hf"])
         self.convert("--type", "BF16")
         self.write(change=spoil(float("nan")))
-        self.refused(1, "convert", self.hf, "-o", self.out, "--type", "Q8_0", says=("blk.0.ffn_up.weight", "no number"))
+        self.refused(1, "convert", self.hf, "-o", self.out, "--type", "Q8_0", says=("blk.0.ffn_up.weight", "NaN"))
 
     # Tokenizers ----------------------------------------------------------------------------------------------
 
@@ -354,10 +354,10 @@ class Convert(ProgramCase):
 
         up = "model.layers.1.mlp.up_proj.weight"
         cases = (
-            (without(up), (up, "becomes 'blk.1.ffn_up.weight'")),
+            (without(up), (up, "for 'blk.1.ffn_up.weight'")),
             (without("lm_head.weight"), ("lm_head.weight", "tie_word_embeddings")),
-            (tensor("model.layers.1.mlp.extra.weight", [2], "F32", bytes(8)), ("extra.weight", "no place")),
-            (tensor("model.layers.2.mlp.up_proj.weight", [2], "F32", bytes(8)), ("layers.2", "no place")),
+            (tensor("model.layers.1.mlp.extra.weight", [2], "F32", bytes(8)), ("extra.weight", "does not use it")),
+            (tensor("model.layers.2.mlp.up_proj.weight", [2], "F32", bytes(8)), ("layers.2", "does not use it")),
             (tensor(up, [256, 64], "F16", bytes(2 * 256 * 64)), (up, "expected shape [256, 128]", "[256, 64]")),
             (tensor(up, [256, 128], "I32", bytes(4 * 256 * 128)), (up, "found I32")),
             (tensor(up, [256, 128], "U8", bytes(256 * 128)), (up, "MXFP4")),
@@ -371,7 +371,7 @@ class Convert(ProgramCase):
             (put("num_key_value_heads", 3), ("k_proj.weight", "expected shape")),
             (put("vocab_size", 500), ("id 500", "500 rows")),
             (put("partial_rotary_factor", 0.5), ("partial_rotary_factor", "whole heads")),
-            (put("layer_types", ["sliding_attention", "full_attention"]), ("layer_types", "without windows")),
+            (put("layer_types", ["sliding_attention", "full_attention"]), ("layer_types", "no sliding windows")),
             (put("layer_types", ["mamba", "full_attention"]), ("layer_types", "mamba")),
             (put("eos_token_id", 4000), ("eos_token_id", "below 512", "4000")),
         )
