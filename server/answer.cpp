@@ -1,5 +1,5 @@
-// The loop over a generation's events, for streams and for whole answers. A stream that is dropped takes its
-// generation along, which cancels it.
+// The loop over a generation's events, for streams and for whole answers. A stream that is dropped destroys
+// its generation, which cancels the requests.
 #include "server/answer.h"
 
 #include <cmath>
@@ -32,7 +32,7 @@ struct Reply {
         }
     }
 
-    /// What the next event brings; false at the end. Throws what the answer throws.
+    /// Passes the next event on; false at the end. Lets the answer's exceptions through.
     bool step(std::string& out) {
         if (!started) {
             started = true;

@@ -1,6 +1,6 @@
 #pragma once
-// The form that a route's answers have: told of events in order, it makes chunks of a stream, or one body at
-// the end.
+// The format of a route's answers: it turns events, in order, into chunks of a stream or into one body at the
+// end.
 #include <memory>
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace tessera::server {
 
-/// A connection's thread only. What it appends to `out` goes to a client that streams, and is dropped
+/// The connection's thread only. Text appended to `out` is sent to a client that streams, and dropped
 /// otherwise.
 class Answer {
   public:
@@ -16,28 +16,28 @@ class Answer {
         : shows_timings_(fields.flag("timings_per_token")), shows_progress_(fields.flag("return_progress")) {}
     virtual ~Answer() = default;
     virtual void start(std::string& out) = 0;
-    /// More of a prompt was read.
+    /// More tokens of a prompt were prefilled.
     void prompt(const Event& event, std::string& out) {
         if (shows_progress_) out += progress(event);
     }
     virtual void token(const Event& event, std::string& out) = 0;
-    /// A completion's end; `totals` has it already.
+    /// A completion has ended; `totals` includes it.
     virtual void end(const Event& event, const Totals& totals, std::string& out) = 0;
     virtual void finish(const Totals& totals, std::string& out) = 0;
-    /// The body, where nothing streams.
+    /// The body of an answer that does not stream.
     virtual Json whole(const Totals& totals) = 0;
 
   protected:
-    /// An event without text, whose data add_extras() has completed.
+    /// An event without text, completed by add_extras().
     virtual std::string progress(const Event& event) = 0;
-    /// What timings_per_token and return_progress add to the data of an event.
+    /// Adds the members that timings_per_token and return_progress request.
     void add_extras(const Event& event, Json& data) const;
 
   private:
     const bool shows_timings_, shows_progress_;
 };
 
-/// Answers with what the generation gives. `n` is the number of completions of a prompt.
+/// The response made from a generation. `n`: completions per prompt.
 Response respond(Request& request, std::unique_ptr<Generation> generation, std::shared_ptr<Answer> answer,
                  size_t n, bool stream);
 

@@ -1,5 +1,5 @@
-// POST /v1/chat/completions: a dialogue to a prompt, and the model's text back to messages, reasoning and
-// calls of tools, as it is written.
+// POST /v1/chat/completions: renders a dialogue to a prompt and parses the model's text, while it is
+// generated, into messages, reasoning and tool calls.
 #include <optional>
 
 #include "server/answer.h"
@@ -13,24 +13,26 @@ namespace tessera::server {
 namespace {
 
 constexpr Field kChatRows[] = {
-    {"max_completion_tokens", kWhole, -1, 1e9, "Tokens to write; -1 (default): until the model ends."},
-    {"max_tokens", kWhole, -1, 1e9, "The same, by its earlier name."},
+    {"max_completion_tokens", kWhole, -1, 1e9,
+     "Most tokens to generate; -1 (default): until the model ends."},
+    {"max_tokens", kWhole, -1, 1e9, "The same; the earlier name."},
     {"reasoning_budget", kWhole, -1, 1e9,
-     "Tokens of reasoning, after which its end is written; 0: none, -1 (default): no limit."},
-    {"thinking_budget_tokens", kWhole, -1, 1e9, "The same by another name."},
+     "Most tokens of reasoning; its end is forced after them. 0: none, -1 (default): no limit."},
+    {"thinking_budget_tokens", kWhole, -1, 1e9, "The same; another name."},
     {"reasoning_format", kText, 0, 0,
-     "deepseek or auto (default): reasoning comes as `reasoning_content`; none: it stays in the content; "
+     "deepseek or auto (default): reasoning is returned as `reasoning_content`; none: it stays in the "
+     "content; "
      "deepseek-legacy: both."},
-    {"logprobs", kFlag, 0, 0, "The logarithms of the tokens' probabilities; default false."},
-    {"top_logprobs", kWhole, 0, 20, "With logprobs: so many likeliest tokens beside each."}};
+    {"logprobs", kFlag, 0, 0, "Return the log probabilities of the tokens; default false."},
+    {"top_logprobs", kWhole, 0, 20, "With logprobs: number of top alternatives per token."}};
 
-/// How an answer is taken apart.
+/// How an answer is parsed.
 struct Reading {
     tsr_parser_options options{};
-    bool shows_twice = false;  ///< the content has the reasoning, too
+    bool shows_twice = false;  ///< the content contains the reasoning as well
 };
 
-/// One completion's text, as it comes, to pieces.
+/// Splits one completion's text into pieces while it is generated.
 class ChatText {
   public:
     explicit ChatText(const Reading& reading) : parts_(reading.options) {
@@ -63,7 +65,7 @@ class ChatText {
 
   private:
     tessera_api::Parser parts_;
-    std::optional<tessera_api::Parser> content_;  ///< where its content is not that of parts_
+    std::optional<tessera_api::Parser> content_;  ///< set where the content differs from that of parts_
 };
 
 class ChatAnswer : public Answer {
@@ -272,11 +274,11 @@ Response post_chat_completions(Service& service, Request& request) {
     if (options.n_top > 0 && !log_probs)
         throw HttpError(400, "top_logprobs: expected logprobs to be true, found it is not", "top_logprobs");
     options.grammar = read_response_format(fields, dialogue.prompt().get());
-    // Where calls are forbidden another constraint stands alone: what it lets through is read as no call.
+    // Where calls are forbidden another constraint suffices: no text is parsed as a call.
     if (auto calls = options.grammar && dialogue.forbids_calls() ? std::nullopt : dialogue.calls(fields)) {
         if (options.grammar)
             throw HttpError(
-                400, "tools: expected no other constraint on the answer where calls are held to their form",
+                400, "tools: expected no other constraint on the answer where tool calls are constrained",
                 "tools");
         options.grammar = std::move(calls);
     }

@@ -1,4 +1,4 @@
-// POST /v1/completions: texts that go on from prompts, in the form of OpenAI's earlier interface.
+// POST /v1/completions: completions of prompts, in the format of OpenAI's earlier interface.
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/prompts.h"
@@ -11,11 +11,12 @@ namespace {
 constexpr Field kCompletionRows[] = {
     {"prompt", kText | kList, 0, 1 << 24, "A text, token ids, or an array of such prompts.", true},
     {"max_tokens", kWhole, -1, 1e9,
-     "Tokens to write; default 16, 0: the prompt is read, -1: until the model ends."},
-    {"echo", kFlag, 0, 0, "The prompt in front of the text; default false."},
-    {"logprobs", kWhole | kFlag, 0, 20, "The tokens' probabilities, and so many likeliest beside each."},
-    {"best_of", kWhole, 1, 16, "Only what n says is taken."},
-    {"suffix", kText, 0, 1 << 24, "The text behind the gap, for models that fill gaps."}};
+     "Most tokens to generate; default 16, 0: only prefill the prompt, -1: until the model ends."},
+    {"echo", kFlag, 0, 0, "Return the prompt in front of the text; default false."},
+    {"logprobs", kWhole | kFlag, 0, 20,
+     "Return log probabilities, with this number of top alternatives per token."},
+    {"best_of", kWhole, 1, 16, "Must equal n."},
+    {"suffix", kText, 0, 1 << 24, "The text after the gap, for models trained to fill in the middle."}};
 
 class TextAnswer : public Answer {
   public:
@@ -165,7 +166,7 @@ Response post_completions(Service& service, Request& request) {
     const int64_t best_of = fields.whole("best_of", options.n_completions);
     if (best_of != options.n_completions)
         throw HttpError(400,
-                        "best_of: expected what n says, " + std::to_string(options.n_completions) +
+                        "best_of: expected the value of n, " + std::to_string(options.n_completions) +
                             ", found " + std::to_string(best_of),
                         "best_of");
     const Json& wanted = fields.value("logprobs");

@@ -1,6 +1,6 @@
-// Owns a client's socket. The head of each request is read whole, within limits of size and time, and only
-// what is plain HTTP/1.x goes on to the library, with the headers that it need not see taken out: ranges and
-// compression are not for answers that stream. See http.cpp for what happens next.
+// Owns a client's socket. The head of each request is read whole, within limits of size and time. Only plain
+// HTTP/1.x is passed to the library, without the headers for ranges and compression, which answers that
+// stream do not support. http.cpp handles the request from there.
 #include "server/connection.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace tessera::server {
 
 namespace {
 
-constexpr size_t kMaxLine = 8000;  // of a head; the library has a limit near that of its own
+constexpr size_t kMaxLine = 8000;  // of a head; the library's own limit is about the same
 
 /// Milliseconds for poll(), rounded up.
 int until(Clock::time_point deadline) {
@@ -62,7 +62,7 @@ Signal::~Signal() { ::close(fd_); }
 
 void Signal::raise() {
     const uint64_t one = 1;
-    const int kept = errno;  // of what a signal handler interrupted
+    const int kept = errno;  // a signal handler must restore it
     (void)!::write(fd_, &one, sizeof one);
     errno = kept;
 }
@@ -84,14 +84,14 @@ Connection::Connection(int fd, const HttpLimits& limits, const Signal& draining,
     try {
         if (tls) tls_ = std::make_unique<TlsStream>(*tls, fd_);
     } catch (...) {
-        ::close(fd_);  // there will be no destructor
+        ::close(fd_);  // the destructor does not run after an exception here
         throw;
     }
 }
 
 Connection::~Connection() {
     tls_.reset();
-    // Closing over bytes that were not read resets the connection, and the client may lose the answer.
+    // Closing with unread bytes resets the connection, and the client may lose the answer.
     ::shutdown(fd_, SHUT_WR);
     const auto deadline = in(refused_ || body_pending() ? 1.0 : 0.0);
     char buffer[16 << 10];
@@ -168,7 +168,7 @@ Connection::Head Connection::read_head() {
         }
         if (fill(stopping_)) continue;
         if (Clock::now() < deadline_) return Head::Closed;
-        refuse(408, "the request's head did not come whole within the time limit");
+        refuse(408, "the request's head did not arrive within the time limit");
         return Head::Bad;
     }
     head_left_ = end + 4;
@@ -178,7 +178,7 @@ Connection::Head Connection::read_head() {
     }
     if (!check_head()) return Head::Bad;
     deadline_ = in(limits_.body_s);
-    // Chunks come with sizes and line ends; more than twice the text is no body.
+    // Chunks add sizes and line ends, which at most double the text of a reasonable body.
     body_budget_ = 2 * limits_.body_bytes + (64 << 10);
     return Head::Ok;
 }
@@ -218,19 +218,19 @@ bool Connection::check_request_line(const std::string& line) {
     const std::string_view view = line;
     if (!parts || !is_token(view.substr(0, first)) || line[first + 1] != '/' ||
         !std::all_of(line.begin(), line.end(), [](unsigned char c) { return c >= 0x20 && c < 0x7F; })) {
-        refuse(400, "the request line is not METHOD /PATH HTTP/1.1");
+        refuse(400, "request line: expected METHOD /PATH HTTP/1.1");
         return false;
     }
     const std::string_view version = view.substr(last + 1);
     if (version != "HTTP/1.1" && version != "HTTP/1.0") {
-        refuse(505, "the version of HTTP is not 1.0 or 1.1");
+        refuse(505, "expected HTTP version 1.0 or 1.1");
         return false;
     }
     old_version_ = version == "HTTP/1.0";
     method_ = view.substr(0, first);
     for (const char* known : {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
         if (method_ == known) return true;
-    refuse(501, "the request's method is not known");
+    refuse(501, "unknown request method");
     return false;
 }
 
@@ -240,26 +240,26 @@ bool Connection::check_header(const std::string& line, std::string& kept) {
     const bool clean = std::all_of(line.begin(), line.end(),
                                    [](unsigned char c) { return (c >= 0x20 && c != 0x7F) || c == '\t'; });
     if (colon == std::string::npos || !is_token(view.substr(0, colon)) || !clean) {
-        refuse(400, "a header is not NAME: VALUE");
+        refuse(400, "headers: expected NAME: VALUE");
         return false;
     }
     const std::string_view name = view.substr(0, colon), value = trimmed(view.substr(colon + 1));
     if (equal_no_case(name, "Content-Length")) {
         if (has_length_ || value.empty() || value.size() > 15 ||
             !std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-            refuse(400, "Content-Length is not one number");
+            refuse(400, "Content-Length: expected one number");
             return false;
         }
         has_length_ = true;
         length_ = value;
     } else if (equal_no_case(name, "Transfer-Encoding")) {
         if (chunked_ || old_version_ || !equal_no_case(value, "chunked")) {
-            refuse(501, "Transfer-Encoding is not chunked");
+            refuse(501, "Transfer-Encoding: expected chunked");
             return false;
         }
         chunked_ = true;
     } else if (equal_no_case(name, "Content-Encoding") && !equal_no_case(value, "identity")) {
-        refuse(415, "a Content-Encoding is not taken");
+        refuse(415, "Content-Encoding: expected none");
         return false;
     }
     for (const char* dropped : {"Range", "If-Range", "Accept-Encoding", "Content-Encoding"})
@@ -332,7 +332,7 @@ ssize_t Connection::write(const char* data, size_t n) {
         }
         const short wanted = io == Io::WantRead ? POLLIN : POLLOUT;
         pollfd p[2] = {{fd_, wanted, 0}, {stopping_.fd(), POLLIN, 0}};
-        // When the server stops, what the socket takes at once is all that is written.
+        // While the server stops, only the bytes that the socket takes at once are written.
         if (io == Io::Closed || ::poll(p, 2, until(deadline)) <= 0 || !(p[0].revents & wanted))
             broken_ = true;
     }

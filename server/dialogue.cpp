@@ -1,5 +1,5 @@
-// Messages, tools and the template's variables from a request to the library, which checks and renders them;
-// and tool_choice, which decides what the answer is held to.
+// Passes messages, tools and the template's variables of a request to the library, which checks and renders
+// them. tool_choice decides how the answer is constrained.
 #include "server/dialogue.h"
 
 #include "server/error.h"
@@ -10,18 +10,18 @@ namespace tessera::server {
 namespace {
 
 constexpr Field kTemplateRows[] = {
-    {"messages", kList, 0, 10000, "The dialogue, in OpenAI's form.", true},
+    {"messages", kList, 0, 10000, "The dialogue, in OpenAI's format.", true},
     {"tools", kList, 0, 1000, "Functions that the model may call, with JSON schemas of their arguments."},
     {"tool_choice", kText | kObject, 0, 0,
-     "auto (default with tools), none (what begins a call cannot come), required, or the one to be called."},
-    {"parallel_tool_calls", kFlag, 0, 0, "Several calls in one answer; default true."},
+     "auto (default with tools), none (the answer cannot begin a call), required, or the function to call."},
+    {"parallel_tool_calls", kFlag, 0, 0, "Allow several calls in one answer; default true."},
     {"chat_template_kwargs", kObject, 0, 0, "Further variables of the template, such as enable_thinking."},
     {"enable_thinking", kFlag, 0, 0, "The template's switch for reasoning."},
     {"reasoning_effort", kText, 0, 0,
-     "For the template: none, minimal, low, medium, high; none switches reasoning off."},
+     "Passed to the template: none, minimal, low, medium or high; none disables reasoning."},
     {"add_generation_prompt", kFlag, 0, 0, "Open the assistant's turn; default true."},
     {"continue_final_message", kFlag, 0, 0,
-     "Go on with the last message; default: if it is the assistant's and text."}};
+     "Continue the last message; default: if it is the assistant's and has text."}};
 
 bool continues(const Json& messages) {
     if (messages.empty() || !messages.back().is_object()) return false;
@@ -95,7 +95,8 @@ void Dialogue::read_choice(const Fields& fields) {
                         "tool_choice");
     }
     if (choice_ == Choice::Required && !has_tools_)
-        throw HttpError(400, "tool_choice: a call is required, and tools has no function", "tool_choice");
+        throw HttpError(400, "tool_choice: expected functions in tools, since a call is required; found none",
+                        "tool_choice");
 }
 
 std::optional<tessera_api::Grammar> Dialogue::calls(const Fields& fields) const {

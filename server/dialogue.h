@@ -13,9 +13,9 @@ class Dialogue {
     Dialogue(const Service& service, const Fields& fields);
 
     const tessera_api::Prompt& prompt() const { return *prompt_; }
-    /// By tool_choice: nothing in the answer is to be read as a call.
+    /// tool_choice is none: no text of the answer is parsed as a call.
     bool forbids_calls() const { return choice_ == Choice::None; }
-    /// What the answer is held to by tools and tool_choice, if anything.
+    /// The grammar that tools and tool_choice constrain the answer to, if any.
     std::optional<tessera_api::Grammar> calls(const Fields& fields) const;
 
   private:
@@ -23,7 +23,7 @@ class Dialogue {
     void read_choice(const Fields& fields);
 
     const Service& service_;
-    Choice choice_ = Choice::Free;  ///< without tools, and without a word about them
+    Choice choice_ = Choice::Free;  ///< no tools, no tool_choice
     bool has_tools_ = false;
     std::string function_;  ///< the one that tool_choice names
     std::optional<tessera_api::Prompt> prompt_;

@@ -1,16 +1,16 @@
 #pragma once
-// How the server says no. Like the C++ interface it is a client of, it reports by exceptions; each ends in
-// the route wrapper of server.cpp, which makes an answer of it, and passes no other boundary.
+// Errors of the server. They are exceptions, as in the C++ interface that the server uses; the route wrapper
+// of server.cpp turns each into an answer, and none leaves it.
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace tessera::server {
 
-/// A status that nobody reads, since the client has gone; as nginx logs it.
+/// The status in the log where the client has closed the connection, as nginx has it.
 constexpr int kClientGone = 499;
 
-/// An answer with a status of 400 or more, in OpenAI's form. The message must not repeat what a prompt says.
+/// An answer with a status of 400 or more, in OpenAI's format. The message must not quote a prompt.
 class HttpError : public std::runtime_error {
   public:
     /// `param` names the field, or is empty; `code` is for programs, or empty.
@@ -22,7 +22,7 @@ class HttpError : public std::runtime_error {
 
     int status;
     std::string param, code;
-    int retry_after_s = 0;  ///< > 0: a header says so
+    int retry_after_s = 0;  ///< > 0: sent as Retry-After
 };
 
 /// {"error": {"message", "type", "param", "code"}}.

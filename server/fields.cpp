@@ -1,5 +1,5 @@
-// Validation of request bodies by the rows of tables. Assumes nothing of the values. The tables are with the
-// routes that take them.
+// Validation of request bodies by the rows of tables. Values may be anything that JSON allows. Each route's
+// file has its tables.
 #include "server/fields.h"
 
 #include <cmath>
@@ -33,12 +33,12 @@ unsigned kind_of(const Json& value) {
     if (value.is_array()) return kList;
     if (value.is_object()) return kObject;
     if (value.is_number_integer()) return kWhole | kNumber;
-    // 3.0 is whole, as some clients write numbers.
+    // Some clients write whole numbers as 3.0.
     const double number = value.get<double>();
     return kNumber | (std::trunc(number) == number && std::abs(number) < 9e15 ? unsigned{kWhole} : 0U);
 }
 
-/// 4 for 4.0: bounds are mostly whole.
+/// 4.0 is written as 4, since most bounds are whole.
 std::string number_text(double number) {
     char text[40];
     std::snprintf(text, sizeof text, "%.15g", number);
@@ -151,7 +151,7 @@ std::vector<std::string> texts(const Json& value, const std::string& path, size_
     for (size_t i = 0; i < list.size(); i++) {
         const std::string name = value.is_array() ? path + "[" + std::to_string(i) + "]" : path;
         out.push_back(terminated(list[i], name));
-        if (out.back().empty()) throw HttpError(400, name + ": expected some text, found none", path);
+        if (out.back().empty()) throw HttpError(400, name + ": expected a text, found an empty one", path);
     }
     return out;
 }

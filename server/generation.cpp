@@ -1,6 +1,6 @@
-// Owns the requests to the engine that one HTTP request makes. The engine's callbacks append to a queue,
-// which a slow client makes longer, and wake the connection's thread, which also sees the client leave. Its
-// destructor is what frees the slots: an answer that is not read to the end cancels.
+// Owns the engine's requests of one HTTP request. The engine's callbacks append to a queue, which grows while
+// the client is slow, and wake the connection's thread, which also notices that the client disconnects. The
+// destructor cancels the requests that have not ended and frees their slots.
 #include "server/generation.h"
 
 #include "server/error.h"
@@ -8,7 +8,7 @@
 namespace tessera::server {
 
 namespace {
-// Seconds: without an event, after which streams show that they live; and between looks for room in the
+// Seconds without an event after which a stream sends a comment; seconds between attempts to enter a full
 // queue.
 constexpr double kPatience = 10, kRetry = 0.02;
 }  // namespace
@@ -43,11 +43,11 @@ void Generation::submit_more() {
         try {
             tickets_.push_back(service_.engine.submit(one));
         } catch (const tessera_api::Error& error) {
-            // What has begun goes on when there is room again.
+            // The requests that were submitted continue; the rest are submitted when the queue has room.
             prompts_[tickets_.size()] = std::move(one.tokens);
             if (error.status() == TSR_BUSY && !tickets_.empty()) return;
             for (auto& ticket : tickets_) ticket.cancel();
-            tickets_.clear();  // waits, while the queue is still there
+            tickets_.clear();  // waits while the queue exists
             rethrow(error);
         }
     }
@@ -89,7 +89,7 @@ void Generation::listen(tessera_api::Request& request, size_t first) {
         event.outcome = outcome;
         if (outcome.finish == TSR_FINISH_FAILED && outcome.error) event.error = outcome.error;
         event.embedding.assign(outcome.embedding, outcome.embedding + outcome.n_embedding);
-        // What ends while it waits never had one.
+        // A completion that ends in the queue never had a slot.
         if (const auto slot = choices_[event.choice].slot) {
             event.slot = *slot;
             service_.slots.leave(*slot);
@@ -112,7 +112,7 @@ Generation::Next Generation::next(Event& event) {
         return std::chrono::duration<double>(end - Clock::now()).count();
     };
     for (;;) {
-        // The client is looked at even when events keep coming.
+        // A disconnect is noticed even while events keep coming.
         if (n_ended_ == n_choices_) return Next::Done;
         submit_more();
         bool some;
@@ -196,7 +196,7 @@ Json Totals::timings() const {
     const int64_t n_read = n_prompt - n_cached;
     const auto rate = [](int64_t n, double s) { return s > 0 ? static_cast<double>(n) / s : 0; };
     const auto each = [](int64_t n, double s) { return n > 0 ? 1000 * s / static_cast<double>(n) : 0; };
-    // The first token comes with the end of the prompt.
+    // The first token is a result of the prefill.
     const int64_t n_steps = n_generated > 0 ? n_generated - 1 : 0;
     return {{"cache_n", n_cached},
             {"prompt_n", n_read},

@@ -1,6 +1,7 @@
-// The only file that knows cpp-httplib: it parses heads and bodies that connection.cpp has let through, and
-// writes responses, chunked where they stream. Accepting and the threads are ours: its own accept loop ends
-// with errors that pass, and its pool lets slow clients hold up others. Which route answers is routes.cpp's.
+// The only file that uses cpp-httplib: it parses the heads and bodies that connection.cpp has checked, and
+// writes responses, chunked where they stream. Accepting and threads are implemented here: the library's
+// accept loop ends at temporary errors, and in its pool slow clients block others. routes.cpp chooses the
+// route.
 #include "server/http.h"
 
 #include <arpa/inet.h>
@@ -59,7 +60,7 @@ class Stream final : public httplib::Stream {
     Connection& connection_;
 };
 
-/// The request that this thread handles.
+/// The request that the current thread handles.
 struct Current {
     Connection* connection = nullptr;
     Request request;
@@ -75,7 +76,7 @@ std::string random_id() {
     return text;
 }
 
-/// A client may name its requests; what it sends goes into logs and back into a header.
+/// A client may name its requests; the name is logged and returned in a header, so it is checked.
 std::string request_id(const std::string& given) {
     const bool fine =
         !given.empty() && given.size() <= 64 && std::all_of(given.begin(), given.end(), [](char c) {
@@ -131,7 +132,7 @@ int listen_on(const std::string& host, int port, int& bound_port) {
         const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0) return refuse(errno);
         const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-        // A socket that an earlier process left behind, where nobody listens any more, is in the way.
+        // Remove the socket of an earlier process if no process listens on it.
         struct stat status {};
         if (::lstat(host.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) &&
             ::connect(fd, generic, sizeof address) != 0 && errno == ECONNREFUSED)
@@ -197,13 +198,13 @@ struct HttpServer::Impl : httplib::Server {
                  Response refused;
                  const bool large = body.size() + (64 << 10) > limits.body_bytes;
                  refused.status = large ? 413 : 408;
-                 refused.body = error_body(
-                     refused.status, large ? "the request's body is larger than " +
-                                                 std::to_string(limits.body_bytes) + " bytes"
-                                           : "the request's body did not come whole within the time limit");
+                 refused.body = error_body(refused.status,
+                                           large ? "the request's body is larger than " +
+                                                       std::to_string(limits.body_bytes) + " bytes"
+                                                 : "the request's body did not arrive within the time limit");
                  write_out(std::move(refused), from, to);
              });
-        // What the library refuses by itself.
+        // Requests that the library itself refuses.
         set_error_handler([](const httplib::Request&, httplib::Response& to) {
             if (current->status == 0)
                 to.set_content(error_body(to.status, "the request is malformed"), "application/json");
@@ -254,15 +255,15 @@ struct HttpServer::Impl : httplib::Server {
             pollfd p[2] = {{svr_sock_, POLLIN, 0}, {draining.fd(), POLLIN, 0}};
             if (::poll(p, 2, -1) > 0 && p[0].revents) accept_one();
         }
-        // No more clients; the number stays, since the library takes a closed one for the order to break off
-        // streams.
+        // Accept no more clients. The descriptor stays valid, since the library aborts streams once it is
+        // closed.
         ::shutdown(svr_sock_, SHUT_RDWR);
     }
 
     void accept_one() {
         const int fd = ::accept4(svr_sock_, nullptr, nullptr, SOCK_CLOEXEC);
         if (fd < 0) {
-            // Out of descriptors, or a client that left: both pass.
+            // Out of descriptors, or a client that disconnected: both are temporary.
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
                 std::this_thread::sleep_for(std::chrono::milliseconds(10));
             return;
@@ -280,7 +281,8 @@ struct HttpServer::Impl : httplib::Server {
         try {
             if (n_connections > limits.connections) throw std::runtime_error("too many");
             std::thread([this, fd, leave] {
-                // Writing to a client that has gone is an error like others; OpenSSL cannot ask for that.
+                // Writing to a closed connection must be an error, not a signal; OpenSSL has no flag for
+                // that.
                 sigset_t pipe;
                 ::sigemptyset(&pipe);
                 ::sigaddset(&pipe, SIGPIPE);
@@ -288,17 +290,17 @@ struct HttpServer::Impl : httplib::Server {
                 try {
                     serve(fd);
                 } catch (const std::exception&) {
-                    // Out of memory at worst: this connection ends, the others go on.
+                    // At worst out of memory: this connection ends, the others continue.
                 }
                 leave();
             }).detach();
         } catch (const std::exception&) {
-            static const std::string body = error_body(503, "the server has no connection left");
+            static const std::string body = error_body(503, "too many connections; try again later");
             const std::string answer =
                 "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: "
                 "application/json\r\nContent-Length: " +
                 std::to_string(body.size()) + "\r\n\r\n" + body;
-            // Over TLS nothing can be said so early.
+            // Over TLS no answer is possible before the handshake.
             if (!tls) (void)::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
             ::close(fd);
             leave();

@@ -1,4 +1,4 @@
-// What the server says of itself: health, models, properties, slots, metrics, and its own description.
+// Routes about the server itself: health, models, properties, slots, metrics, and its OpenAPI description.
 #include <optional>
 
 #include "server/error.h"
@@ -27,7 +27,7 @@ Json model_row(const Service& service) {
               {"size", info.n_bytes}}}};
 }
 
-/// As llama.cpp's server tells of a slot; there next_token is a list of one, too.
+/// A slot in the format of llama.cpp's server, where next_token is a list of one element, too.
 Json slot_row(const Service& service, size_t id, const std::optional<Slots::State>& state) {
     const Slots::State now = state.value_or(Slots::State());
     const int64_t n_left = now.max_tokens > 0 ? now.max_tokens - now.n_decoded : -1;
@@ -73,7 +73,7 @@ Response get_model(Service& service, Request& request) {
 
 Response get_props(Service& service, Request&) {
     Json defaults = sampling_values(service);
-    // By the names of /completion alone: the page takes what the chat's route has, too, for settings.
+    // Only the names of /completion: the page would take those of the chat route for further settings.
     defaults["n_predict"] = -1;
     defaults["n_keep"] = 0;
     defaults["n_indent"] = 0;

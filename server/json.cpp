@@ -1,5 +1,5 @@
-// Requests are parsed by nlohmann-json, which copies deep values by recursion: nesting is counted before.
-// Duplicate members are refused since the parts that read a request could otherwise disagree about it.
+// Requests are parsed by nlohmann-json, which copies deep values recursively, so nesting is limited before.
+// Duplicate members are refused, since two readers of a request could otherwise use different ones.
 #include "server/json.h"
 
 #include <set>
@@ -11,7 +11,7 @@ namespace tessera::server {
 
 namespace {
 
-/// Brackets outside of strings. Whether they match is the parser's to say.
+/// Counts brackets outside of strings. The parser checks that they match.
 void check_depth(std::string_view text) {
     int depth = 0;
     bool in_string = false;
@@ -50,7 +50,7 @@ Json parse_json(std::string_view text) {
     try {
         return Json::parse(text, watch);
     } catch (const nlohmann::json::parse_error& e) {
-        // Its own message quotes the text, which may be a prompt.
+        // The parser's message quotes the text, which may be a prompt.
         throw HttpError(400,
                         "the request's body is not valid JSON in UTF-8, at byte " + std::to_string(e.byte));
     } catch (const nlohmann::json::exception&) {
@@ -82,7 +82,7 @@ const char* kind_name(const Json& value) {
 std::string shown(std::string_view text, size_t limit) {
     std::string out;
     for (const char c : text) {
-        // Not in the middle of a character.
+        // Cut between characters only.
         if (out.size() >= limit && (c & 0xC0) != 0x80) return out + "...";
         out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
     }

@@ -1,5 +1,5 @@
-// What /metrics shows: the server's own counts, and the engine's at the moment of asking. Assumes that labels
-// are constants of the program.
+// The text of /metrics: the server's own counters, and the engine's at the moment of the request. Assumes
+// that labels are constants of the program.
 #include "server/metrics.h"
 
 #include <algorithm>
@@ -22,10 +22,10 @@ void add(std::string& out, const char* name, const char* type, const char* help,
 
 constexpr struct {
     const char *name, *help;
-} kHistogramNames[] = {{"time_to_first_token_seconds", "From a request's arrival to its first token."},
-                       {"inter_token_seconds", "Between tokens of a completion."},
-                       {"queue_seconds", "Waiting before the prompt was read."},
-                       {"request_seconds", "From a request's head to the end of its answer."}};
+} kHistogramNames[] = {{"time_to_first_token_seconds", "Time from a request's arrival to its first token."},
+                       {"inter_token_seconds", "Time between two tokens of a completion."},
+                       {"queue_seconds", "Time in the queue before the prefill."},
+                       {"request_seconds", "Time from a request's head to the end of its answer."}};
 
 }  // namespace
 
@@ -53,22 +53,23 @@ std::string Metrics::text(const tsr_engine_stats& engine) const {
     const auto real = [](auto value) { return static_cast<double>(value); };
     add(out, "requests_running", "gauge", "Completions being computed.", real(engine.n_running));
     add(out, "requests_waiting", "gauge", "Completions in the queue.", real(engine.n_waiting));
-    add(out, "prompt_tokens_total", "counter", "Prompt tokens read.", real(engine.n_prompt_tokens));
-    add(out, "cached_tokens_total", "counter", "Prompt tokens found in the cache.",
+    add(out, "prompt_tokens_total", "counter", "Prompt tokens prefilled.", real(engine.n_prompt_tokens));
+    add(out, "cached_tokens_total", "counter", "Prompt tokens found in the prefix cache.",
         real(engine.n_cached_tokens));
-    add(out, "generated_tokens_total", "counter", "Tokens written.", real(engine.n_generated_tokens));
+    add(out, "generated_tokens_total", "counter", "Tokens generated.", real(engine.n_generated_tokens));
     add(out, "passes_total", "counter", "Forward passes.", real(engine.n_passes));
-    add(out, "preemptions_total", "counter", "Completions put back for want of cache.",
+    add(out, "preemptions_total", "counter", "Completions preempted because the KV cache was full.",
         real(engine.n_preemptions));
     add(out, "forward_seconds_total", "counter", "Time in forward passes.", engine.forward_s);
-    add(out, "kv_pages", "gauge", "Pages of the cache of keys and values.", real(engine.n_pages));
-    add(out, "kv_pages_free", "gauge", "Pages that hold nothing.", real(engine.n_pages_free));
-    add(out, "kv_pages_cached", "gauge", "Pages that hold finished texts.", real(engine.n_pages_cached));
+    add(out, "kv_pages", "gauge", "Pages of the KV cache.", real(engine.n_pages));
+    add(out, "kv_pages_free", "gauge", "Free pages of the KV cache.", real(engine.n_pages_free));
+    add(out, "kv_pages_cached", "gauge", "Pages of the KV cache that only the prefix cache holds.",
+        real(engine.n_pages_cached));
     const auto used = engine.n_pages - engine.n_pages_free - engine.n_pages_cached;
-    add(out, "kv_usage_ratio", "gauge", "Share of the pages that running completions hold.",
+    add(out, "kv_usage_ratio", "gauge", "Share of the KV cache that running completions use.",
         engine.n_pages > 0 ? real(used) / real(engine.n_pages) : 0);
-    add(out, "kv_bytes", "gauge", "Size of the cache.", real(engine.kv_bytes));
-    add(out, "disconnects_total", "counter", "Clients that left before the end of their answer.",
+    add(out, "kv_bytes", "gauge", "Bytes of the KV cache.", real(engine.kv_bytes));
+    add(out, "disconnects_total", "counter", "Clients that disconnected before the end of their answer.",
         real(n_disconnects_));
     for (size_t h = 0; h < histograms_.size(); h++) {
         const std::string name = std::string("tessera_") + kHistogramNames[h].name;

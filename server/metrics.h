@@ -16,11 +16,11 @@ class Metrics {
     enum Histogram { kFirstToken, kBetweenTokens, kQueue, kRequest, kNumHistograms };
 
     void observe(Histogram histogram, double seconds);
-    /// A response: `route` is a path of the table, so that clients cannot make up labels.
+    /// Counts a response; `route` is a path of the table, so that clients cannot create labels.
     void count_response(const std::string& route, int status);
     void count_disconnect();
 
-    /// All of it, with what the engine counts.
+    /// All metrics, with the engine's counters.
     std::string text(const tsr_engine_stats& engine) const;
 
   private:

@@ -14,22 +14,23 @@ constexpr Field kNativeRows[] = {
     {"prompt", kText | kList, 0, 1 << 24,
      "A text, token ids, both mixed in an array, or an array of prompts."},
     {"n_predict", kWhole, -1, 1e9,
-     "Tokens to write; 0: the prompt is read, -1 (default): until the model ends."},
-    {"max_tokens", kWhole, -1, 1e9, "The same by another name."},
-    {"n_probs", kWhole, 0, 100, "So many likeliest tokens beside each, with their probabilities; default 0."},
+     "Most tokens to generate; 0: only prefill the prompt, -1 (default): until the model ends."},
+    {"max_tokens", kWhole, -1, 1e9, "The same; another name."},
+    {"n_probs", kWhole, 0, 100, "Number of top alternatives per token, with their probabilities; default 0."},
     {"n_keep", kWhole, -1, 1e9,
-     "Tokens at the front that stay when a full context is shifted; -1: all of the prompt."},
+     "With context_shift: tokens at the front that are kept; -1: the whole prompt."},
     {"n_indent", kWhole, 0, 1e6,
-     "A completion ends before a line, but the first, with fewer spaces and tabs in front; 0 (default): none "
-     "does."},
-    {"context_shift", kFlag, 0, 0, "A full context forgets its older half instead of ending; default false."},
-    {"return_tokens", kFlag, 0, 0, "The ids too; default false."},
+     "A completion ends before a line, other than the first, that is indented by fewer spaces and tabs; 0 "
+     "(default): off."},
+    {"context_shift", kFlag, 0, 0, "Drop the older half of a full context instead of ending; default false."},
+    {"return_tokens", kFlag, 0, 0, "Return the token ids as well; default false."},
     {"response_fields", kList, 0, 100,
-     "Only these members of the answer, or of a stream's last event; `timings/predicted_n` is one further "
-     "inside."}};
+     "Return only these members of the answer, or of a stream's last event; a path such as "
+     "`timings/predicted_n` "
+     "names a nested one."}};
 constexpr Field kInfillRows[] = {
-    {"input_prefix", kText, 0, 1 << 24, "The text in front of the gap."},
-    {"input_suffix", kText, 0, 1 << 24, "The text behind it."},
+    {"input_prefix", kText, 0, 1 << 24, "The text before the gap."},
+    {"input_suffix", kText, 0, 1 << 24, "The text after the gap."},
     {"input_extra", kList, 0, 1000, "Files of the same repository: objects with `filename` and `text`."}};
 
 std::vector<std::string> read_members(const Fields& fields) {
@@ -39,7 +40,7 @@ std::vector<std::string> read_members(const Fields& fields) {
     return out;
 }
 
-/// The members that these paths lead to, by their paths; what is not there is left out.
+/// The members at these paths, by their paths; missing ones are left out.
 Json members_of(const Json& report, const std::vector<std::string>& paths) {
     Json out = Json::object();
     for (const std::string& path : paths) {
@@ -55,7 +56,7 @@ Json members_of(const Json& report, const std::vector<std::string>& paths) {
     return out;
 }
 
-/// What an answer was written with, by the names of a request.
+/// The values that an answer was generated with, by the names of the request's fields.
 Json settings_of(const Service& service, const Fields& fields, const tessera_api::Request& options) {
     Json out = sampling_values(service, options.sampling);
     out["n_predict"] = fields.whole("n_predict", fields.whole("max_tokens", -1));

@@ -1,6 +1,6 @@
-// The chat page at /. Its files are static, and a client of the routes as any other: what a browser needs to
-// know of the model is in /props and /openapi.json. The headers let it load nothing but these files and ask
-// nobody but this server, so that no text of a model can do more than stand there.
+// The chat page at /. Its files are static, and the page is an ordinary client of the routes: /props and
+// /openapi.json describe the model. The headers let the browser load only these files and connect only to
+// this server, so that a model's text is displayed and nothing else.
 #include "server/page.h"
 
 #include "server/error.h"
@@ -28,8 +28,7 @@ constexpr const char* kPolicy =
 }  // namespace
 
 Response get_page(Service& service, Request& request) {
-    if (!service.config.page)
-        throw HttpError(404, "there is no page: the server runs with --no-page", "", "not_found");
+    if (!service.config.page) throw HttpError(404, "the page is disabled (--no-page)", "", "not_found");
     Response out;
     for (const PageFile& file : page_files()) {
         if (request.path != file.path) continue;

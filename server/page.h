@@ -6,7 +6,7 @@
 namespace tessera::server {
 
 struct PageFile {
-    const char* path;  ///< that it is served at
+    const char* path;  ///< of the URL
     std::string_view bytes;
 };
 

@@ -1,4 +1,4 @@
-// The fields that all routes share which write text, and how their values become a request to the engine.
+// The fields that all generating routes share, and the engine's request made from their values.
 #include "server/prompts.h"
 
 #include <algorithm>
@@ -17,27 +17,30 @@ constexpr int kMaxChoices = 16;
 
 constexpr Field kGenerationRows[] = {
     {"model", kText, 0, 4096, "Ignored: the server has one model."},
-    {"stream", kFlag, 0, 0, "Events as the text is written, instead of one answer; default false."},
+    {"stream", kFlag, 0, 0, "Send the text as events while it is generated; default false."},
     {"stream_options", kObject, 0, 0,
-     "`include_usage`: an event with the usage in front of the last; default false."},
+     "`include_usage`: send an event with the usage before the last one; default false."},
     {"n", kWhole, 1, kMaxChoices, "Completions of each prompt; default 1."},
-    {"stop", kText | kList, 0, 0, "A text, or up to 16, in front of which a completion ends."},
-    {"ignore_eos", kFlag, 0, 0, "Go on where the model would end; default false."},
-    {"grammar", kText, 0, 0, "A grammar in GBNF that what is written is held to."},
-    {"regex", kText, 0, 0, "A regular expression that all of what is written matches."},
-    {"json_schema", kObject | kFlag, 0, 0, "A JSON schema that what is written satisfies."},
+    {"stop", kText | kList, 0, 0,
+     "Stop strings, one or up to 16: a completion ends before the first that would appear."},
+    {"ignore_eos", kFlag, 0, 0, "Ignore the end-of-generation token; default false."},
+    {"grammar", kText, 0, 0, "Constrain the output to a GBNF grammar."},
+    {"regex", kText, 0, 0, "Constrain the whole output to a regular expression."},
+    {"json_schema", kObject | kFlag, 0, 0, "Constrain the output to a JSON schema."},
     {"response_format", kObject, 0, 0,
      "`type`: text, json_object, or json_schema with the schema in `json_schema.schema`."},
-    {"t_max_predict_ms", kWhole, 0, 1e9, "Milliseconds after which a completion ends; 0 (default): none."},
-    {"timings_per_token", kFlag, 0, 0, "Every event of a stream has the timings so far; default false."},
+    {"t_max_predict_ms", kWhole, 0, 1e9, "Time limit of a completion in milliseconds; 0 (default): none."},
+    {"timings_per_token", kFlag, 0, 0, "Add the timings so far to every event of a stream; default false."},
     {"return_progress", kFlag, 0, 0,
-     "A stream tells in `prompt_progress` how far the prompt has been read; default false."},
+     "Send events with `prompt_progress` while the prompt is prefilled; default false."},
     {"cache_prompt", kFlag, 0, 0,
-     "What earlier requests made known of the prompt is not read again; default true. The answer is the "
-     "same."},
-    {"id_slot", kWhole, -1, 1e9, "Ignored: what one completion made known is known to all."},
-    {"lora", kList, 0, 0, "Adapters by `id` and `scale`; the server has none, so an empty array."},
-    {"user", kText, 0, 256, "Who asks: requests of several take turns."}};
+     "Use the prefix cache: a beginning that an earlier request had is not prefilled again; default true. "
+     "The "
+     "answer is the same."},
+    {"id_slot", kWhole, -1, 1e9, "Ignored: all completions share one prefix cache."},
+    {"lora", kList, 0, 0,
+     "LoRA adapters by `id` and `scale`; the server has none, so only an empty array is accepted."},
+    {"user", kText, 0, 256, "The end user; requests of different users are scheduled fairly."}};
 
 }  // namespace
 
@@ -64,7 +67,7 @@ void check_adapters(const Json& list, const std::string& path) {
     const bool has_id = first.is_object() && first.contains("id");
     throw HttpError(400,
                     path + "[0]" + (has_id ? ".id" : "") +
-                        ": expected no adapter, as the server has none, found " +
+                        ": expected no adapter, since the server has none, found " +
                         shown(dump(has_id ? first["id"] : first)),
                     path);
 }
@@ -74,8 +77,8 @@ void check_length(const Service& service, size_t n_tokens, const std::string& pa
     if (static_cast<int64_t>(n_tokens) < service.n_ctx) return;
     throw HttpError(400,
                     path + ": the prompt has " + std::to_string(n_tokens) +
-                        " tokens, and the context is of " + std::to_string(service.n_ctx) +
-                        ", of which the answer needs at least one",
+                        " tokens, but the context holds " + std::to_string(service.n_ctx) +
+                        ", one of them for the answer",
                     path, "context_length_exceeded");
 }
 
@@ -178,7 +181,7 @@ std::optional<tessera_api::Grammar> read_response_format(const Fields& fields, c
         out = std::move(grammar);
     };
     if (fields.has("grammar")) {
-        // Clients send an empty one for none.
+        // Some clients send an empty grammar for none.
         const auto& text = fields.value("grammar").get_ref<const std::string&>();
         if (!text.empty()) set(make_grammar(TSR_GRAMMAR_GBNF, text, "grammar", prompt), "grammar");
     }
@@ -199,7 +202,7 @@ std::optional<tessera_api::Grammar> read_response_format(const Fields& fields, c
             400,
             "response_format.type: expected text, json_object or json_schema, found '" + shown(type) + "'",
             "response_format.type");
-    // llama.cpp's clients put the schema beside the type, OpenAI's into an object with a name.
+    // llama.cpp's clients put the schema next to the type, OpenAI's into an object with a name.
     const Json* schema = format.contains("schema") ? &format["schema"] : nullptr;
     std::string path = "response_format.schema";
     if (is_schema && format.contains("json_schema") && format["json_schema"].is_object() &&
@@ -218,7 +221,7 @@ std::optional<tessera_api::Grammar> read_response_format(const Fields& fields, c
 }
 
 std::string token_text(const Service& service, int32_t id) {
-    // As a text of its own a token would lose the space in front of it.
+    // Detokenized alone a token would lose its leading space.
     std::string bytes = token_bytes(service, id);
     return bytes.empty() ? service.model.detokenize({id}, TSR_SHOW_SPECIAL) : bytes;
 }

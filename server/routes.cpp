@@ -1,5 +1,5 @@
-// The table of routes: dispatch, /openapi.json and the documents' check are made from it. A new one is a row
-// here, its function's line in routes.h, and that function.
+// The table of routes, used for dispatch, /openapi.json and the check of the documents. A new route is a row
+// here, a declaration in routes.h, and a function.
 #include "server/routes.h"
 
 #include "server/page.h"
@@ -9,33 +9,30 @@ namespace tessera::server {
 
 static std::span<const Route> table() {
     static const Route kRoutes[] = {
-        {"GET", "/health", get_health, "Whether the server answers.", {}, false, true},
+        {"GET", "/health", get_health, "Liveness: answers as soon as the server runs.", {}, false, true},
         {"GET", "/v1/health", get_health, "The same.", {}, false, true},
-        {"GET", "/v1/models", get_models, "The model, as a list of one."},
-        {"GET", "/v1/models/{model}", get_model, "The model by its name."},
+        {"GET", "/v1/models", get_models, "The model, as a list of one element."},
+        {"GET", "/v1/models/{model}", get_model, "The model by name."},
         {"GET", "/models", get_models, "The same as /v1/models."},
-        {"GET", "/props", get_props, "Template, defaults and limits."},
-        {"GET", "/slots", get_slots, "The completions that are computed."},
+        {"GET", "/props", get_props, "Chat template, defaults and limits."},
+        {"GET", "/slots", get_slots, "The running completions."},
         {"GET", "/lora-adapters", get_lora_adapters, "The LoRA adapters: none."},
-        {"POST", "/lora-adapters", post_lora_adapters, "Their scales; an empty array."},
+        {"POST", "/lora-adapters", post_lora_adapters,
+         "Set the scales of LoRA adapters; only an empty array is accepted."},
         {"GET", "/metrics", get_metrics, "Counters and histograms for Prometheus."},
-        {"GET", "/openapi.json", get_openapi, "This description."},
-        {"POST", "/tokenize", post_tokenize, "Text to token ids.", {kTokenizeFields}},
-        {"POST", "/detokenize", post_detokenize, "Token ids to text.", {kDetokenizeFields}},
-        {"POST",
-         "/apply-template",
-         post_apply_template,
-         "A dialogue to the prompt that it becomes.",
-         {kTemplateFields}},
+        {"GET", "/openapi.json", get_openapi, "This OpenAPI description."},
+        {"POST", "/tokenize", post_tokenize, "Tokenize a text.", {kTokenizeFields}},
+        {"POST", "/detokenize", post_detokenize, "Convert token ids to text.", {kDetokenizeFields}},
+        {"POST", "/apply-template", post_apply_template, "Render a dialogue to a prompt.", {kTemplateFields}},
         {"POST",
          "/v1/chat/completions/input_tokens",
          post_input_tokens,
-         "How many tokens a dialogue is.",
+         "Number of tokens of a dialogue.",
          {kTemplateFields}},
         {"POST",
          "/v1/chat/completions",
          post_chat_completions,
-         "The next message of a dialogue.",
+         "Generate the next message of a dialogue.",
          {kTemplateFields, kGenerationFields, kChatFields},
          true},
         {"POST",
@@ -47,28 +44,28 @@ static std::span<const Route> table() {
         {"POST",
          "/v1/completions",
          post_completions,
-         "Texts that go on from prompts.",
+         "Complete prompts.",
          {kGenerationFields, kCompletionFields},
          true},
         {"POST", "/completions", post_completions, "The same.", {kGenerationFields, kCompletionFields}, true},
         {"POST",
          "/completion",
          post_native_completion,
-         "The same in llama.cpp's form.",
+         "Complete prompts, in llama.cpp's format.",
          {kGenerationFields, kNativeFields},
          true},
         {"POST",
          "/infill",
          post_infill,
-         "What fills a gap.",
+         "Fill in the middle of a text.",
          {kGenerationFields, kNativeFields, kInfillFields},
          true},
-        {"POST", "/v1/embeddings", post_embeddings, "Texts to vectors.", {kEmbeddingFields}},
+        {"POST", "/v1/embeddings", post_embeddings, "Embeddings of texts.", {kEmbeddingFields}},
         {"POST", "/embeddings", post_embeddings, "The same.", {kEmbeddingFields}},
         {"POST",
          "/embedding",
          post_native_embedding,
-         "The same in llama.cpp's form.",
+         "Embeddings of texts, in llama.cpp's format.",
          {kNativeEmbeddingFields}},
     };
     return kRoutes;
@@ -76,7 +73,7 @@ static std::span<const Route> table() {
 
 namespace {
 
-/// The table, and behind it the page's files. They need no key: without one, the page asks for it.
+/// The table, and after it the page's files, which are public: the page itself prompts for a key.
 std::vector<Route> all_routes() {
     std::vector<Route> rows(table().begin(), table().end());
     for (const PageFile& file : page_files()) {
@@ -92,7 +89,7 @@ bool fits(std::string_view pattern, std::string_view path) {
     return path.size() > brace && path.starts_with(pattern.substr(0, brace));
 }
 
-/// The {NAME} of a route as OpenAPI describes it; nothing where it has none.
+/// The {NAME} of a path as an OpenAPI parameter; null for a path without one.
 Json path_parameters(std::string_view pattern) {
     const size_t brace = pattern.find('{');
     if (brace == std::string_view::npos) return Json::array();
@@ -159,7 +156,7 @@ Json openapi(const Service& service) {
              {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}},
               {"responses",
                {{"Error",
-                 {{"description", "What was wrong, and where."},
+                 {{"description", "The error and the field that it concerns."},
                   {"content", {{"application/json", {{"schema", error_schema}}}}}}}}}}}};
 }
 

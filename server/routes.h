@@ -1,5 +1,5 @@
 #pragma once
-// The routes: a row of the table in routes.cpp and a function each.
+// The routes. Each is a row of the table in routes.cpp and a function.
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,16 +13,16 @@ struct Service;
 
 struct Route {
     const char* method;
-    const char* path;  ///< one that ends with {NAME} takes any text there
+    const char* path;  ///< a path that ends with {NAME} matches any text there
     Response (*handle)(Service&, Request&);
     const char* summary;                  ///< null: not in /openapi.json
     std::vector<FieldTable> fields = {};  ///< of the body
-    bool samples = false;                 ///< the body may have sampling parameters too
-    bool is_public = false;               ///< no key is asked for
+    bool samples = false;                 ///< the body may have sampling parameters
+    bool is_public = false;               ///< requires no key
 };
 
 std::span<const Route> routes();
-/// The row of a path, or null; with `method_fits` false if the path has other methods only.
+/// The row of a path, or null; `method_fits` is false if the path only has other methods.
 const Route* find_route(std::string_view method, std::string_view path, bool& method_fits);
 
 /// A 200 with JSON.
@@ -30,7 +30,7 @@ Response json_response(const Json& body);
 /// /openapi.json, from the rows.
 Json openapi(const Service& service);
 
-// Fields of the bodies, each table beside the functions that read them.
+// Fields of the bodies; each table is in the file of the functions that use it.
 extern const FieldTable kGenerationFields, kCompletionFields, kChatFields, kNativeFields, kInfillFields,
     kTokenizeFields, kDetokenizeFields, kTemplateFields, kEmbeddingFields, kNativeEmbeddingFields;
 

@@ -1,5 +1,5 @@
-// Puts the service, the routes and HTTP together: who may ask, which route answers, what an error becomes,
-// what is logged and counted. The one place where exceptions end.
+// Connects the service, the routes and HTTP: authorization, dispatch, error answers, log and metrics. The
+// only place where exceptions end.
 #include "server/server.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace tessera::server {
 
 namespace {
 
-/// Time depends on the lengths alone.
+/// Takes a time that depends on the lengths only.
 bool same_key(const std::string& given, const std::string& key) {
     unsigned different = given.size() != key.size();
     for (size_t i = 0; i < given.size(); i++)
@@ -28,7 +28,8 @@ bool knows_key(const Request& request, const std::vector<std::string>& keys) {
     const std::string bearer = request.header("Authorization");
     const std::string given = bearer.starts_with("Bearer ") ? bearer.substr(7) : request.header("X-Api-Key");
     bool known = false;
-    for (const std::string& key : keys) known |= same_key(given, key);  // all of them, whichever fits
+    for (const std::string& key : keys)
+        known |= same_key(given, key);  // compares with all, so that the time tells nothing
     return known;
 }
 
@@ -36,7 +37,7 @@ bool is_loopback(std::string_view host) {
     return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-/// Whether a Host header can only mean the machine that the browser is told: an address, or localhost.
+/// Whether a Host header names this machine for certain: an IP address, or localhost.
 bool is_local_name(std::string_view host) {
     if (host.starts_with('[')) return true;
     const std::string_view name = host.substr(0, host.find(':'));
@@ -95,9 +96,9 @@ struct Server::Impl {
 };
 
 bool Server::Impl::before_body(const Request& request, Response& early) {
-    // A browser sends its page's origin: no page of another site may make the model work, unless it is
-    // listed. A site whose name is suddenly this machine's address has an origin like our own; where no key
-    // is asked for and none but this machine is served, such names do not count.
+    // Browsers send the origin of the page. Pages of other sites are refused unless they are listed. With DNS
+    // rebinding a foreign site's origin can equal the Host header, so a server without keys that listens on
+    // this machine only accepts addresses and localhost as its own origin.
     const std::string origin = request.header("Origin");
     const auto& allowed = config.cors_origins;
     const bool listed = std::find(allowed.begin(), allowed.end(), origin) != allowed.end();
@@ -107,9 +108,9 @@ bool Server::Impl::before_body(const Request& request, Response& early) {
     bool method_fits = false;
     const Route* route = find_route(request.method, request.path, method_fits);
     if (!origin.empty() && !listed && !own) {
-        early = error_response(403, "the origin of the page that asks is not allowed (--cors-origin)");
+        early = error_response(403, "requests from this web page's origin are not allowed (--cors-origin)");
     } else if (!route) {
-        early = error_response(404, "there is no route " + shown(request.path), "", "not_found");
+        early = error_response(404, "unknown route " + shown(request.path), "", "not_found");
     } else if (request.method == "OPTIONS" && listed) {
         early.status = 204;
         early.headers = {
@@ -118,7 +119,7 @@ bool Server::Impl::before_body(const Request& request, Response& early) {
             {"Access-Control-Max-Age", "600"}};
     } else if (!method_fits) {
         early = error_response(
-            405, std::string("the route takes ") + route->method + ", found " + shown(request.method));
+            405, std::string("the route expects ") + route->method + ", found " + shown(request.method));
         early.headers.emplace_back("Allow", route->method);
     } else if (!route->is_public && !config.keys.empty() && !knows_key(request, config.keys)) {
         early = error_response(401, "the request has no valid key (Authorization: Bearer KEY)", "",

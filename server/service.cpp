@@ -1,5 +1,5 @@
-// The model with all that is made from it once, and the way from JSON to sampling parameters, which the
-// library lists.
+// The model and the objects made from it once; conversion of JSON to sampling parameters, which the library
+// lists.
 #include "server/service.h"
 
 #include <chrono>
@@ -34,7 +34,7 @@ std::vector<tsr_param_info> list_sampling(const tessera_api::Model& model) {
     return out;
 }
 
-/// In the form of a list parameter: commas between the texts, and escapes.
+/// The text of a list parameter: texts with escapes, separated by commas.
 std::string joined(const Json& list, const std::string& name) {
     std::string out;
     for (size_t i = 0; i < list.size(); i++) {
@@ -48,7 +48,7 @@ std::string joined(const Json& list, const std::string& name) {
     return out;
 }
 
-/// {"15043": 1.5, "13": false}, [[15043, 1.5]] or the library's own text, as the latter.
+/// The library's text of a logit_bias given as {"15043": 1.5, "13": false}, [[15043, 1.5]] or that text.
 std::string bias_text(const Json& value, int32_t n_vocab) {
     if (value.is_string()) return terminated(value, "logit_bias");
     std::string out;
@@ -66,7 +66,7 @@ std::string bias_text(const Json& value, int32_t n_vocab) {
                 400, "logit_bias: expected a number or false for token " + id + ", found " + kind_name(bias),
                 "logit_bias");
         char number[64];
-        // OpenAI's -100 means never; in a large model's logits it does.
+        // OpenAI documents -100 as a ban; with a model's usual logits it is one.
         std::snprintf(number, sizeof number, "%+.9g", ban ? 0.0 : bias.get<double>());
         out += (out.empty() ? "" : ",") + id + (ban ? "-inf" : number);
     };
@@ -122,7 +122,7 @@ tessera_api::Sampling read_sampling(const Service& service, const Json& body) {
             check_field({row.name, kText | kList, 0, 0, ""}, *found, name);
             out.emplace_back(name, found->is_array() ? joined(*found, name) : terminated(*found, name));
         } else {
-            // true for 1, as clients write switches.
+            // Some clients write true for 1.
             const Json value = found->is_boolean() ? Json(found->get<bool>() ? 1 : 0) : *found;
             check_field({row.name, kNumber, row.min, row.max, ""}, value, name);
             out.emplace_back(name, number_value(value));
@@ -172,7 +172,7 @@ void rethrow(const tessera_api::Error& error, const std::string& param) {
         case TSR_NOT_FOUND:
         case TSR_MALFORMED:
         case TSR_UNSUPPORTED: {
-            // "messages[2].content: ..." names the place itself.
+            // The message may begin with the place: "messages[2].content: ...".
             const size_t colon = message.find(": ");
             const bool is_place =
                 colon != std::string::npos && message.substr(0, colon).find(' ') == std::string::npos;

@@ -1,5 +1,5 @@
 #pragma once
-// What the routes work with. Made once; any thread.
+// The objects that the routes use. Made once; any thread.
 #include <string>
 #include <vector>
 
@@ -26,18 +26,18 @@ struct Service {
     Metrics metrics;
     Slots slots;
 
-    /// Completions that are computed together.
+    /// Completions that can run at once.
     int64_t n_slots() const { return config.engine.max_running > 0 ? config.engine.max_running : 8; }
 };
 
-/// The fields of a request that are sampling parameters, as the engine takes them. Throws HttpError 400.
+/// The sampling parameters of a request, for the engine. Throws HttpError 400.
 tessera_api::Sampling read_sampling(const Service& service, const Json& body);
-/// All of them with their values: the defaults, and what a request says instead.
+/// All sampling parameters with their values: the request's, else the defaults.
 Json sampling_values(const Service& service, const tessera_api::Sampling& given = {});
-/// Their rows, for the documents.
+/// The sampling parameters as properties of a JSON schema.
 Json sampling_properties(const Service& service);
 
-/// An error of the library as an answer: the caller's mistakes are a 400 that names the field.
+/// Throws an error of the library as an HttpError: invalid arguments as a 400 that names the field.
 [[noreturn]] void rethrow(const tessera_api::Error& error, const std::string& param = "");
 
 }  // namespace tessera::server

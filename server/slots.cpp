@@ -1,5 +1,5 @@
-// A table behind a mutex: the engine's thread writes it as completions go on, and /slots reads it. A
-// completion that gave way to others keeps its number, so that there can be more than are computed together.
+// A table behind a mutex: the engine's thread writes it for each token, and /slots reads it. A preempted
+// completion keeps its number, so there can be more slots than running completions.
 #include "server/slots.h"
 
 #include <algorithm>

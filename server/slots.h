@@ -1,6 +1,5 @@
 #pragma once
-// The completions that are being computed, as /slots shows them. Each has the lowest number that was free
-// when it began.
+// The running completions, for /slots. Each has the lowest number that was free when it began.
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -12,19 +11,19 @@ namespace tessera::server {
 class Slots {
   public:
     struct State {
-        uint64_t task = 0;  ///< counts the completions that have begun, from 1
+        uint64_t task = 0;  ///< serial number of the completion, from 1
         int64_t n_prompt = 0, n_cached = 0, n_read = 0, n_decoded = 0;  ///< tokens
         int64_t max_tokens = 0;                                         ///< 0: no limit
     };
 
-    /// A completion that begins, and its number until leave().
+    /// Adds a completion; returns its number, which is valid until leave().
     size_t enter(const State& state);
     void read(size_t slot, int64_t n_read);
-    /// One more token was written.
+    /// Counts one more token.
     void wrote(size_t slot);
     void leave(size_t slot);
 
-    /// At least n; those without a completion are empty.
+    /// At least n slots; those without a completion are empty.
     std::vector<std::optional<State>> list(size_t n) const;
 
   private:

@@ -1,4 +1,4 @@
-// Routes that compute no answer: text to tokens and back, dialogues to prompts, texts to embeddings.
+// Routes that generate no text: tokens, prompts of dialogues, and embeddings.
 #include <cstring>
 
 #include "server/answer.h"
@@ -14,23 +14,22 @@ namespace {
 
 constexpr Field kTokenizeRows[] = {
     {"content", kText | kList, 0, 0, "The text, or an array of texts and token ids.", true},
-    {"add_special", kFlag, 0, 0,
-     "Start and end tokens around it, where the model wants them; default false."},
-    {"parse_special", kFlag, 0, 0, "The spelling of a control token becomes that token; default true."},
-    {"with_pieces", kFlag, 0, 0, "Objects with id and piece instead of ids; default false."}};
+    {"add_special", kFlag, 0, 0, "Add the start and end tokens that the model expects; default false."},
+    {"parse_special", kFlag, 0, 0, "Parse special tokens such as <|im_end|> in the text; default true."},
+    {"with_pieces", kFlag, 0, 0, "Return objects with id and piece instead of ids; default false."}};
 constexpr Field kDetokenizeRows[] = {{"tokens", kList, 0, 1 << 22, "Token ids.", true}};
 constexpr int kMaxInputs = 2048;
 constexpr Field kEmbeddingRows[] = {
     {"model", kText, 0, 4096, "Ignored: the server has one model."},
     {"input", kText | kList, 0, 0, "A text, an array of texts, token ids, or arrays of them.", true},
-    {"encoding_format", kText, 0, 0, "float (default) or base64: floats of 32 bits, little endian."},
-    {"dimensions", kWhole, 1, 1 << 20, "Only the model's own number is taken."},
-    {"pooling", kText, 0, 0, "last or mean; default: as the model's file says, else last."},
-    {"user", kText, 0, 256, "Who asks: requests of several take turns."}};
+    {"encoding_format", kText, 0, 0, "float (default), or base64 of 32-bit little-endian floats."},
+    {"dimensions", kWhole, 1, 1 << 20, "Must equal the model's embedding size."},
+    {"pooling", kText, 0, 0, "last or mean; default: the model file's, else last."},
+    {"user", kText, 0, 256, "The end user; requests of different users are scheduled fairly."}};
 constexpr Field kNativeEmbeddingRows[] = {
     {"content", kText | kList, 0, 0, "A text, an array of texts, token ids, or arrays of them.", true},
-    {"embd_normalize", kWhole, -1, 2, "2 (default): a vector of length 1; -1: as it comes."},
-    {"pooling", kText, 0, 0, "last or mean; default: as the model's file says, else last."}};
+    {"embd_normalize", kWhole, -1, 2, "2 (default): normalized to length 1; -1: as computed."},
+    {"pooling", kText, 0, 0, "last or mean; default: the model file's, else last."}};
 
 std::string base64(const std::vector<float>& values) {
     static const char* const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -47,7 +46,7 @@ std::string base64(const std::vector<float>& values) {
     return out;
 }
 
-/// A piece as text, or as bytes where it is not whole UTF-8.
+/// A piece as text, or as bytes if it is not complete UTF-8.
 Json piece(const Service& service, int32_t id) {
     const Json text = token_bytes(service, id);
     try {
@@ -83,7 +82,7 @@ class EmbeddingAnswer : public Answer {
     std::vector<std::vector<float>> vectors_;
 };
 
-/// In OpenAI's form.
+/// In OpenAI's format.
 class EmbeddingList : public EmbeddingAnswer {
   public:
     EmbeddingList(const Service& service, const Fields& fields, size_t n, bool packed)
@@ -105,7 +104,7 @@ class EmbeddingList : public EmbeddingAnswer {
     const bool packed_;
 };
 
-/// In llama.cpp's, where a text can have the vectors of several tokens.
+/// In llama.cpp's format, where a text can have one vector per token.
 class NativeEmbeddings : public EmbeddingAnswer {
   public:
     using EmbeddingAnswer::EmbeddingAnswer;
@@ -166,7 +165,7 @@ Response post_embeddings(Service& service, Request& request) {
     if (const int64_t n = fields.whole("dimensions", service.info.n_embd); n != service.info.n_embd)
         throw HttpError(400,
                         "dimensions: expected " + std::to_string(service.info.n_embd) +
-                            ", which the model has, found " + std::to_string(n),
+                            ", the model's size, found " + std::to_string(n),
                         "dimensions");
     const auto inputs = read_prompts(service, fields.value("input"), "input", kMaxInputs);
     tessera_api::Request options;

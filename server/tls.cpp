@@ -1,5 +1,5 @@
-// The only file that knows OpenSSL. Sockets, waiting and deadlines are connection.cpp's; here bytes are
-// passed through, without a wait. Versions from 1.2 on, OpenSSL's own choice of ciphers.
+// The only file that uses OpenSSL. It never waits: connection.cpp has the sockets, waits and deadlines.
+// TLS 1.2 and later, with OpenSSL's default ciphers.
 #include "server/tls.h"
 
 #include <openssl/err.h>
@@ -37,14 +37,14 @@ TlsContext::TlsContext(const std::string& certificate, const std::string& key)
     SSL_CTX* const context = impl_->context.get();
     if (!context || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
         throw failure("cannot set up TLS");
-    // Clients that just hang up are ordinary here.
+    // Clients that close without a TLS shutdown are common.
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
     if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1)
-        throw failure("expected a certificate in PEM in '" + certificate + "'");
+        throw failure("--tls-cert: '" + certificate + "' has no PEM certificate");
     if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1)
-        throw failure("expected the certificate's private key in PEM in '" + key + "'");
+        throw failure("--tls-key: '" + key + "' has no PEM private key of the certificate");
 }
 
 TlsContext::~TlsContext() = default;
@@ -63,7 +63,7 @@ struct TlsStream::Impl {
             case SSL_ERROR_ZERO_RETURN:
                 return Io::Closed;
             default:
-                failed = true;  // nothing may be said any more
+                failed = true;  // no shutdown may be sent after this
                 return Io::Closed;
         }
     }

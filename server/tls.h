@@ -1,18 +1,18 @@
 #pragma once
-// TLS over a connection's socket. OpenSSL, which does it, is seen by tls.cpp alone.
+// TLS over a connection's socket. Only tls.cpp includes OpenSSL.
 #include <memory>
 #include <string>
 
 namespace tessera::server {
 
-/// What became of an attempt to read or write some bytes without waiting.
+/// The outcome of an attempt to read or write without waiting.
 enum class Io { Done, WantRead, WantWrite, Closed };
 
 /// The server's certificate and key. Any thread.
 class TlsContext {
   public:
-    /// Files in PEM; the certificate's has those of its authorities behind it, if any. Throws
-    /// std::runtime_error that names the file.
+    /// PEM files; intermediate certificates follow the server's in its file. Throws std::runtime_error naming
+    /// the file.
     TlsContext(const std::string& certificate, const std::string& key);
     ~TlsContext();
 
@@ -25,15 +25,15 @@ class TlsContext {
 /// One client's connection. One thread, in which SIGPIPE must do nothing.
 class TlsStream {
   public:
-    /// The socket does not block, and stays the caller's; the context must outlive this. Hands are shaken
-    /// with the first reads.
+    /// The socket is non-blocking and remains the caller's; the context outlives this object. The handshake
+    /// happens during the first reads.
     TlsStream(const TlsContext& context, int fd);
-    /// Tells the client that no more comes, if it can be told at once.
+    /// Sends the TLS shutdown, if the socket takes it at once.
     ~TlsStream();
 
     Io read(char* out, size_t n, size_t& n_read);
     Io write(const char* data, size_t n, size_t& n_written);
-    /// Whether bytes have come that no poll of the socket tells of.
+    /// Whether decrypted bytes are pending, which a poll of the socket does not show.
     bool pending() const;
 
   private:

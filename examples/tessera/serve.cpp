@@ -1,5 +1,5 @@
-// tessera serve: the options of the HTTP server in server/, its keys, and the signals that end it. Works
-// through the installed interface alone, as the server does.
+// tessera serve: the options of the HTTP server in server/, its keys, and the signals that end it. Like the
+// server it uses the installed interface only.
 #include <signal.h>
 
 #include <atomic>
@@ -34,7 +34,8 @@ struct ServeArgs {
     std::vector<std::string> origins;
 };
 
-/// The lines of a file, or the environment's; an empty file is a mistake, since it would let everybody in.
+/// The lines of the file or of the environment variable. An empty file is an error, since it would grant
+/// access to everybody.
 Result<std::vector<std::string>> read_keys(const ServeArgs& args) {
     std::string text;
     if (const char* named = std::getenv("TESSERA_API_KEY"); named && *named) text = named;
@@ -59,7 +60,7 @@ Result<server::Config> configure(const ServeArgs& args) {
     TSR_TRY(out.model_path, model_path(args.model));
     TSR_TRY(out.keys, read_keys(args));
     if (!args.chat_template.empty()) {
-        // The name of one of ours, else a file.
+        // The name of a built-in template, else a file.
         out.chat_template = args.chat_template;
         bool is_name = false;
         for (const std::string& name : tessera_api::names(TSR_LIST_CHAT_TEMPLATES))
@@ -99,7 +100,7 @@ Result<void> serve(const ServeArgs& args) {
     const std::string k_type = kv.substr(0, kv.find(',')), v_type = kv.substr(kv.find(',') + 1);
     config.engine.k_type = k_type.c_str();
     config.engine.v_type = v_type.c_str();
-    // One context has to fit; of how many more there is room for, the engine sees.
+    // One context must fit; the engine uses the remaining memory for more.
     tsr_plan_options plan{};
     plan.size = sizeof plan;
     plan.n_ctx = config.engine.n_ctx;
@@ -132,13 +133,14 @@ Action declare_serve(Options& options) {
     options.positional("MODEL", args->model, "A GGUF file; of a split model the first part.");
     options.group("Network");
     options.text("--host", "ADDRESS", args->host,
-                 "Where to listen; 0.0.0.0: on all interfaces; a path with a / is a unix socket. (default: "
+                 "Address to listen on; 0.0.0.0: all interfaces; a path with a / is a unix socket. (default: "
                  "127.0.0.1)");
     options.integer("--port", args->port, 0, 65535,
-                    "0: any that is free; the address is the first line of output.");
+                    "Port to listen on; 0: any free one. The address is the first line of output.");
     options.text(
         "--api-key-file", "FILE", args->key_file,
-        "A key on each line; requests need one. Without: the lines of the environment's TESSERA_API_KEY.");
+        "Accept only requests with one of these keys, one per line. Without it, the environment variable "
+        "TESSERA_API_KEY is used in the same way.");
     options.repeated(
         "--cors-origin", "ORIGIN",
         [args](const std::string& text) -> Result<void> {
@@ -148,28 +150,32 @@ Action declare_serve(Options& options) {
             args->origins.push_back(text);
             return {};
         },
-        "Pages of this origin may ask from a browser. May be given several times; default: none.");
+        "Allow cross-origin requests from web pages of this origin. May be given several times; default: "
+        "none.");
     options.text("--tls-cert", "FILE", args->tls_cert,
-                 "Serve HTTPS with this certificate in PEM, followed by those of its authorities, if any.");
-    options.text("--tls-key", "FILE", args->tls_key, "The certificate's private key in PEM.");
-    options.flag("--no-page", args->no_page, "Serve no chat page at /.");
+                 "Serve HTTPS with this PEM certificate, followed in the file by intermediate ones, if any.");
+    options.text("--tls-key", "FILE", args->tls_key, "The certificate's private key, in PEM.");
+    options.flag("--no-page", args->no_page, "Do not serve the chat page at /.");
     options.group("Requests");
-    options.integer("--parallel", args->n_parallel, 1, 256, "Completions computed together.");
-    options.integer("--queue", args->n_queue, 1, 1 << 20, "Completions that may wait; more are told 429.");
+    options.integer("--parallel", args->n_parallel, 1, 256,
+                    "Completions that run at once; further ones wait in the queue.");
+    options.integer("--queue", args->n_queue, 1, 1 << 20,
+                    "Completions that may wait; further ones get HTTP 429.");
     options.integer("--connections", args->n_connections, 1, 400,
-                    "Clients connected at a time; more are told 503.");
-    options.integer("--max-body", args->body_mib, 1, 1024, "MiB of a request's body.");
-    options.integer("--read-timeout", args->read_s, 1, 3600, "Seconds for a request's body to come.");
+                    "Clients that may be connected at once; further ones get HTTP 503.");
+    options.integer("--max-body", args->body_mib, 1, 1024, "Largest request body, in MiB.");
+    options.integer("--read-timeout", args->read_s, 1, 3600,
+                    "Seconds within which a request's body must arrive.");
     options.integer(
         "--grace", args->grace_s, 0, 86400,
-        "Seconds that requests have to end after SIGTERM or Ctrl-C; a second signal ends them at once.");
+        "Seconds that running requests have after SIGTERM or Ctrl-C; a second signal ends them at once.");
     options.group("Model");
-    options.text("--alias", "NAME", args->alias, "The model's name for clients; default: the file's.");
+    options.text("--alias", "NAME", args->alias, "The model's name for clients; default: the file's name.");
     options.text("--chat-template", "FILE|NAME", args->chat_template,
-                 "This template instead of the model's.");
-    options.flag("--precise", args->precise,
-                 "Compute in float straight from the file, without int8 activations.");
-    options.flag("--force", args->force, "Go on where `tessera plan` says that the memory is too small.");
+                 "Use this template instead of the model's.");
+    options.flag("--precise", args->precise, "Use float activations instead of int8: slower, more precise.");
+    options.flag("--force", args->force,
+                 "Load the model even if the memory estimate (tessera plan) does not fit.");
     options.integer("-t,--threads", args->n_threads, 0, 1024,
                     "Worker threads; 0: the physical cores that this process may use.");
     args->session.declare_ctx(options);
@@ -177,7 +183,7 @@ Action declare_serve(Options& options) {
     args->session.declare_kv(options);
     args->npu.declare(options);
     options.check([args, options]() -> Result<void> {
-        // Keys and values of the NPU are those of one text.
+        // The NPU's KV cache holds one sequence.
         if (args->npu.is_on() && !options.given("--parallel")) args->n_parallel = 1;
         return {};
     });
@@ -188,11 +194,12 @@ Action declare_serve(Options& options) {
 
 const Command kServe = {
     .name = "serve",
-    .summary = "answer requests over HTTP",
+    .summary = "serve an OpenAI- and llama.cpp-compatible HTTP API",
     .help =
-        "Serves a model to clients of OpenAI's and of llama.cpp's interface. The log, a line of JSON for "
-        "each request\n"
-        "without its text, goes to standard error.",
+        "Serves a model over HTTP, with a chat page and interfaces compatible with OpenAI's and llama.cpp's. "
+        "The "
+        "log goes to\n"
+        "standard error: one line of JSON per request, without its text.",
     .examples =
         "  tessera serve model.gguf                                  http://127.0.0.1:8080, a chat page\n"
         "  tessera serve model.gguf --port 0 --parallel 16 -c 8192\n"

@@ -1,29 +1,29 @@
-// The server as the page sees it: what it says of its model, and answers as they stream. Errors become sentences here.
+// Requests to the server: the model's properties, and answers as streams. Errors become sentences for the user here.
 import { key } from "./store.js";
 
-/** What went wrong, in words: `message` is for the user. */
+/** An error whose `message` is for the user. */
 export class ServerError extends Error {
     constructor(message, status = 0) {
         super(message);
-        this.status = status;  // 0: there was no answer
+        this.status = status;  // 0: no answer arrived
     }
 }
 
 const seconds = (n) => (n === 1 ? "a second" : `${n} seconds`);
 
 function inWords(status, error, retryAfter) {
-    const said = error?.message ?? `it answered with status ${status}`;
+    const said = error?.message ?? `status ${status}`;
     if (error?.code === "context_length_exceeded") {
         const counts = said.match(/\d+/g) ?? [];
-        const sizes = counts.length >= 2 ? ` (${counts[0]} tokens, and ${counts[1]} fit)` : "";
-        return `This conversation has become too long for the model${sizes}. ` +
-            "Delete some of it, or begin a new one.";
+        const sizes = counts.length >= 2 ? ` (${counts[0]} tokens; the context holds ${counts[1]})` : "";
+        return `This conversation is too long for the context${sizes}. ` +
+            "Delete some messages, or begin a new conversation.";
     }
     switch (status) {
-        case 401: return "The server asks for a key, and this one does not fit.";
-        case 404: return "The server has no such route. Is it tessera's?";
-        case 413: return "The message is larger than the server takes.";
-        case 429: return `The server has its hands full. Try again in ${seconds(retryAfter || 1)}.`;
+        case 401: return "The server needs a key, and this one is wrong.";
+        case 404: return "The server does not know this route. Is it a tessera server?";
+        case 413: return "The message is larger than the server accepts.";
+        case 429: return `The server is busy. Try again in ${seconds(retryAfter || 1)}.`;
         case 503: return "The server is stopping, or has too many clients.";
     }
     return status >= 500 ? `The server failed: ${said}.` : `The server refused: ${said}.`;
@@ -38,7 +38,7 @@ async function ask(path, body, signal) {
         answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), signal });
     } catch (error) {
         if (error.name === "AbortError") throw error;
-        throw new ServerError("The server does not answer. Is it still running?");
+        throw new ServerError("No answer from the server. Is it running?");
     }
     if (answer.ok) return answer;
     const error = await answer.json().then((json) => json.error, () => null);
@@ -46,8 +46,8 @@ async function ask(path, body, signal) {
 }
 
 /**
- * What the page needs to know: {name, nCtx, thinks, params: [{name, help, min, max, preset}]}. Parameters are the
- * sampling fields of the route that answers, which are those with a default among the server's settings.
+ * The model: {name, nCtx, thinks, params: [{name, help, min, max, preset}]}. Parameters are the sampling fields of the
+ * chat route: the fields that have a default among the server's settings.
  */
 export async function describe() {
     const props = await (await ask("props")).json();
@@ -67,7 +67,7 @@ export async function describe() {
         thinks: props.chat_template_caps.supports_thinking, params };
 }
 
-/** The data of each event of a stream; the empty line between them may be cut anywhere. */
+/** The data of each event of a stream. The network may split the text anywhere. */
 async function* events(stream) {
     const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
@@ -83,7 +83,7 @@ async function* events(stream) {
 
 /**
  * Streams an answer: onDelta({content?, reasoning_content?}) for each piece. Returns {finish, usage, timings}. Throws
- * ServerError, or AbortError when the signal stopped it.
+ * ServerError, or AbortError if the signal stopped it.
  */
 export async function complete(body, signal, onDelta) {
     const answer = await ask("v1/chat/completions", { ...body, stream: true, stream_options: { include_usage: true } },
@@ -93,7 +93,7 @@ export async function complete(body, signal, onDelta) {
         for await (const data of events(answer.body)) {
             if (data === "[DONE]") return out;
             const event = JSON.parse(data);
-            if (event.error) throw new ServerError(`The answer broke off: ${event.error.message}.`);
+            if (event.error) throw new ServerError(`The answer failed: ${event.error.message}.`);
             const choice = event.choices[0];
             if (choice) onDelta(choice.delta);
             out.finish = choice?.finish_reason ?? out.finish;
@@ -103,5 +103,5 @@ export async function complete(body, signal, onDelta) {
     } catch (error) {
         if (error.name === "AbortError" || error instanceof ServerError) throw error;
     }
-    throw new ServerError("The connection broke off before the answer was whole.");
+    throw new ServerError("The connection was lost before the end of the answer.");
 }

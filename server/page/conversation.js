@@ -1,5 +1,5 @@
-// A conversation: messages in a tree, of which one line is the present one. The same shape as the files of
-// `tessera chat` (docs/guide/chat.md), which it is exported to and imported from. Knows neither the page nor the server.
+// A conversation: a tree of messages with a current line through it, as in the files of `tessera chat`
+// (docs/guide/chat.md), which it is exported to and imported from. Independent of the page and the server.
 
 const FORMAT = "tessera-chat";
 const CUTS = ["length", "context", "interrupt"];
@@ -12,13 +12,13 @@ function localTime(date = new Date()) {
         `T${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
-// crypto.randomUUID is there for secure origins only, which another machine's address is not.
+// crypto.randomUUID exists for secure origins only, and the address of another machine is none.
 function randomId() {
     return Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
 }
 
 export class Conversation {
-    /** `system` and `settings` (texts by name) are those of the conversation before. */
+    /** `system` and `settings` (texts by name): taken over from the previous conversation. */
     constructor(system = "", settings = {}) {
         this.id = randomId();
         this.title = "";  // empty: the beginning of the first message
@@ -26,8 +26,8 @@ export class Conversation {
         this.updated = Date.now();
         this.system = system;
         this.settings = { ...settings };
-        this.messages = [];  // {parent, role, content, reasoning?, cut?, figures?}
-        this.here = -1;      // the last message of the present line; -1: it is empty
+        this.messages = [];  // {parent, role, content, time?, reasoning?, cut?, figures?}
+        this.here = -1;      // the last message of the current line; -1: the line is empty
     }
 
     static from(stored) {
@@ -41,20 +41,20 @@ export class Conversation {
         return text.length > TITLE_LENGTH ? text.slice(0, TITLE_LENGTH).trimEnd() + "\u2026" : text;
     }
 
-    /** Indices of the present line, the first message first. */
+    /** Indices of the current line, the first message first. */
     line() {
         const out = [];
         for (let i = this.here; i >= 0; i = this.messages[i].parent) out.push(i);
         return out.reverse();
     }
 
-    /** What stands at the message's place in any line: itself, and what was said instead. */
+    /** The versions of a message: itself, and its siblings in other lines. */
     versions(index) {
         const { parent } = this.messages[index];
         return this.messages.flatMap((message, i) => (message.parent === parent ? [i] : []));
     }
 
-    /** Puts a message behind message `parent`, and makes it the end of the line. Returns its index. */
+    /** Adds a message after message `parent`, and makes it the end of the line. Returns its index. */
     add(message, parent = this.here) {
         this.here = this.messages.push({ parent, ...message }) - 1;
         return this.here;
@@ -67,7 +67,7 @@ export class Conversation {
             if (this.messages[i].parent === this.here) this.here = i;
     }
 
-    /** Removes a message and all that goes on from it; another version takes its place, if there is one. */
+    /** Removes a message and all that follow it; another version takes its place, if there is one. */
     remove(index) {
         const { parent } = this.messages[index];
         const others = this.versions(index).filter((i) => i !== index);
@@ -96,7 +96,7 @@ export class Conversation {
         return out;
     }
 
-    /** As `tessera chat --load` reads it. There each line ends with an answer: questions without one stay out. */
+    /** The file for `tessera chat --load`, where each line ends with an answer: messages without one are left out. */
     toFile() {
         const kept = Conversation.from(structuredClone({ ...this }));
         for (let i = kept.messages.length - 1; i >= 0; i--) {
@@ -106,13 +106,14 @@ export class Conversation {
         const file = { format: FORMAT, version: 1, started: kept.started };
         if (kept.system) file.system = kept.system;
         file.settings = kept.settings;
-        file.messages = kept.messages.map(({ parent, role, content, reasoning, cut }) => ({
-            parent, role, content, ...(reasoning && { reasoning_content: reasoning }), ...(cut && { cut }) }));
+        file.messages = kept.messages.map(({ parent, role, content, time, reasoning, cut }) => ({
+            parent, role, content, ...(reasoning && { reasoning_content: reasoning }), ...(time && { time }),
+            ...(cut && { cut }) }));
         file.here = kept.here;
         return JSON.stringify(file, null, 1) + "\n";
     }
 
-    /** Throws an Error that says what is wrong. */
+    /** Throws an Error that names the member and the expected value. */
     static parse(text, title = "") {
         let file;
         try {
@@ -138,13 +139,15 @@ export class Conversation {
             const place = `messages[${i}]`;
             check(isObject(row) && isIndex(row.parent, i), `${place}.parent`, "-1 or an earlier message");
             const role = row.parent < 0 || out.messages[row.parent].role === "assistant" ? "user" : "assistant";
+            check(row.role !== "tool" && !row.tool_calls, place, "no tool calls, which only tessera chat can continue");
             check(row.role === role, `${place}.role`, `"${role}"`);
             check(isText(row.content), `${place}.content`, "a text");
             check([undefined, ...CUTS].includes(row.cut), `${place}.cut`, CUTS.join(", "));
             const reasoning = row.reasoning_content;
             check(reasoning === undefined || isText(reasoning), `${place}.reasoning_content`, "a text");
-            out.messages.push({ parent: row.parent, role, content: row.content, ...(reasoning && { reasoning }),
-                ...(row.cut && { cut: row.cut }) });
+            check(row.time === undefined || isText(row.time), `${place}.time`, "a text");
+            out.messages.push({ parent: row.parent, role, content: row.content, ...(row.time && { time: row.time }),
+                ...(reasoning && { reasoning }), ...(row.cut && { cut: row.cut }) });
         });
         check(isIndex(file.here, out.messages.length), "here", "-1 or the number of a message");
         out.here = file.here;

@@ -1,5 +1,5 @@
-// The page as a whole: which conversation is shown, what is being answered, and what each control does. Messages are
-// drawn by view.js, text by prose.js; the server is api.js, the browser's storage store.js.
+// The page: the shown conversation, the running answers, and the actions of the controls. view.js draws messages,
+// prose.js text; api.js talks to the server, store.js to the browser's storage.
 import * as api from "./api.js";
 import * as settings from "./settings.js";
 import * as store from "./store.js";
@@ -7,11 +7,11 @@ import { Conversation } from "./conversation.js";
 import { View } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
-const FULL = 0.9;  // part of the context from which on the user is told
+const FULL = 0.9;  // share of the context above which the user is warned
 
-let model = null;            // as api.describe() has it
+let model = null;            // from api.describe()
 let shown = null;            // the conversation
-const runs = new Map();      // conversation id -> the answer that is being written to it
+const runs = new Map();      // conversation id -> the running answer
 const failures = new Map();  // conversation id -> why its last answer failed
 
 const view = new View({
@@ -27,7 +27,7 @@ const view = new View({
         failures.delete(shown.id);
         keep(shown);
         draw();
-        offerUndo("The message is deleted.", before);
+        offerUndo("Message deleted.", before);
     },
     goThrough: (index) => {
         shown.goThrough(index);
@@ -38,7 +38,7 @@ const view = new View({
     leave: focusInput,
 });
 
-// What is shown.
+// Display.
 
 function draw() {
     const run = runs.get(shown.id);
@@ -97,7 +97,7 @@ function offerUndo(text, before) {
     notice(text, "Undo", () => {
         const conversation = Conversation.from(before);
         keep(conversation, false);
-        notice("It is back.");
+        notice("Restored.");
         open(conversation);
     });
 }
@@ -107,7 +107,7 @@ function offerUndo(text, before) {
 function keep(conversation, isNew = true) {
     if (isNew) conversation.updated = Date.now();
     if (!store.save(conversation))
-        notice("The browser's storage is full, so this is not kept. Export or delete conversations.");
+        notice("The browser's storage is full, so this is not stored. Export or delete conversations.");
 }
 
 function open(conversation) {
@@ -123,7 +123,7 @@ function show(id) {
     open(runs.get(id)?.conversation ?? store.load(id) ?? new Conversation());
 }
 
-/** An empty one is not kept: nothing was said. */
+/** A conversation without messages is not stored. */
 function begin() {
     notice("");
     open(new Conversation(shown?.system, shown?.settings));
@@ -138,7 +138,7 @@ function removeShown() {
     const next = store.list()[0];
     if (next) open(next);
     else begin();
-    offerUndo("The conversation is deleted.", before);
+    offerUndo("Conversation deleted.", before);
     focusInput();
 }
 
@@ -148,7 +148,7 @@ function exportShown() {
     link.download = `${shown.name.replace(/[\\/:*?"<>|\p{Cc}]/gu, "_").replace(/^\.+/, "") || "conversation"}.json`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-    notice("Exported. `tessera chat --load` reads the file, too.");
+    notice("Exported. `tessera chat --load` can read the file, too.");
 }
 
 async function importFiles(files) {
@@ -159,14 +159,14 @@ async function importFiles(files) {
             last = Conversation.parse(await file.text(), file.name.replace(/\.json$/i, ""));
             keep(last);
         } catch (error) {
-            refused.push(`${file.name} is no conversation: ${error.message}.`);
+            refused.push(`${file.name} is not a conversation: ${error.message}.`);
         }
     }
     if (last) open(last);
     notice(refused.join(" ") || (files.length === 1 ? "Imported." : `Imported ${files.length} conversations.`));
 }
 
-// Talking.
+// Messages and answers.
 
 function say(text, parent = shown.here) {
     shown.add({ role: "user", content: text }, parent);
@@ -174,7 +174,7 @@ function say(text, parent = shown.here) {
     answer(shown.here);
 }
 
-/** Answers message `parent`; with `index`, goes on with that answer. */
+/** Answers message `parent`; with `index`, continues that answer. */
 async function answer(parent, index = -1) {
     if (runs.has(shown.id)) return;
     const conversation = shown;
@@ -194,12 +194,12 @@ async function answer(parent, index = -1) {
     try {
         const ended = await api.complete(body, run.controller.signal, (delta) => take(run, delta));
         finish(run, ended);
-        // For screen readers: the whole at once, instead of each piece.
+        // Screen readers get the whole answer at once instead of each piece.
         if (conversation === shown) $("spoken").textContent = message.content;
     } catch (error) {
         const isEmpty = !finish(run, null);
         if (error.name !== "AbortError") fail(conversation, error);
-        else if (isEmpty && conversation === shown) notice("Stopped before the first word.");
+        else if (isEmpty && conversation === shown) notice("Stopped before the answer began.");
     }
     if (conversation.id === shown.id) draw();
     else drawList();
@@ -208,7 +208,7 @@ async function answer(parent, index = -1) {
 function take(run, delta) {
     run.message.content += delta.content ?? "";
     if (delta.reasoning_content) run.message.reasoning = (run.message.reasoning ?? "") + delta.reasoning_content;
-    // The page is drawn once a frame, however many pieces come.
+    // The page is drawn at most once per frame.
     run.frame ??= requestAnimationFrame(() => {
         run.frame = null;
         if (runs.get(shown.id) === run) view.update(run);
@@ -216,8 +216,8 @@ function take(run, delta) {
 }
 
 /**
- * The answer as far as it came becomes a message; `ended`: what the server said at the end, or null. Returns whether
- * anything came. Once.
+ * Turns the answer so far into a message; `ended`: the server's final data, or null. Returns whether the answer has
+ * any text. Called once per answer.
  */
 function finish(run, ended) {
     const { conversation, message } = run;
@@ -232,14 +232,14 @@ function finish(run, ended) {
             rate: ended.timings?.predicted_per_second ?? 0 };
     if (run.index >= 0) conversation.messages[run.index] = message;
     else if (!isEmpty || ended) conversation.add(message, run.parent);
-    // One that was deleted meanwhile stays deleted.
+    // A conversation that was deleted meanwhile stays deleted.
     if (store.load(conversation.id)) keep(conversation);
     return !isEmpty;
 }
 
 function fail(conversation, error) {
     if (error.status === 401) {
-        failures.set(conversation.id, "The server asks for a key.");
+        failures.set(conversation.id, "The server needs a key.");
         askForKey(() => conversation.id === shown.id && answer(conversation.line().findLast(
             (i) => conversation.messages[i].role === "user")));
     } else {
@@ -251,8 +251,8 @@ function fail(conversation, error) {
 
 function askForKey(onKey) {
     const dialog = $("key");
-    $("key-hint").textContent = store.key() ? "The one that was given does not fit."
-        : "It is kept until this tab is closed.";
+    $("key-hint").textContent = store.key() ? "The given key is wrong."
+        : "The key is stored until this tab is closed.";
     $("key-input").value = "";
     dialog.querySelector("form").onsubmit = async () => {
         store.setKey($("key-input").value.trim());
@@ -290,7 +290,7 @@ function closeSide() {
     if (hadFocus && isNarrow()) $("menu").focus();
 }
 
-/** Not on a phone, where it would bring up the keyboard. */
+/** Not on a phone, where focus would open the keyboard. */
 function focusInput() {
     if (!isTouched()) $("input").focus();
 }
@@ -311,7 +311,7 @@ function submit() {
 
 function onKeyInMessage(event) {
     if (event.isComposing) return;
-    // On a touch keyboard there is no Shift to hold.
+    // Touch keyboards have no Shift to hold.
     if (event.key === "Enter" && !event.shiftKey && !isTouched()) {
         event.preventDefault();
         submit();
@@ -369,7 +369,7 @@ function wire() {
         shown = store.load(id) ?? shown;
         draw();
     });
-    // What came so far is kept when the page goes.
+    // The answer so far is stored when the page is closed.
     window.addEventListener("pagehide", () => {
         for (const run of [...runs.values()]) {
             finish(run, null);

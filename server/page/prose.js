@@ -1,5 +1,5 @@
-// A model's text as elements: paragraphs, headings, lists, tables, quotes, emphasis and fenced code. All text goes
-// through textContent, so none of it can become anything else. Knows nothing of the rest of the page.
+// Renders a model's text: paragraphs, headings, lists, tables, quotes, emphasis and fenced code. All text is set through
+// textContent, so none of it can become markup. Independent of the rest of the page.
 
 const FENCE = /^ {0,3}(`{3,}(?!.*`)|~{3,})(.*)$/;
 const HEADING = /^(#{1,6})\s+(.*)$/;
@@ -9,14 +9,14 @@ const ROW = /^\s*\|.*\|\s*$/;
 const DASHES = /^[\s:|-]*-[\s:|-]*$/;
 const RULE = /^ {0,3}([-*_])( *\1){2,}\s*$/;
 const OTHERS = [FENCE, HEADING, ITEM, RULE, QUOTE, ROW];
-// Of bounded length, so that no text takes long: code, strong, emphasis.
+// Code, strong, emphasis; lengths are bounded, so that matching takes linear time.
 const INLINE = new RegExp([
     /(?<!`)(`{1,3})(?!`)([^]{1,1000}?)(?<!`)\1(?!`)/,
     /\*\*(?=\S)([^]{0,500}?\S)\*\*(?!\*)/,
     /(?<![\w*])\*(?=[^\s*])([^*\n]{0,500}[^\s*])\*(?![\w*])/,
 ].map((form) => form.source).join("|"), "g");
 
-/** The text cut into blocks {kind, source, ...}; a fence that is still open reaches to the end. */
+/** Splits the text into blocks {kind, source, ...}; a fence that is still open extends to the end. */
 export function blocks(text) {
     const out = [];
     const lines = text.split("\n");
@@ -98,7 +98,7 @@ function codeBlock(block, copy) {
     button.addEventListener("click", () => copy(block.text, button));
     caption.append(element("span", "", block.language || "text"), button);
     const pre = element("pre");
-    pre.tabIndex = 0;  // so that a keyboard can scroll it
+    pre.tabIndex = 0;  // makes it scrollable by keyboard
     pre.append(element("code", "", block.text));
     figure.append(caption, pre);
     return figure;
@@ -139,15 +139,15 @@ function render(block, copy) {
 }
 
 /**
- * Brings an element up to date with a text that may have grown: blocks that have not changed stay, and with them what
- * the user has selected there. `copy(text, button)` is called by the buttons of code.
+ * Updates an element to a text that may have grown. Blocks that have not changed stay, and so does a selection in them.
+ * `copy(text, button)` is called by the buttons of code blocks.
  */
 export function show(parent, text, copy) {
     const wanted = blocks(text);
     const had = parent.blocks ?? [];
     let same = 0;
     while (same < wanted.length && had[same]?.source === wanted[same].source) same++;
-    // Code that grows keeps its place, and so how far it is scrolled.
+    // Growing code keeps its element, and so its scroll position.
     const grown = parent.children[same];
     if (wanted[same]?.kind === "code" && had[same]?.kind === "code" && wanted[same].language === had[same].language &&
         grown && same === had.length - 1) {

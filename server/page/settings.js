@@ -1,5 +1,5 @@
 // The settings dialog: the system prompt, and a field for each parameter that the server lists, with its range and
-// default. Settings are texts by name, those of `tessera chat`; what has the default is not among them.
+// default. Settings are texts by name, as in `tessera chat`; those that have the default are left out.
 
 const FIRST = ["temperature", "top_p", "top_k", "min_p", "repeat_penalty", "seed"];
 const LEFT_OUT = ["infill"];  // not for conversations
@@ -7,12 +7,12 @@ const LEFT_OUT = ["infill"];  // not for conversations
 const $ = (id) => document.getElementById(id);
 let rows = [];  // {name, input}
 
-/** Rows that are the page's, in the form of the server's. */
+/** The page's own rows, in the format of the server's. */
 function own(model) {
     const out = [{ name: "n_predict", label: "longest answer",
-        help: "Tokens of an answer; empty: until the model ends.", min: 1, max: 1e9, step: 1, preset: "" }];
+        help: "Most tokens of an answer; empty: until the model ends it.", min: 1, max: 1e9, step: 1, preset: "" }];
     if (model.thinks)
-        out.push({ name: "think", label: "thinking", help: "Whether the model reasons before it answers.",
+        out.push({ name: "think", label: "thinking", help: "Reasoning before the answer.",
             options: [["", "as the model does"], ["on", "on"], ["off", "off"]], preset: "" });
     return out;
 }
@@ -58,7 +58,7 @@ function fill(system, settings) {
     for (const { name, input } of rows) input.value = settings[name] ?? "";
 }
 
-/** Builds the fields for a model, once it is known. */
+/** Builds the fields for the model. */
 export function build(model) {
     rows = [];
     $("fields").replaceChildren();
@@ -71,7 +71,7 @@ export function build(model) {
     params.filter((param) => !isFirst(param)).forEach((param) => addField($("more-fields"), param));
 }
 
-/** Opens the dialog; onDone(system, settings) if the user says so. */
+/** Opens the dialog; calls onDone(system, settings) if the user confirms. */
 export function open(system, settings, onDone) {
     const dialog = $("settings");
     const form = dialog.querySelector("form");
@@ -80,11 +80,11 @@ export function open(system, settings, onDone) {
     more.open = rows.some(({ name, input }) => input.value && more.contains(input) && name in settings);
     $("reset").onclick = () => fill("", {});
     $("cancel").onclick = () => dialog.close();
-    // A wrong value in there could not be pointed at while it is folded.
+    // Unfold, so that the browser can point at a wrong value inside.
     form.addEventListener("invalid", () => { more.open ||= more.querySelector(":invalid") !== null; },
         { capture: true, once: true });
     form.onsubmit = () => {
-        // What has no field here is kept, as it came with a file.
+        // Settings without a field here, from an imported file, are kept.
         const changed = { ...settings };
         for (const { name, input } of rows) {
             if (input.value.trim()) changed[name] = input.value.trim();
@@ -95,7 +95,7 @@ export function open(system, settings, onDone) {
     dialog.showModal();
 }
 
-/** The fields of a request that the settings stand for. */
+/** The settings as fields of a request. */
 export function fields(settings, model) {
     const out = {};
     for (const { name, isText } of model.params)

@@ -1,11 +1,11 @@
-// Where conversations are kept: the browser's local storage, an entry each. Nothing else of the page knows how.
+// Storage of conversations: the browser's local storage, with one entry per conversation. No other file accesses it.
 import { Conversation } from "./conversation.js";
 
 const PREFIX = "tessera/chat/";
 const PRESENT = "tessera/present";
 const KEY = "tessera/key";
 
-/** The storage, or a stand-in where the browser forbids it: the page works, and forgets. */
+/** The storage, or a temporary one where the browser forbids it. */
 function open(kind) {
     try {
         const storage = window[kind];
@@ -31,11 +31,11 @@ function parse(text) {
         const stored = JSON.parse(text);
         return Array.isArray(stored?.messages) ? Conversation.from(stored) : null;
     } catch {
-        return null;  // another program's
+        return null;  // another program's entry
     }
 }
 
-/** All conversations, the one that was spoken in last first. */
+/** All conversations, the most recently used first. */
 export function list() {
     const out = [];
     for (let i = 0; i < kept.length; i++) {
@@ -64,7 +64,7 @@ export function remove(id) {
     kept.removeItem(PREFIX + id);
 }
 
-/** The conversation that the page opens with. */
+/** The conversation that is shown when the page opens. */
 export function present() {
     return kept.getItem(PRESENT) ?? "";
 }
@@ -73,11 +73,11 @@ export function setPresent(id) {
     try {
         kept.setItem(PRESENT, id);
     } catch {
-        // Full: the page opens with the newest one.
+        // The storage is full: the page opens with the newest conversation.
     }
 }
 
-/** The server's key lives as long as the tab. */
+/** The server's key, stored until the tab is closed. */
 export function key() {
     return ofTab.getItem(KEY) ?? "";
 }
@@ -87,7 +87,7 @@ export function setKey(value) {
     else ofTab.removeItem(KEY);
 }
 
-/** Calls back when another tab has changed a conversation, with its id. */
+/** Calls back with a conversation's id when another tab has changed it. */
 export function onOtherTab(callback) {
     window.addEventListener("storage", (event) => {
         if (event.key?.startsWith(PREFIX)) callback(event.key.slice(PREFIX.length));

@@ -1,9 +1,9 @@
-// Messages on the page. Draws a conversation and the answer that is being written; what is clicked goes to the
-// callbacks. All text goes through textContent.
+// Messages on the page. Draws a conversation and its running answer; clicks call the callbacks. All text is set through
+// textContent.
 import * as prose from "./prose.js";
 
 const $ = (id) => document.getElementById(id);
-const NEAR = 80;  // pixels from the end that count as being there
+const NEAR = 80;  // pixels from the end that count as the end
 
 function make(tag, className, ...children) {
     const out = document.createElement(tag);
@@ -20,7 +20,7 @@ function button(label, onClick, className = "quiet", spoken = label) {
     return out;
 }
 
-// navigator.clipboard is there for secure origins only, which another machine's address is not.
+// navigator.clipboard exists for secure origins only, and the address of another machine is none.
 async function toClipboard(text) {
     if (navigator.clipboard) return navigator.clipboard.writeText(text);
     const area = make("textarea", "offscreen");
@@ -47,10 +47,10 @@ function figuresText({ tokens, rate }) {
 
 function cutText(message, nCtx) {
     switch (message.cut) {
-        case "length": return "The answer was cut where the settings say so.";
+        case "length": return "The answer reached the token limit of the settings.";
         case "context":
             return `The context${nCtx ? ` of ${number(nCtx)} tokens` : ""} is full, so the answer ends here. ` +
-                "Delete some of the conversation, or begin a new one.";
+                "Delete some messages, or begin a new conversation.";
         case "interrupt": return "Stopped.";
         default: return "";
     }
@@ -58,7 +58,7 @@ function cutText(message, nCtx) {
 
 /**
  * `actions`: {edit(index, text), retry(index), goOn(index), remove(index), goThrough(index), leave()}, the last when the
- * control that had the focus is gone. `nCtx`: of the model, once it is known.
+ * control that had the focus was removed. `nCtx`: the model's context length, once known.
  */
 export class View {
     constructor(actions) {
@@ -87,7 +87,7 @@ export class View {
         this.follow();
     }
 
-    /** `run`: the answer that is being written to this conversation, if one is; `failure`: words, or nothing. */
+    /** `run`: the running answer of this conversation, if any; `failure`: an error's text, if any. */
     draw(conversation, run, failure) {
         const hadFocus = $("messages").contains(document.activeElement) && document.activeElement.dataset;
         const line = conversation.line();
@@ -110,13 +110,13 @@ export class View {
         $("welcome").hidden = line.length > 0;
         if (run) this.update(run);
         this.follow();
-        // A keyboard stays where it was, or goes to the message.
+        // The focus stays on its control, or moves to the message input.
         const again = hadFocus && document.querySelector(`[data-place="${hadFocus.place}"]:enabled`);
         if (again) again.focus();
         else if (hadFocus) this.actions.leave();
     }
 
-    /** Brings the answer that is being written up to date. */
+    /** Updates the running answer. */
     update(run) {
         const { message, conversation } = run;
         const shows = message.reasoning && conversation.settings.reasoning !== "hide";
@@ -136,7 +136,7 @@ export class View {
         return out;
     }
 
-    /** The element of a message's text, made where it is missing. */
+    /** The element of a message's text, created if missing. */
     text(article) {
         let out = article.querySelector(":scope > .text");
         if (!out) {
@@ -168,20 +168,20 @@ export class View {
             const hides = conversation.settings.reasoning === "hide";
             if (message.reasoning && !hides) this.reasoning(article, message.reasoning, false);
             if (message.content) prose.show(this.text(article), message.content, copy);
-            else article.append(make("p", "cut", "The model answered nothing."));
+            else article.append(make("p", "cut", "The answer is empty."));
         }
         if (goesOn) return article;
         const cut = cutText(message, this.nCtx);
         if (cut) {
             const canGoOn = message.cut !== "context" && message.content && index === conversation.here && !run;
             article.append(make("p", "cut", cut, ...(canGoOn
-                ? [" ", button("Go on", () => this.actions.goOn(index), "link")] : [])));
+                ? [" ", button("Continue", () => this.actions.goOn(index), "link")] : [])));
         }
         article.append(this.footer(conversation, index, article, run));
         return article;
     }
 
-    /** While an answer is being written, nothing is changed around it. */
+    /** While an answer is running, its conversation cannot be changed. */
     footer(conversation, index, article, run) {
         const message = conversation.messages[index];
         const isUser = message.role === "user";
@@ -241,7 +241,7 @@ export class View {
         area.focus();
     }
 
-    /** Whether there is one. */
+    /** Whether there is a message to edit. */
     editLast() {
         const edits = $("messages").querySelectorAll(".edit");
         edits[edits.length - 1]?.click();

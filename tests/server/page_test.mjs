@@ -107,7 +107,7 @@ onPage("stopping keeps what came, and the answer can be gone on with", async (pa
   await page.getByText("Stopped.").waitFor();
   const text = await last(page, "assistant").locator(".text").textContent();
   const bodies = await answerWith(page, " and on.");
-  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
   await idle(page);
   assert.equal(bodies[0].continue_final_message, true);
   assert.equal(bodies[0].messages.at(-1).role, "assistant");
@@ -343,7 +343,7 @@ onPage("errors are told in words", async (page) => {
 });
 
 onPage("a key is asked for", async (page) => {
-  await page.getByText("This server asks for a key").waitFor();
+  await page.getByText("This server needs a key").waitFor();
   await page.getByLabel("Key", { exact: true }).fill("wrong");
   await page.keyboard.press("Enter");
   await page.getByText("does not fit").waitFor();
