@@ -159,6 +159,11 @@ typedef struct tsr_model_options {
      * and n_threads are ignored. NULL: no check. */
     const tsr_plan_options* must_fit;
     const tsr_npu_options* npu; /* for all sessions and engines of the model; NULL: none */
+    /* "KEY=TYPE:VALUE" with the type int, float, bool or str: used instead of the file's value of the key.
+     * Not for keys that describe the container itself. */
+    const char* const* overrides;
+    size_t n_overrides;
+    int32_t check; /* not 0: fails with TSR_MALFORMED if a weight is infinite or NaN; reads all of the file */
 } tsr_model_options;
 
 /* A GGUF file, or the first part of a split one. *model is NULL on failure. options may be NULL. */

@@ -1,6 +1,8 @@
 // The C interface: models, text and tokens. Each function checks its pointers, then calls the engine; guard.h
 // turns the result into a status.
 #include <atomic>
+#include <string>
+#include <vector>
 
 #include "common/cpu.h"
 #include "src/capi/guard.h"
@@ -77,6 +79,16 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const kerne
     return engine::create_npu_model(std::move(file), kernels, options);
 }
 
+Result<std::vector<std::string>> overrides_of(const tsr_model_options& options) {
+    std::vector<std::string> out;
+    TSR_TRY(const auto given, need_span(options.overrides, options.n_overrides, "overrides"));
+    for (const char* text : given) {
+        TSR_TRY_VOID(need(text, "overrides"));
+        out.emplace_back(text);
+    }
+    return out;
+}
+
 Result<void> load(const char* path, const tsr_model_options& options, tsr_model& out) {
     engine::MemoryDemand demand;
     if (options.must_fit) {
@@ -95,11 +107,14 @@ Result<void> load(const char* path, const tsr_model_options& options, tsr_model&
         TSR_TRY(const kernels::IsaInfo* isa, engine::choose_kernels(isa_name));
         TSR_TRY(out.npu, load_npu(path, *isa->table, given));
     }
+    TSR_TRY(auto overrides, overrides_of(options));
     TSR_TRY(static_cast<engine::Loaded&>(out), engine::load(path, *pool,
                                                             {.isa = isa_name,
                                                              .precise = options.precise != 0,
                                                              .progress = progress,
                                                              .must_fit = options.must_fit ? &demand : nullptr,
+                                                             .overrides = std::move(overrides),
+                                                             .check = options.check != 0,
                                                              .npu = out.npu.get()}));
     if (abort.load()) return fail(ErrorCode::Cancelled, "'%s': loading was cancelled", path);
     out.constraints = std::make_shared<engine::Constraints>(out.tokenizer);

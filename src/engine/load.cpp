@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "src/engine/npu_model.h"
 #include "src/engine/plan.h"
+#include "src/model/check_weights.h"
 #include "src/sample/model_defaults.h"
 
 namespace tessera::engine {
@@ -90,7 +91,14 @@ Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions
     Loaded out;
     TSR_TRY(const kernels::IsaInfo* isa, choose_kernels(options.isa));
     out.isa_name = isa->name;
-    TSR_TRY(gguf::File file, gguf::File::open(path));
+    std::vector<gguf::Override> overrides;
+    for (const std::string& text : options.overrides) {
+        auto parsed = gguf::parse_override(text);
+        if (!parsed) return fail_in("overrides", std::move(parsed.error()));
+        overrides.push_back(std::move(*parsed));
+    }
+    TSR_TRY(gguf::File file, gguf::File::open(path, {.overrides = std::move(overrides)}));
+    if (options.check) TSR_TRY_VOID(check_weights(file, pool, *isa->table, {}));
     TSR_TRY(LoadStart start, start_load(file, pool));
     out.tokenizer = std::move(start.tokenizer);
     TSR_TRY(out.model, load_weights(std::move(file), pool, *isa->table, options, start.resident));

@@ -2,6 +2,7 @@
 // Loads a model file: packed weights and tokenizer.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/progress.h"
 #include "common/threads.h"
@@ -22,6 +23,8 @@ struct LoadOptions {
     ByteProgress progress;  ///< in bytes, while weights are packed
     /// Refuse to load, before weights are allocated, if this does not fit in memory; null: no check.
     const MemoryDemand* must_fit = nullptr;
+    std::vector<std::string> overrides = {};  ///< "KEY=TYPE:VALUE": used instead of the file's values
+    bool check = false;                       ///< fail if a weight is infinite or NaN
     /// The NPU of every session of the model: weights that only it uses are not packed and not read from the
     /// file. Null: none.
     const NpuModel* npu = nullptr;

@@ -114,6 +114,21 @@ static void test_model(const char* path, const tsr_model* model) {
     CHECK_OK(tsr_model_metadata(model, "no.such.key", &text, error));
     CHECK(text.data == NULL);
     CHECK_FAILS(TSR_NOT_FOUND, "no/such/file", tsr_model_load("no/such/file", NULL, &other, error));
+    {
+        const char* overrides[] = {"general.name=str:mine", "general.name"};
+        options.overrides = overrides;
+        options.n_overrides = 1;
+        options.check = 1;
+        CHECK_OK(tsr_model_load(path, &options, &other, error));
+        CHECK_OK(tsr_model_metadata(other, "general.name", &text, error));
+        CHECK(strcmp(text.data, "mine") == 0);
+        tsr_text_free(&text);
+        tsr_model_free(other);
+        options.n_overrides = 2;
+        CHECK_FAILS(TSR_INVALID_ARGUMENT, "overrides", tsr_model_load(path, &options, &other, error));
+        options.n_overrides = 0;
+        options.check = 0;
+    }
     options.isa = "abacus";
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "abacus", tsr_model_load(path, &options, &other, error));
     options.isa = "scalar";
