@@ -22,4 +22,11 @@ void declare_sampling(
     }
 }
 
+std::vector<std::pair<std::string, std::string>> sampling_names() {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (const sample::ParamInfo& param : sample::all_params())
+        out.emplace_back(param.name, sample::flag_of(param));
+    return out;
+}
+
 }  // namespace tessera

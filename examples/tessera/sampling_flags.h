@@ -3,6 +3,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "examples/tessera/options.h"
 
@@ -11,5 +13,8 @@ namespace tessera {
 /// Declares them in a group of their own. `set` is told the parameter's name, not the option's, and the text.
 void declare_sampling(Options& options,
                       const std::function<Result<void>(std::string_view name, const std::string& text)>& set);
+
+/// The names of the parameters, each with its option ("temperature", "--temp").
+std::vector<std::pair<std::string, std::string>> sampling_names();
 
 }  // namespace tessera

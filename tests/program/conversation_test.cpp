@@ -27,7 +27,14 @@ Conversation example() {
     answer.from_user = false;
     answer.reasoning = "hm";
     answer.cut = Cut::Length;
+    answer.time = "2026-08-22T10:20:40";
+    answer.calls = {{"call_1", "weather", "{\"city\": \"Paris\"}"}};
     out.add(answer);
+    Message result;
+    result.is_result = true;
+    result.content = "20 degrees";
+    out.add(result);
+    say(out, "Mild.");
     out.go_to(1);
     say(out, "Two");
     say(out, "");
@@ -42,11 +49,11 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 TEST(Conversation, LinesAndBranches) {
     Conversation conversation = example();
-    EXPECT_EQ(conversation.line(), (std::vector<int>{0, 1, 4, 5}));
-    EXPECT_EQ(conversation.ends(), (std::vector<int>{3, 5}));
-    EXPECT_EQ(conversation.last_question(), 4);
+    EXPECT_EQ(conversation.line(), (std::vector<int>{0, 1, 6, 7}));
+    EXPECT_EQ(conversation.ends(), (std::vector<int>{5, 7}));
+    EXPECT_EQ(conversation.last_question(), 6);
     conversation.go_to(1);
-    EXPECT_EQ(conversation.ends(), (std::vector<int>{1, 3, 5}));
+    EXPECT_EQ(conversation.ends(), (std::vector<int>{1, 5, 7}));
     conversation.go_to(-1);
     EXPECT_TRUE(conversation.line().empty());
     EXPECT_EQ(conversation.last_question(), -1);
@@ -57,13 +64,13 @@ TEST(Conversation, DroppingTheNewest) {
     say(conversation, "Three");
     conversation.drop_newest();
     EXPECT_EQ(conversation, example());
-    conversation.go_to(3);
+    conversation.go_to(5);
     conversation.drop_newest();
-    EXPECT_EQ(conversation.here(), 3);
+    EXPECT_EQ(conversation.here(), 5);
 }
 
 TEST(Conversation, TheFileRestoresTheTree) {
-    for (const int here : {-1, 1, 3, 5}) {
+    for (const int here : {-1, 1, 3, 5, 7}) {
         Conversation conversation = example();
         conversation.go_to(here);
         const auto loaded = Conversation::parse(conversation.to_json());
@@ -78,11 +85,14 @@ TEST(Conversation, TheFileRestoresTheTree) {
 TEST(Conversation, DialogueIsThePresentLine) {
     Conversation conversation = example();
     conversation.system.clear();
-    conversation.go_to(3);
-    EXPECT_NE(
-        conversation.dialogue().find(R"({"role":"user","content":"One"},{"role":"assistant","content":"",)"
-                                     R"("reasoning_content":"hm"}])"),
-        std::string::npos)
+    conversation.go_to(5);
+    EXPECT_NE(conversation.dialogue().find(
+                  R"({"role":"user","content":"One"},{"role":"assistant","content":"",)"
+                  R"("reasoning_content":"hm","tool_calls":[{"id":"call_1","type":"function",)"
+                  R"("function":{"name":"weather","arguments":"{\"city\": \"Paris\"}"}}]},)"
+                  R"({"role":"tool","content":"20 degrees","tool_call_id":"call_1"},)"
+                  R"({"role":"assistant","content":"Mild."}])"),
+              std::string::npos)
         << conversation.dialogue();
 }
 
@@ -111,13 +121,18 @@ TEST(Conversation, MalformedFilesAreNamed) {
         {"\"parent\": 0", "\"parent\": 1e99", "messages[1].parent: expected -1 or the number of an earlier"},
         {"\"parent\": 0", "\"parent\": -1", "messages[1].role: expected \"user\""},
         {"\"role\": \"assistant\"", "\"role\": \"tool\"", "messages[1].role: expected \"assistant\""},
+        {"\"content\": \"One\"", "\"content\": \"\", \"time\": \"now\"",
+         "messages[2]: only answers have time"},
+        {"\"id\": \"call_1\"", "\"id\": 1", "messages[3].tool_calls[0].id: expected a text, found 1"},
+        {"\"name\": \"weather\"", "\"named\": \"\"",
+         "messages[3].tool_calls[0].function: unknown member 'named'"},
         {"\"content\": \"One\"", "\"content\": null", "messages[2].content: expected a text, found null"},
         {"\"cut\": \"length\"", "\"cut\": \"short\"",
          "messages[3].cut: expected length, context or interrupt"},
         {"\"content\": \"One\"", "\"content\": \"\", \"cut\": \"length\"", "only answers have"},
-        {"\"here\": 5", "\"here\": 4", "messages[4]: a line ends here"},
-        {"\"here\": 5", "\"here\": 6", "here: expected -1 or the number of an earlier message, found 6"},
-        {"\"here\": 5", "\"here\": 99999999999999999999", "here: expected -1 or"},
+        {"\"here\": 7", "\"here\": 6", "messages[6]: a line ends here"},
+        {"\"here\": 7", "\"here\": 8", "here: expected -1 or the number of an earlier message, found 8"},
+        {"\"here\": 7", "\"here\": 99999999999999999999", "here: expected -1 or"},
         {"\"Hello\"", "\"\xFF\"", "expected a conversation in JSON"},
     };
     for (const auto& [what, with, says] : cases) {

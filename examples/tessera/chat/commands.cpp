@@ -1,5 +1,6 @@
 // The commands of a chat: a table of rows, each with its function. A new one is a function and a row, which
-// /help, Tab and the tests find by themselves.
+// /help, Tab and the tests find by themselves. branch_commands.cpp has those that move in the tree of
+// messages, completion.cpp the candidates for arguments.
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -8,7 +9,8 @@
 #include <system_error>
 
 #include "common/strings.h"
-#include "examples/tessera/chat/repl.h"
+#include "examples/tessera/chat/branch_commands.h"
+#include "examples/tessera/chat/completion.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
 
@@ -16,55 +18,50 @@ namespace tessera::repl {
 
 namespace {
 
-long long wide(int64_t n) { return static_cast<long long>(n); }
-
-/// The first line of a text, cut.
-std::string beginning(std::string_view text) {
-    constexpr size_t kMost = 60;
-    const std::string_view line = text.substr(0, text.find('\n'));
-    size_t n = 0, at = 0;
-    while (at < line.size() && n < kMost) {
-        at++;
-        while (at < line.size() && (static_cast<unsigned char>(line[at]) & 0xc0) == 0x80) at++;
-        n++;
-    }
-    return std::string(line.substr(0, at)) + (at < text.size() ? " ..." : "");
-}
-
-/// ~/ is the home folder, as in a shell.
-std::string expanded(std::string_view path) {
-    const char* home = std::getenv("HOME");
-    if (path.starts_with("~/") && home) return home + std::string(path.substr(1));
-    return std::string(path);
-}
-
 std::string quoted_path(const std::string& path) { return "'" + printable(path, 400) + "'"; }
 
 Result<void> need_argument(std::string_view args, const char* command, const char* what) {
     if (!args.empty()) return {};
-    return fail(ErrorCode::InvalidArgument, "%s: expected %s behind it, found nothing", command, what);
+    return fail(ErrorCode::InvalidArgument, "%s: expected %s after it, found nothing", command, what);
 }
 
-Result<int64_t> count_argument(std::string_view args, const char* command, int64_t most) {
-    const std::optional<int64_t> n = parse_int(args);
-    if (n && *n >= 1 && *n <= most) return *n;
-    return fail(ErrorCode::InvalidArgument, "%s: expected a number from 1 to %lld, found '%s'", command,
-                wide(most), printable(args).c_str());
-}
+struct Alias {
+    std::string_view name, command;
+};
+/// Further names of commands, most of them from llama.cpp and ollama.
+constexpr Alias kAliases[] = {{"/?", "/help"},       {"/h", "/help"},      {"/bye", "/exit"},
+                              {"/quit", "/exit"},    {"/q", "/exit"},      {"/new", "/clear"},
+                              {"/reset", "/clear"},  {"/regen", "/retry"}, {"/regenerate", "/retry"},
+                              {"/read", "/file"},    {"/attach", "/file"}, {"/open", "/load"},
+                              {"/settings", "/set"}, {"/history", "/show"}};
 
-std::string counted(size_t n, const char* one, const char* many) {
-    return strf("%zu %s", n, n == 1 ? one : many);
+/// "Also: /bye, /quit."
+std::string aliases_of(std::string_view command) {
+    std::string out;
+    for (const Alias& alias : kAliases)
+        if (alias.command == command) out += (out.empty() ? "" : ", ") + std::string(alias.name);
+    return out;
 }
-
-size_t n_turns(const Conversation& conversation, int last) { return conversation.line_to(last).size() / 2; }
 
 Result<void> help(Repl& repl, std::string_view) {
+    constexpr size_t kLeft = 22;
+    const size_t width = repl.screen.width();
     std::string out;
-    for (const ChatCommand& command : chat_commands())
-        out += strf("  %-24s %s\n", (std::string(command.name) + " " + command.args).c_str(), command.help);
-    out +=
-        "Anything else is a message. A text of several lines stands between \"\"\" and \"\"\".\n"
-        "Ctrl-C stops an answer, and once more leaves.\n";
+    for (const ChatCommand& command : chat_commands()) {
+        const std::string left = strf("  %-19s ", (std::string(command.name) + " " + command.args).c_str());
+        const std::string also = aliases_of(command.name);
+        const std::string text = command.help + (also.empty() ? "" : " (" + also + ")");
+        const std::string right = wrapped(text, width > kLeft + 20 ? width - kLeft : 0);
+        out += left;
+        for (const char c : right) out += c == '\n' ? "\n" + std::string(kLeft, ' ') : std::string(1, c);
+        out += '\n';
+    }
+    for (const char* line :
+         {"Any other text is a message. A text of several lines stands between \"\"\" and \"\"\". With a "
+          "space "
+          "in front a text that begins with / is a message, too.",
+          "Ctrl-C stops an answer or removes the line. Ctrl-D, or Ctrl-C twice on an empty line, leaves."})
+        out += wrapped(line, width) + "\n";
     return repl.screen.print(out);
 }
 
@@ -74,121 +71,111 @@ Result<void> leave(Repl& repl, std::string_view) {
 }
 
 Result<void> clear(Repl& repl, std::string_view) {
+    const bool is_lost = !repl.is_saved && repl.autosave.is_on();
     repl.conversation = new_conversation(repl.conversation.system);
     repl.files.clear();
     repl.path.clear();
-    return repl.screen.note("A new conversation.");
-}
-
-Result<void> undo(Repl& repl, std::string_view args) {
-    Conversation& conversation = repl.conversation;
-    const auto most = static_cast<int64_t>(n_turns(conversation, conversation.here()));
-    if (most == 0) return fail(ErrorCode::InvalidArgument, "/undo: the conversation is empty");
-    TSR_TRY(const int64_t n, args.empty() ? Result<int64_t>(1) : count_argument(args, "/undo", most));
-    std::string question;
-    for (int64_t i = 0; i < n; i++) {
-        const Message& taken = conversation.message(conversation.last_question());
-        question = taken.content;
-        conversation.go_to(taken.parent);
-    }
-    return repl.screen.note("Back to before: " + beginning(question));
-}
-
-Result<void> retry(Repl& repl, std::string_view) {
-    Conversation& conversation = repl.conversation;
-    const int before = conversation.here();
-    if (before < 0) return fail(ErrorCode::InvalidArgument, "/retry: there is no answer yet");
-    conversation.go_to(conversation.last_question());
-    return repl.answer_again(before);
-}
-
-Result<void> edit(Repl& repl, std::string_view args) {
-    Conversation& conversation = repl.conversation;
-    const int before = conversation.here();
-    if (before < 0) return fail(ErrorCode::InvalidArgument, "/edit: there is no message yet");
-    const Message question = conversation.message(conversation.last_question());
-    std::string text(args);
-    if (text.empty()) {
-        if (!repl.reader.edits()) return need_argument(args, "/edit", "the new text");
-        TSR_TRY(const Input input, repl.reader.read("edit > ", question.content));
-        text = std::string(trim(input.text));
-        if (input.kind != Input::Kind::Text || text.empty()) return repl.screen.note("Nothing was changed.");
-        repl.reader.remember(text);
-    }
-    conversation.go_to(question.parent);
-    return repl.ask(text, before);
-}
-
-std::string branch_line(const Conversation& conversation, size_t number, int end) {
-    const std::vector<int> line = conversation.line_to(end);
-    return strf("%c %2zu  %s  %s\n", end == conversation.here() ? '*' : ' ', number,
-                counted(line.size() / 2, "turn", "turns").c_str(),
-                beginning(conversation.message(line[line.size() - 2]).content).c_str());
-}
-
-Result<void> branches(Repl& repl, std::string_view) {
-    std::string out;
-    size_t number = 0;
-    for (const int end : repl.conversation.ends()) out += branch_line(repl.conversation, ++number, end);
-    return out.empty() ? repl.screen.note("The conversation is empty.") : repl.screen.print(out);
-}
-
-Result<void> branch(Repl& repl, std::string_view args) {
-    const std::vector<int> ends = repl.conversation.ends();
-    if (ends.empty()) return fail(ErrorCode::InvalidArgument, "/branch: the conversation is empty");
-    TSR_TRY(const int64_t n, count_argument(args, "/branch", static_cast<int64_t>(ends.size())));
-    const int end = ends[static_cast<size_t>(n - 1)];
-    repl.conversation.go_to(end);
-    return repl.screen.note("Now: " +
-                            beginning(repl.conversation.message(repl.conversation.last_question()).content));
+    repl.undone.reset();
+    repl.is_saved = true;
+    repl.autosave.begin();
+    return repl.screen.note(is_lost ? "A new conversation. /load without a file goes back to the last one."
+                                    : "A new conversation.");
 }
 
 Result<void> save(Repl& repl, std::string_view args) {
-    const std::string path = args.empty() ? repl.path : expanded(args);
+    const std::string path = args.empty() ? repl.path : expanded_path(args);
     TSR_TRY_VOID(need_argument(path, "/save", "a file"));
     std::error_code ignored;
     if (path != repl.path && std::filesystem::exists(path, ignored)) {
         const auto found = console::read_text(path);
         if (!found || !Conversation::parse(*found))
             return fail(ErrorCode::InvalidArgument,
-                        "/save: %s exists and is no conversation, so it is not replaced",
+                        "/save: %s exists and is not a conversation, so it is not replaced",
                         quoted_path(path).c_str());
     }
     repl.conversation.settings = repl.settings.changed();
     TSR_TRY_VOID(console::write_file(path, repl.conversation.to_json()));
     repl.path = path;
+    repl.is_saved = true;
     return repl.screen.note("Saved to " + quoted_path(path) + ".");
 }
 
-Result<void> load(Repl& repl, std::string_view args) {
-    TSR_TRY_VOID(need_argument(args, "/load", "a file"));
-    return load_conversation(repl, args);
-}
+Result<void> load(Repl& repl, std::string_view args) { return load_conversation(repl, args); }
 
 Result<void> system_prompt(Repl& repl, std::string_view args) {
     std::string& system = repl.conversation.system;
     if (args.empty())
-        return system.empty() ? repl.screen.note("There is none.") : repl.screen.print(system + "\n");
+        return system.empty() ? repl.screen.note("There is no system prompt.")
+                              : repl.screen.print(system + "\n");
     system = args == "-" ? "" : std::string(args);
-    return repl.screen.note(system.empty() ? "There is none any more." : "From the next answer on.");
+    return repl.screen.note(system.empty() ? "System prompt removed."
+                                           : "New system prompt; used from the next answer on.");
+}
+
+/// Spellings of ollama's /set that are no name with a value.
+struct SetWord {
+    std::string_view word, name, value;
+};
+constexpr SetWord kSetWords[] = {{"think", "think", "on"},      {"nothink", "think", "off"},
+                                 {"verbose", "stats", "on"},    {"quiet", "stats", "off"},
+                                 {"wordwrap", "wrap", "on"},    {"nowordwrap", "wrap", "off"},
+                                 {"noformat", "format", "text"}};
+
+Result<void> set_value(Repl& repl, std::string_view name, std::string_view value) {
+    TSR_TRY_VOID(repl.settings.set(name, value));
+    return {};
 }
 
 Result<void> set(Repl& repl, std::string_view args) {
-    if (args.empty()) return repl.screen.print(repl.settings.table(repl.talker.model()));
-    const std::string_view name = args.substr(0, args.find_first_of(" \t="));
+    const tessera_api::Model& model = repl.talker.model();
+    const size_t width = repl.screen.width();
+    std::string_view name = args.substr(0, args.find_first_of(" \t="));
+    if (name == "parameter") {  // "/set parameter temperature 1", as in ollama
+        args = trim(args.substr(name.size()));
+        name = args.substr(0, args.find_first_of(" \t="));
+    }
+    if (args.empty()) return repl.screen.print(repl.settings.table(model, width));
     const std::string_view value = trim(args.substr(std::min(name.size() + 1, args.size())));
-    TSR_TRY_VOID(need_argument(value, "/set", "a name and a value"));
-    return repl.settings.set(name, value);
+    if (name == "system") return system_prompt(repl, value);
+    if (!value.empty()) return set_value(repl, name, value);
+    for (const SetWord& row : kSetWords)
+        if (row.word == name) return set_value(repl, row.name, row.value);
+    auto row = repl.settings.table_row(model, name, width);
+    return row ? repl.screen.print(*row) : tl::unexpected<Error>(row.error());
+}
+
+Result<void> format(Repl& repl, std::string_view args) {
+    if (args.empty()) return repl.screen.print(repl.settings.format.name() + "\n");
+    // A schema may stand alone: no other form begins with a brace.
+    return set_value(repl, "format", args.starts_with('{') ? "schema " + std::string(args) : args);
+}
+
+Result<void> result(Repl& repl, std::string_view args) {
+    const Conversation& conversation = repl.conversation;
+    const int here = conversation.here();
+    if (here < 0 || conversation.message(here).calls.empty())
+        return fail(ErrorCode::InvalidArgument, "/result: the last answer has no call of a tool");
+    TSR_TRY_VOID(need_argument(args, "/result", "the result of the call"));
+    Message message;
+    message.is_result = true;
+    message.content = std::string(args);
+    return repl.ask(std::move(message), here);
 }
 
 Result<std::string> show_conversation(const Repl& repl) {
     std::string out;
     for (const int i : repl.conversation.line()) {
         const Message& message = repl.conversation.message(i);
-        if (message.from_user)
-            out += "> " + message.content + "\n";
-        else
-            out += message.content + (message.content.ends_with('\n') ? "\n" : "\n\n");
+        if (message.from_user) {
+            out += "> " + std::string(message.is_result ? "/result " : "") + message.content + "\n";
+            continue;
+        }
+        WordWrap wrap;
+        const std::string text = wrap.push(message.content, repl.settings.wraps ? repl.screen.width() : 0);
+        out += text + wrap.finish();
+        if (!message.content.empty()) out += message.content.ends_with('\n') ? "" : "\n";
+        for (const Call& call : message.calls) out += call.name + " " + call.arguments + "\n";
+        out += "\n";
     }
     return out;
 }
@@ -198,8 +185,7 @@ Result<std::string> show_model(const Repl& repl) {
     return strf(
         "name         %s\narchitecture %s\nweights      %s, %lld parameters\ncomputed by  %s\nlayers       "
         "%lld\n"
-        "vocabulary   %d tokens\ncontext      %lld positions, trained for %lld\nanswers      in the form "
-        "%s\n",
+        "vocabulary   %d tokens\ncontext      %lld tokens, trained for %lld\nanswers      parsed as %s\n",
         printable(repl.talker.model().metadata("general.name")).c_str(), printable(info.architecture).c_str(),
         info.type, wide(info.n_params), info.isa, wide(info.n_layer), info.n_vocab, wide(repl.talker.n_ctx()),
         wide(info.n_ctx_train), repl.talker.chat_info().format);
@@ -247,30 +233,37 @@ Result<void> show(Repl& repl, std::string_view args) {
 }
 
 std::string figures_line(const char* label, const Figures& figures) {
-    return strf("%-12s %lld tokens, %.1f tokens/s; prompt %lld, %lld known, %.1f tokens/s\n", label,
+    return strf("%-12s %lld tokens, %.1f tokens/s; prompt %lld tokens (%lld cached), %.1f tokens/s\n", label,
                 wide(figures.n_generated), figures.decode_rate(), wide(figures.n_prompt),
                 wide(figures.n_cached), figures.prompt_rate());
 }
 
+/// Tokens of the conversation as the model would be given them next.
+Result<std::string> context_text(const Repl& repl) {
+    int64_t n = 0;
+    if (repl.conversation.here() >= 0) {
+        TSR_TRY(const tessera_api::Prompt prompt, repl.talker.render(repl.conversation, repl.settings));
+        n = static_cast<int64_t>(prompt.info().n_tokens);
+    }
+    return strf("%lld of %lld tokens", wide(n), wide(repl.talker.n_ctx()));
+}
+
 Result<void> stats(Repl& repl, std::string_view) {
     if (repl.n_answers == 0) return repl.screen.note("There is no answer yet.");
-    return repl.screen.print(
-        figures_line("last answer", repl.last) + figures_line("all answers", repl.total) +
-        strf("%-12s %lld of %lld positions\n%-12s %llu\n", "context", wide(repl.last.n_used()),
-             wide(repl.talker.n_ctx()), "seed", static_cast<unsigned long long>(repl.last.seed)));
+    TSR_TRY(const std::string context, context_text(repl));
+    return repl.screen.print(figures_line("last answer", repl.last) +
+                             figures_line("all answers", repl.total) +
+                             strf("%-12s %s\n%-12s %llu\n", "context", context.c_str(), "seed",
+                                  static_cast<unsigned long long>(repl.last.seed)));
 }
 
 Result<void> tokens(Repl& repl, std::string_view args) {
     if (args.empty()) {
-        int64_t n = 0;
-        if (repl.conversation.here() >= 0) {
-            TSR_TRY(const tessera_api::Prompt prompt, repl.talker.render(repl.conversation, repl.settings));
-            n = static_cast<int64_t>(prompt.info().n_tokens);
-        }
-        return repl.screen.print(strf("%lld of %lld positions\n", wide(n), wide(repl.talker.n_ctx())));
+        TSR_TRY(const std::string context, context_text(repl));
+        return repl.screen.print(context + "\n");
     }
     TSR_TRY(const std::vector<int32_t> ids, repl.talker.tokenize(args));
-    std::string out = strf("%zu tokens\n", ids.size());
+    std::string out = counted(ids.size(), "token", "tokens") + "\n";
     for (const int32_t id : ids) {
         TSR_TRY(const std::string text, repl.talker.spelling(id));
         out += strf("%7d %s", id, json_line(text).c_str());
@@ -279,58 +272,116 @@ Result<void> tokens(Repl& repl, std::string_view args) {
 }
 
 Result<void> file(Repl& repl, std::string_view args) {
-    TSR_TRY_VOID(need_argument(args, "/file", "a file, or - to take files back"));
+    TSR_TRY_VOID(need_argument(args, "/file", "a file, or - to remove the attached files"));
     if (args == "-") {
         repl.files.clear();
-        return repl.screen.note("No file goes along.");
+        return repl.screen.note("Attached files removed.");
     }
-    const std::string path = expanded(args);
+    const std::string path = expanded_path(args);
     TSR_TRY(const std::string text, console::read_text(path));
     std::string fence = "```";
     while (text.find(fence) != std::string::npos) fence += '`';
     repl.files.push_back(std::filesystem::path(path).filename().string() + ":\n" + fence + "\n" + text +
                          (text.ends_with('\n') ? "" : "\n") + fence + "\n\n");
     TSR_TRY(const std::vector<int32_t> ids, repl.talker.tokenize(repl.files.back()));
-    return repl.screen.note(
-        strf("%s goes along with the next message: %zu tokens.", quoted_path(path).c_str(), ids.size()));
+    return repl.screen.note(strf("Attached to the next message: %s, %s.", quoted_path(path).c_str(),
+                                 counted(ids.size(), "token", "tokens").c_str()));
+}
+
+Completions complete_view(const Repl&, std::string_view typed) {
+    std::vector<std::string> names;
+    for (const View& view : kViews) names.emplace_back(view.name);
+    return matching(names, typed);
 }
 
 constexpr ChatCommand kCommands[] = {
     {"/help", "", "this list", help},
     {"/exit", "", "leave; so does Ctrl-D", leave},
     {"/clear", "", "begin a new conversation with the same settings", clear},
-    {"/undo", "[N]", "take back the last turn, or N of them", undo},
+    {"/undo", "[N]", "remove the last turn, or the last N", undo},
     {"/retry", "", "answer the last message again", retry},
-    {"/edit", "[TEXT]", "say something else instead of the last message", edit},
-    {"/branch", "N", "go to a branch", branch},
-    {"/branches", "", "list what /undo, /retry and /edit leave behind", branches},
-    {"/save", "[FILE]", "save all branches and the settings", save},
-    {"/load", "FILE", "go on with a saved conversation", load},
+    {"/edit", "[TEXT]", "replace the last message, also one that /undo removed", edit},
+    {"/branch", "N", "go to a branch", branch, complete_branch},
+    {"/branches", "", "list the branches that /undo, /retry and /edit have made", branches},
+    {"/save", "[FILE]", "save all branches and the settings", save, complete_file},
+    {"/load", "[FILE]", "continue a saved conversation; without FILE the last one that was kept", load,
+     complete_file},
     {"/system", "[TEXT|-]", "show or change the system prompt; - removes it", system_prompt},
-    {"/set", "[NAME VALUE]", "list the settings, or change one; default resets it", set},
-    {"/show", "[WHAT]", "conversation, model, settings, template or prompt", show},
-    {"/stats", "", "figures of the last answer and of all", stats},
-    {"/tokens", "[TEXT]", "length of the conversation, or the tokens of a text", tokens},
-    {"/file", "FILE|-", "send a text file along; - takes files back", file},
+    {"/set", "[NAME [VALUE]]", "list the settings, or show or change one; VALUE default resets it", set,
+     complete_setting},
+    {"/format", "[FORM]",
+     "constrain answers: json, schema TEXT|@FILE, grammar TEXT|@FILE, regex TEXT|@FILE; text lifts it",
+     format, complete_format},
+    {"/show", "[WHAT]", "conversation, model, settings, template or prompt", show, complete_view},
+    {"/stats", "", "token counts and rates of the last answer and of all", stats},
+    {"/tokens", "[TEXT]", "length of the conversation in tokens, or the tokens of a text", tokens},
+    {"/file", "FILE|-", "attach a text file to the next message; - removes attached files", file,
+     complete_file},
+    {"/result", "TEXT", "the result of the tool that the answer called (--tools)", result},
 };
 
 }  // namespace
 
 std::span<const ChatCommand> chat_commands() { return kCommands; }
 
-Conversation new_conversation(std::string system) {
-    Conversation out;
-    out.system = std::move(system);
+const ChatCommand* find_command(std::string_view name) {
+    for (const Alias& alias : kAliases)
+        if (alias.name == name) name = alias.command;
+    for (const ChatCommand& command : kCommands)
+        if (command.name == name) return &command;
+    return nullptr;
+}
+
+std::vector<std::string_view> command_names() {
+    std::vector<std::string_view> out;
+    for (const ChatCommand& command : kCommands) out.emplace_back(command.name);
+    for (const Alias& alias : kAliases) out.push_back(alias.name);
+    return out;
+}
+
+std::string counted(size_t n, const char* one, const char* many) {
+    return strf("%zu %s", n, n == 1 ? one : many);
+}
+
+std::string beginning(std::string_view text) {
+    constexpr size_t kMost = 60;
+    const std::string_view line = text.substr(0, text.find('\n'));
+    size_t n = 0, at = 0;
+    while (at < line.size() && n < kMost) {
+        at++;
+        while (at < line.size() && (static_cast<unsigned char>(line[at]) & 0xc0) == 0x80) at++;
+        n++;
+    }
+    return std::string(line.substr(0, at)) + (at < text.size() ? " ..." : "");
+}
+
+std::string local_time() {
     const std::time_t now = std::time(nullptr);
     std::tm local{};
     ::localtime_r(&now, &local);
     char text[32];
-    out.started.assign(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local));
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local)};
+}
+
+Conversation new_conversation(std::string system) {
+    Conversation out;
+    out.system = std::move(system);
+    out.started = local_time();
     return out;
 }
 
 Result<void> load_conversation(Repl& repl, std::string_view given) {
-    const std::string path = expanded(given);
+    const bool is_kept = given.empty();
+    std::string path = expanded_path(given);
+    if (is_kept) {
+        const Autosave kept(Autosave::default_folder());
+        const std::optional<std::string> newest =
+            repl.autosave.is_on() ? repl.autosave.newest() : kept.newest();
+        if (!newest)
+            return fail(ErrorCode::NotFound, "/load: no conversation is kept in %s; expected a file after it",
+                        quoted_path(kept.folder()).c_str());
+        path = *newest;
+    }
     TSR_TRY(const std::string text, console::read_text(path));
     auto loaded = Conversation::parse(text);
     Settings settings;
@@ -346,12 +397,17 @@ Result<void> load_conversation(Repl& repl, std::string_view given) {
     if (!fits) return fail_in(quoted_path(path), fits.error());
     repl.conversation = std::move(*loaded);
     repl.settings = settings;
-    repl.path = path;
+    repl.path = is_kept ? "" : path;
+    repl.is_saved = true;
     repl.files.clear();
-    return repl.screen.note("Loaded " + quoted_path(path) + ": " +
-                            counted(n_turns(repl.conversation, repl.conversation.here()), "turn", "turns") +
-                            ", " + counted(n_tokens, "token", "tokens") + ", " +
-                            counted(repl.conversation.ends().size(), "branch", "branches") + ".");
+    repl.undone.reset();
+    repl.autosave.begin(is_kept && repl.autosave.is_on() ? path : "");
+    const Conversation& conversation = repl.conversation;
+    return repl.screen.note("Loaded " +
+                            (is_kept ? "the conversation of " + conversation.started : quoted_path(path)) +
+                            ": " + counted(conversation.line().size() / 2, "turn", "turns") + ", " +
+                            counted(n_tokens, "token", "tokens") + ", " +
+                            counted(conversation.ends().size(), "branch", "branches") + ".");
 }
 
 }  // namespace tessera::repl

@@ -1,5 +1,5 @@
-// The tree of messages and its file, JSON with one object a message. Parents come before their children, so a
-// file that passes the checks is a tree. The commands that walk in it are in commands.cpp.
+// The tree of messages and its file: JSON with one object per message. Parents come before their children, so
+// a file that passes the checks is a tree. The commands that move in it are in branch_commands.cpp.
 #include "examples/tessera/chat/conversation.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ constexpr const char* kFormat = "tessera-chat";
 constexpr int kVersion = 1;
 constexpr const char* kCutNames[] = {"", "length", "context", "interrupt"};
 
-// With sorted members: looking one up in a file of a million must not take a million steps.
+// Sorted members: a lookup among a million of them must not take a million steps.
 using Parsed = nlohmann::json;
 
-/// Lists and objects by their kind alone: they may be nested deeper than the stack could take.
+/// Lists and objects are shown by their kind alone: their nesting may exceed the stack.
 tl::unexpected<Error> malformed(const std::string& place, const char* expected, const Parsed* found) {
     const std::string shown = found == nullptr         ? "none"
                               : found->is_structured() ? found->type_name()
@@ -31,7 +31,7 @@ const Parsed* find_member(const Parsed& object, const char* name) {
     return at == object.end() ? nullptr : &*at;
 }
 
-/// An object whose members are all known, so that nothing gets lost when it is written again.
+/// An object whose members are all known, so that none is lost when it is written again.
 Result<void> check_members(const Parsed& object, const std::string& place,
                            std::initializer_list<std::string_view> known) {
     if (!object.is_object()) return malformed(place, "an object", &object);
@@ -60,17 +60,43 @@ Result<int> index_member(const Parsed& object, const std::string& place, const c
     return malformed(place + "." + name, "-1 or the number of an earlier message", at);
 }
 
+/// The calls in OpenAI's form, each with an id.
+Result<std::vector<Call>> parse_calls(const Parsed& object, const std::string& place) {
+    std::vector<Call> out;
+    const Parsed* calls = find_member(object, "tool_calls");
+    if (calls == nullptr) return out;
+    if (!calls->is_array()) return malformed(place + ".tool_calls", "a list", calls);
+    for (const Parsed& row : *calls) {
+        const std::string at = strf("%s.tool_calls[%zu]", place.c_str(), out.size());
+        TSR_TRY_VOID(check_members(row, at, {"id", "type", "function"}));
+        Call call;
+        TSR_TRY(call.id, text_member(row, at, "id", true));
+        const Parsed* function = find_member(row, "function");
+        if (function == nullptr) return malformed(at + ".function", "an object", function);
+        TSR_TRY_VOID(check_members(*function, at + ".function", {"name", "arguments"}));
+        TSR_TRY(call.name, text_member(*function, at + ".function", "name", true));
+        TSR_TRY(call.arguments, text_member(*function, at + ".function", "arguments", true));
+        out.push_back(std::move(call));
+    }
+    return out;
+}
+
 Result<Message> parse_message(const Parsed& object, const std::string& place, const Conversation& before) {
-    TSR_TRY_VOID(check_members(object, place, {"parent", "role", "content", "reasoning_content", "cut"}));
+    TSR_TRY_VOID(check_members(
+        object, place, {"parent", "role", "content", "time", "reasoning_content", "tool_calls", "cut"}));
     Message message;
     TSR_TRY(message.parent, index_member(object, place, "parent", before.messages().size()));
     TSR_TRY(const std::string role, text_member(object, place, "role", true));
     message.from_user = message.parent < 0 || !before.message(message.parent).from_user;
+    message.is_result =
+        role == "tool" && message.parent >= 0 && !before.message(message.parent).calls.empty();
     const char* expected = message.from_user ? "user" : "assistant";
-    if (role != expected)
-        return fail(ErrorCode::Malformed, "%s.role: expected \"%s\" behind message %d, found \"%s\"",
+    if (role != expected && !(message.from_user && message.is_result))
+        return fail(ErrorCode::Malformed, "%s.role: expected \"%s\" after message %d, found \"%s\"",
                     place.c_str(), expected, message.parent, printable(role).c_str());
     TSR_TRY(message.content, text_member(object, place, "content", true));
+    TSR_TRY(message.time, text_member(object, place, "time", false));
+    TSR_TRY(message.calls, parse_calls(object, place));
     TSR_TRY(message.reasoning, text_member(object, place, "reasoning_content", false));
     TSR_TRY(const std::string cut, text_member(object, place, "cut", false));
     const auto name = std::find(std::begin(kCutNames), std::end(kCutNames), cut);
@@ -78,14 +104,22 @@ Result<Message> parse_message(const Parsed& object, const std::string& place, co
         return fail(ErrorCode::Malformed, "%s.cut: expected length, context or interrupt, found \"%s\"",
                     place.c_str(), printable(cut).c_str());
     message.cut = static_cast<Cut>(name - std::begin(kCutNames));
-    if (message.from_user && (!message.reasoning.empty() || message.cut != Cut::Whole))
-        return fail(ErrorCode::Malformed, "%s: only answers have reasoning_content and cut", place.c_str());
+    const bool is_plain = message.reasoning.empty() && message.calls.empty() && message.time.empty() &&
+                          message.cut == Cut::Whole;
+    if (message.from_user && !is_plain)
+        return fail(ErrorCode::Malformed, "%s: only answers have time, reasoning_content, tool_calls and cut",
+                    place.c_str());
     return message;
 }
 
 Json message_json(const Message& message) {
-    Json out = {{"role", message.from_user ? "user" : "assistant"}, {"content", message.content}};
+    const char* role = message.is_result ? "tool" : message.from_user ? "user" : "assistant";
+    Json out = {{"role", role}, {"content", message.content}};
     if (!message.reasoning.empty()) out["reasoning_content"] = message.reasoning;
+    for (const Call& call : message.calls)
+        out["tool_calls"].push_back({{"id", call.id},
+                                     {"type", "function"},
+                                     {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
     return out;
 }
 
@@ -126,6 +160,13 @@ std::vector<int> Conversation::ends() const {
     return out;
 }
 
+std::vector<int> Conversation::successors(int parent) const {
+    std::vector<int> out;
+    for (size_t i = 0; i < messages_.size(); i++)
+        if (messages_[i].parent == parent) out.push_back(static_cast<int>(i));
+    return out;
+}
+
 std::string Conversation::to_json() const {
     Json out = {{"format", kFormat}, {"version", kVersion}, {"started", started}};
     if (!system.empty()) out["system"] = system;
@@ -135,6 +176,7 @@ std::string Conversation::to_json() const {
     for (const Message& message : messages_) {
         Json row = {{"parent", message.parent}};
         row.update(message_json(message));
+        if (!message.time.empty()) row["time"] = message.time;
         if (message.cut != Cut::Whole) row["cut"] = kCutNames[static_cast<size_t>(message.cut)];
         out["messages"].push_back(std::move(row));
     }
@@ -175,7 +217,8 @@ Result<Conversation> Conversation::parse(std::string_view text) {
     for (const int end : out.ends()) {
         if (out.message(end).from_user)
             return fail(ErrorCode::Malformed,
-                        "messages[%d]: a line ends here, so expected an answer, found a question", end);
+                        "messages[%d]: a line ends here, so expected an answer, found a message of the user",
+                        end);
     }
     return out;
 }
@@ -183,7 +226,18 @@ Result<Conversation> Conversation::parse(std::string_view text) {
 std::string Conversation::dialogue() const {
     Json out = Json::array();
     if (!system.empty()) out.push_back({{"role", "system"}, {"content", system}});
-    for (const int i : line()) out.push_back(message_json(message(i)));
+    for (const int i : line()) {
+        Json row = message_json(message(i));
+        if (!message(i).is_result) {
+            out.push_back(std::move(row));
+            continue;
+        }
+        // One result for all calls of an answer: templates want one for each.
+        for (const Call& call : message(message(i).parent).calls) {
+            row["tool_call_id"] = call.id;
+            out.push_back(row);
+        }
+    }
     return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -1,17 +1,19 @@
-// The only file that knows libedit. A paste arrives between two marks that terminals put around it when asked
-// to ("bracketed paste"): its line feeds become part of the text instead of ending it. Assumes LC_CTYPE is
-// UTF-8, which make_editor() sees to.
+// The only file that uses libedit. Terminals put two marks around a pasted text ("bracketed paste"), so that
+// its line feeds become part of the text instead of ending it. Assumes that LC_CTYPE is UTF-8 (chat.cpp sets
+// it).
 #include <histedit.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <clocale>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <cwchar>
 
 #include "common/strings.h"
+#include "common/utf8.h"
 #include "examples/tessera/chat/line_reader.h"
+#include "examples/tessera/chat/word_wrap.h"
 #include "examples/tessera/console.h"
 
 namespace tessera::repl {
@@ -24,8 +26,8 @@ constexpr const char* kPastesMarked = "\033[?2004h";
 constexpr const char* kPastesPlain = "\033[?2004l";
 constexpr std::wstring_view kWidePasteEnds = L"\033[201~";
 
-/// What terminals send for keys of editing. libedit binds the one that the terminal's description has, which
-/// is often another terminal's, as in tmux and screen.
+/// The sequences that terminals send for editing keys. libedit binds only the one in the terminal's
+/// description, which is often that of another terminal, as in tmux and screen.
 struct Key {
     const char* sent;
     const char* command;
@@ -39,11 +41,11 @@ constexpr Key kKeys[] = {
     {"^Z", "tessera-suspend"},     {"^I", "tessera-complete"},    {kPasteBegins, "tessera-paste"},
 };
 
-/// libedit's functions report by a negative number, without a reason.
+/// libedit's functions report an error by a negative number, without a reason.
 class Editor : public LineReader {
   public:
-    Editor(HistoryFile file, std::vector<std::string> commands, bool colours)
-        : file_(std::move(file)), commands_(std::move(commands)), colours_(colours) {}
+    Editor(HistoryFile file, Completer completer, bool colours)
+        : file_(std::move(file)), completer_(std::move(completer)), colours_(colours) {}
     ~Editor() override {
         if (history_) ::history_end(history_);
         if (el_) ::el_end(el_);
@@ -70,19 +72,18 @@ class Editor : public LineReader {
     void add(const std::string& text);
 
     HistoryFile file_;
-    std::vector<std::string> commands_;
+    Completer completer_;
     bool colours_;
     EditLine* el_ = nullptr;
     History* history_ = nullptr;
     std::string prompt_;
     bool interrupted_ = false;
+    std::string removed_;  // by Ctrl-C
     std::string newest_;
-    bool told_of_history_ = false;
+    bool warned_of_history_ = false;
 };
 
 Result<void> Editor::open() {
-    // Only the type of characters: numbers are written as in C everywhere.
-    if (!std::setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
     el_ = ::el_init("tessera", stdin, stdout, stderr);
     history_ = ::history_init();
     if (!el_ || !history_) return fail(ErrorCode::Io, "the terminal cannot be used for editing lines");
@@ -93,12 +94,13 @@ Result<void> Editor::open() {
     ::el_set(el_, EL_SIGNAL, 1);
     ::el_set(el_, EL_HIST, ::history, history_);
     ::el_set(el_, EL_PROMPT_ESC, prompt_of, '\1');
-    // Ctrl-C is a key while a line is edited, so that it can mean the line alone; and so is Ctrl-Z then.
+    // Without isig Ctrl-C is a key while a line is edited, and acts on the line alone. So Ctrl-Z is a key,
+    // too.
     ::el_set(el_, EL_SETTY, "-d", "-isig", nullptr);
-    ::el_set(el_, EL_ADDFN, "tessera-interrupt", "take the line back", on_interrupt);
+    ::el_set(el_, EL_ADDFN, "tessera-interrupt", "remove the line", on_interrupt);
     ::el_set(el_, EL_ADDFN, "tessera-suspend", "stop the program", on_suspend);
     ::el_set(el_, EL_ADDFN, "tessera-paste", "insert a pasted text", on_paste);
-    ::el_set(el_, EL_ADDFN, "tessera-complete", "complete a command", on_complete);
+    ::el_set(el_, EL_ADDFN, "tessera-complete", "complete a command or its argument", on_complete);
     for (const Key& key : kKeys) ::el_set(el_, EL_BIND, key.sent, key.command, nullptr);
     ::el_source(el_, nullptr);
     TSR_TRY(const std::vector<std::string> earlier, file_.load());
@@ -106,12 +108,20 @@ Result<void> Editor::open() {
     return {};
 }
 
+/// The removed text stays on the screen, as in a shell.
 unsigned char Editor::on_interrupt(EditLine* el, wint_t) {
-    of(el).interrupted_ = true;
+    Editor& self = of(el);
+    self.interrupted_ = true;
+    const LineInfo* line = ::el_line(el);
+    self.removed_.assign(line->buffer, line->lastchar);
+    const LineInfoW* wide = ::el_wline(el);
+    ::el_cursor(el, static_cast<int>(wide->lastchar - wide->cursor));
+    ::el_set(el, EL_REFRESH);
+    if (!self.removed_.empty()) std::fputs("^C", stdout);
     return CC_EOF;
 }
 
-/// libedit's handler gives the terminal back meanwhile.
+/// libedit's own handler resets the terminal while the program is stopped.
 unsigned char Editor::on_suspend(EditLine*, wint_t) {
     std::fputs(kPastesPlain, stdout);
     std::fflush(stdout);
@@ -122,7 +132,7 @@ unsigned char Editor::on_suspend(EditLine*, wint_t) {
 }
 
 /// Reads up to the mark that ends the paste. Carriage returns, which terminals send for line feeds, become
-/// those; other control characters go.
+/// line feeds; other control characters are removed.
 unsigned char Editor::on_paste(EditLine* el, wint_t) {
     std::wstring text;
     wchar_t c = 0;
@@ -141,21 +151,46 @@ unsigned char Editor::on_paste(EditLine* el, wint_t) {
     return CC_REFRESH;
 }
 
-/// "/br" becomes "/branch", as far as all commands that begin so agree.
+/// In columns as wide as the longest text needs, at most kMost of them. Of paths only the last part is shown.
+void print_candidates(const std::vector<std::string>& texts) {
+    constexpr size_t kMost = 100, kScreen = 78;
+    std::vector<std::string> names;
+    size_t widest = 0;
+    for (const std::string& text : texts) {
+        const size_t slash = text.size() < 2 ? std::string::npos : text.rfind('/', text.size() - 2);
+        names.push_back(slash == std::string::npos || slash == 0 ? text : text.substr(slash + 1));
+        widest = std::max(widest, text_width(names.back()));
+    }
+    const size_t per_line = std::max<size_t>(1, kScreen / (widest + 2));
+    std::string out = "\n";
+    for (size_t i = 0; i < names.size() && i < kMost; i++) {
+        const bool ends_line = (i + 1) % per_line == 0 || i + 1 == std::min(names.size(), kMost);
+        out += names[i] + (ends_line ? "\n" : std::string(widest + 2 - text_width(names[i]), ' '));
+    }
+    if (names.size() > kMost) out += strf("... and %zu more\n", names.size() - kMost);
+    std::fputs(out.c_str(), stdout);
+    std::fflush(stdout);
+}
+
+/// Inserts what all candidates have in common, and lists them where that is nothing more.
 unsigned char Editor::on_complete(EditLine* el, wint_t) {
     const LineInfo* line = ::el_line(el);
     const std::string typed(line->buffer, line->cursor);
-    std::string common;
-    int n = 0;
-    for (const std::string& command : of(el).commands_) {
-        if (!command.starts_with(typed)) continue;
-        if (n++ == 0) common = command + " ";
-        size_t same = 0;
-        while (same < common.size() && same < command.size() && common[same] == command[same]) same++;
-        if (n > 1) common.resize(same);
+    const Completions found = of(el).completer_(typed);
+    if (found.texts.empty()) return CC_ERROR;
+    const std::string word = typed.substr(found.begin);
+    std::string common = found.texts.front();
+    for (const std::string& text : found.texts) {
+        const auto [end, ignored] = std::mismatch(common.begin(), common.end(), text.begin(), text.end());
+        common.erase(end, common.end());
     }
-    if (typed.empty() || n == 0 || common.size() <= typed.size()) return CC_ERROR;
-    return ::el_insertstr(el, common.substr(typed.size()).c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+    common.resize(utf8::complete_prefix(common));
+    if (found.texts.size() == 1 && !common.ends_with('/')) common += ' ';
+    if (common.size() > word.size() && common.starts_with(word))
+        return ::el_insertstr(el, common.substr(word.size()).c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+    if (found.texts.size() == 1) return CC_ERROR;
+    print_candidates(found.texts);
+    return CC_REDISPLAY;
 }
 
 Result<Input> Editor::read(const std::string& prompt, const std::string& prefill) {
@@ -170,7 +205,7 @@ Result<Input> Editor::read(const std::string& prompt, const std::string& prefill
     std::fputs(kPastesPlain, stdout);
     if (interrupted_ || !line || n <= 0) std::fputs("\n", stdout);
     std::fflush(stdout);
-    if (interrupted_) return Input{Input::Kind::Interrupt, ""};
+    if (interrupted_) return Input{Input::Kind::Interrupt, std::move(removed_)};
     if (!line || n <= 0) return Input{Input::Kind::End, ""};
     std::string text(line, static_cast<size_t>(n));
     if (text.ends_with('\n')) text.pop_back();
@@ -188,16 +223,15 @@ void Editor::remember(const std::string& text) {
     if (trim(text).empty() || text == newest_) return;
     add(text);
     const Result<void> kept = file_.append(text);
-    // A history that cannot be kept is no reason to end a conversation, nor to say so each time.
-    if (!kept && !told_of_history_) console::note("warning: %s", kept.error().message.c_str());
-    told_of_history_ = told_of_history_ || !kept;
+    // A history that cannot be written does not end the conversation; one warning is enough.
+    if (!kept && !warned_of_history_) console::note("warning: %s", kept.error().message.c_str());
+    warned_of_history_ = warned_of_history_ || !kept;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<LineReader>> make_editor(HistoryFile history, std::vector<std::string> commands,
-                                                bool colours) {
-    auto editor = std::make_unique<Editor>(std::move(history), std::move(commands), colours);
+Result<std::unique_ptr<LineReader>> make_editor(HistoryFile history, Completer completer, bool colours) {
+    auto editor = std::make_unique<Editor>(std::move(history), std::move(completer), colours);
     TSR_TRY_VOID(editor->open());
     return std::unique_ptr<LineReader>(std::move(editor));
 }

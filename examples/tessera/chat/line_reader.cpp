@@ -1,4 +1,5 @@
-// Plain lines, and the history's file. editor.cpp has the reader for terminals that can move the cursor.
+// Lines without editing, and the history file. editor.cpp has the reader for terminals that can move the
+// cursor.
 #include "examples/tessera/chat/line_reader.h"
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ class PlainReader : public LineReader {
 
     Result<Input> read(const std::string& prompt, const std::string&) override {
         if (shows_prompt_) TSR_TRY_VOID(show(prompt));
-        // At a terminal Ctrl-C takes the line back; a pipe's reader it ends, as ever.
+        // On a terminal Ctrl-C removes the line; with a pipe it ends the program, as usual.
         std::optional<console::InterruptGuard> guard;
         if (console::is_terminal(STDIN_FILENO)) guard.emplace();
         size_t searched = 0;
@@ -62,10 +63,10 @@ class PlainReader : public LineReader {
         return console::write_all(to_stdout ? STDOUT_FILENO : STDERR_FILENO, std::as_bytes(std::span(text)),
                                   to_stdout ? "standard output" : "standard error");
     }
-    /// What comes next is not to stand behind the prompt, which no line feed of the user's has ended.
+    /// Ends the prompt's line where the user has not: the next output begins a line.
     Result<void> end_line() { return shows_prompt_ ? show("\n") : Result<void>(); }
 
-    /// The first `n` bytes without the carriage return of other systems; what follows `next` is kept.
+    /// The first `n` bytes without a carriage return at their end; the bytes from `next` on stay pending.
     Result<Input> take(size_t n, size_t next) {
         std::string line = pending_.substr(0, n);
         pending_.erase(0, next);
@@ -78,7 +79,7 @@ class PlainReader : public LineReader {
     std::string pending_;
 };
 
-/// A text as one line of the file, and back.
+/// A text as one line of the file; unescaped() is the inverse.
 std::string escaped(std::string_view text) {
     std::string out;
     for (const char c : text) {

@@ -1,11 +1,14 @@
 #pragma once
-// The chat itself: what is read is a command or a message, and messages are answered.
+// The chat itself: each input is a command or a message, and messages are answered.
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/expected.h"
+#include "examples/tessera/chat/autosave.h"
 #include "examples/tessera/chat/conversation.h"
 #include "examples/tessera/chat/line_reader.h"
 #include "examples/tessera/chat/screen.h"
@@ -18,53 +21,87 @@ class Repl;
 
 struct ChatCommand {
     const char* name;  ///< "/undo"
-    const char* args;  ///< as /help shows them; empty: it takes none
+    const char* args;  ///< as /help shows them; empty: the command takes none
     const char* help;
     Result<void> (*run)(Repl& repl, std::string_view args);
+    /// Candidates for the argument that begins with `typed`; null: none.
+    Completions (*complete)(const Repl& repl, std::string_view typed) = nullptr;
 };
 
 /// In the order in which /help lists them.
 std::span<const ChatCommand> chat_commands();
-/// Loads a conversation; what /load and --load do.
+/// The command with this name or alias ("/quit"), or null.
+const ChatCommand* find_command(std::string_view name);
+/// All names and aliases.
+std::vector<std::string_view> command_names();
+/// Completes commands and their arguments; outlived by `repl`.
+Completions complete(const Repl& repl, std::string_view line);
+
+/// Loads a conversation as /load and --load do. An empty path: the last one that was kept automatically.
 Result<void> load_conversation(Repl& repl, std::string_view path);
-/// A conversation that begins now.
+/// A conversation that begins at this moment.
 Conversation new_conversation(std::string system);
+/// The local time, "2026-08-22T10:20:30".
+std::string local_time();
+/// The first line of a text, shortened.
+std::string beginning(std::string_view text);
+/// For %lld.
+inline long long wide(int64_t n) { return static_cast<long long>(n); }
+/// "1 turn", "2 turns".
+std::string counted(size_t n, const char* one, const char* many);
 
 /// A conversation between two turns, and the parts that make the next one. The commands work on its members.
 class Repl {
   public:
-    /// `is_strict`: an error ends the chat, as nobody is there to read it.
-    Repl(Talker& the_talker, Screen& the_screen, LineReader& the_reader, bool is_strict)
-        : talker(the_talker), screen(the_screen), reader(the_reader), is_strict_(is_strict) {}
+    /// `is_strict`: the input is a pipe, so an error ends the chat.
+    Repl(Talker& the_talker, Screen& the_screen, bool is_strict)
+        : talker(the_talker), screen(the_screen), is_strict_(is_strict) {}
 
-    /// Until the input ends or /exit. Errors: of the streams; of anything, if it is strict.
-    Result<void> run();
+    /// Runs until the input ends, /exit, or a signal that ends the program (ended_by_signal()). `first`: a
+    /// message to begin with; empty: none. Errors: of the streams; if it is strict, any error.
+    Result<void> run(const std::string& first);
+    /// SIGTERM or SIGHUP if one of them ended the chat, else 0.
+    int ended_by_signal() const { return ended_by_signal_; }
 
-    /// A message behind the present line, with the files that wait for one, and its answer. Where there is no
-    /// answer the line is that which ends with `otherwise`.
+    /// Appends a message, with the files that are attached to it, and its answer. Without an answer the
+    /// current line becomes the one that ends with `otherwise`.
+    Result<void> ask(Message question, int otherwise);
     Result<void> ask(std::string text, int otherwise);
-    /// Another answer to the question that the present line ends with.
-    Result<void> answer_again(int otherwise);
+    /// Generates another answer to the message at the end of the current line. `variant`: the settings for
+    /// it.
+    Result<void> answer_again(int otherwise, const Settings& variant);
 
     Talker& talker;
     Screen& screen;
-    LineReader& reader;
+    std::unique_ptr<LineReader> reader;  ///< set before run()
     Conversation conversation;
     Settings settings;
+    Autosave autosave{""};
     std::vector<std::string> files;  ///< texts that go in front of the next message
     std::string path;                ///< where the conversation was saved or loaded last
-    Figures last, total;             ///< of the last answer; of all
+    std::optional<int> undone;       ///< the message that /undo has removed from the line, for /edit
+    Figures last, total;             ///< of the last answer; of all answers
     int64_t n_answers = 0;
+    bool is_saved = true;  ///< the file at `path` has the whole conversation, or there is none
     bool leaves = false;
 
   private:
     Result<Input> next_text();
+    Result<void> survive(Result<void> done);
+    Result<void> on_interrupt(const Input& input);
     Result<void> take(const std::string& text);
-    Result<bool> answer();
-    Result<void> tell(const Answered& answered);
+    Result<bool> answer(const Settings& with);
+    Result<void> report(const Answered& answered);
+    void keep(const Message* unfinished);
+    Result<void> take_leave();
+
+    static constexpr double kNever = -std::numeric_limits<double>::infinity();
 
     bool is_strict_;
-    bool was_interrupted_ = false;  ///< by the last key
+    int ended_by_signal_ = 0;
+    bool is_kept_ = true;  ///< the autosave has the whole conversation
+    bool warned_of_keep_ = false;
+    double interrupted_at_ = kNever, answered_at_ = kNever;  ///< seconds of now_seconds()
 };
 
 }  // namespace tessera::repl

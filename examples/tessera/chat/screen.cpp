@@ -1,6 +1,9 @@
-// Colours begin and end with each piece that is written, so that nothing which ends the program leaves the
-// terminal coloured. Reasoning is dimmed, or stands between two lines where there are no colours.
+// Colours begin and end with each piece that is written, so that the terminal is not left coloured, however
+// the program ends. Reasoning is dimmed; without colours it stands between two marker lines.
 #include "examples/tessera/chat/screen.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -35,6 +38,18 @@ std::string harmless(std::string_view text) {
     return out;
 }
 
+size_t Screen::width() const {
+    constexpr size_t kUsual = 80;
+    if (!is_terminal_) return 0;
+    winsize size{};
+    return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
+/// A piece of the answer with line breaks for the terminal.
+std::string Screen::broken(std::string_view text) {
+    return is_terminal_ ? wrap_.push(harmless(text), wraps_ ? width() : 0) : std::string(text);
+}
+
 Result<void> Screen::content(std::string_view text) {
     if (text.empty()) return {};
     if (in_reasoning_) {
@@ -42,21 +57,29 @@ Result<void> Screen::content(std::string_view text) {
         if (is_terminal_ && !colours_) TSR_TRY_VOID(console::print("(answer)\n"));
     }
     line_open_ = !text.ends_with('\n');
-    return console::print(is_terminal_ ? harmless(text) : std::string(text));
+    return console::print(broken(text));
 }
 
 Result<void> Screen::reasoning(std::string_view text) {
     if (text.empty()) return {};
+    if (!in_reasoning_) TSR_TRY_VOID(console::print(wrap_.finish()));
     if (!in_reasoning_ && is_terminal_ && !colours_) TSR_TRY_VOID(console::print("(reasoning)\n"));
     in_reasoning_ = true;
     line_open_ = !text.ends_with('\n');
-    if (colours_) return console::print(kDim + harmless(text) + kPlain);
-    if (is_terminal_) return console::print(harmless(text));
+    if (colours_) return console::print(kDim + broken(text) + kPlain);
+    if (is_terminal_) return console::print(broken(text));
     if (console::verbosity() != console::Verbosity::Quiet) std::fwrite(text.data(), 1, text.size(), stderr);
     return {};
 }
 
+Result<void> Screen::call(std::string_view line) {
+    TSR_TRY_VOID(end_answer());
+    return console::print(is_terminal_ ? harmless(line) : std::string(line));
+}
+
 Result<void> Screen::end_answer() {
+    const std::string rest = wrap_.finish();
+    if (!rest.empty()) TSR_TRY_VOID(console::print(in_reasoning_ && colours_ ? kDim + rest + kPlain : rest));
     const bool open = line_open_, on_stderr = in_reasoning_ && !is_terminal_;
     line_open_ = in_reasoning_ = false;
     if (!open) return {};
@@ -71,7 +94,7 @@ Result<void> Screen::print(std::string_view lines) {
 
 Result<void> Screen::aside(const char* style, std::string_view line) {
     if (is_terminal_) {
-        const std::string shown = harmless(line);
+        const std::string shown = wrapped(harmless(line), width());
         return console::print(colours_ ? style + shown + kPlain + "\n" : shown + "\n");
     }
     console::note("%s", std::string(line).c_str());

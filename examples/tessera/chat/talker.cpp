@@ -1,6 +1,6 @@
-// All that the chat asks of the library. The engine's callbacks only put what they are told into a queue;
-// the caller's thread prints, so that a terminal that stands still stops nothing but itself. What tessera.hpp
-// throws is caught here and goes on as a Result.
+// All calls that the chat makes to the library. The engine's callbacks only append to a queue and the
+// caller's thread prints, so that a blocked terminal never blocks the engine. Exceptions of tessera.hpp
+// become a Result here.
 #include "examples/tessera/chat/talker.h"
 
 #include <algorithm>
@@ -12,14 +12,16 @@
 #include <type_traits>
 
 #include "common/strings.h"
+#include "examples/tessera/chat/answer_guard.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/default_model.h"
+#include "examples/tessera/dialogue_flags.h"
 
 namespace tessera::repl {
 
 namespace {
 
-/// What fn() returns, or what it threw.
+/// The result of fn(), or its exception as an error.
 template <class Fn>
 Result<std::invoke_result_t<Fn>> guarded(Fn fn) {
     try {
@@ -34,16 +36,16 @@ Result<std::invoke_result_t<Fn>> guarded(Fn fn) {
                 return fail(ErrorCode::Io, "%s", error.what());
         }
     } catch (const std::bad_alloc&) {
-        return fail(ErrorCode::OutOfMemory, "the memory is full");
+        return fail(ErrorCode::OutOfMemory, "the system has no more memory");
     }
 }
 
-/// What the engine's thread has told and nobody has seen yet.
+/// Events from the engine's thread that the caller's thread has not taken yet.
 class Inbox {
   public:
     struct News {
         std::string text;
-        int64_t n_read = -1, n_prompt = 0;  ///< of the prompt; -1: nothing new
+        int64_t n_read = -1, n_prompt = 0;  ///< progress of the prompt; -1: unchanged
         bool ended = false;
     };
 
@@ -61,7 +63,7 @@ class Inbox {
         });
     }
 
-    /// What came since the last call; waits for it, but not long: a signal wakes nobody.
+    /// The events since the last call. Waits for one, but at most 20 ms, since a signal does not wake it.
     News take() {
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, std::chrono::milliseconds(20), [this] { return fresh_; });
@@ -71,7 +73,7 @@ class Inbox {
         return out;
     }
 
-    /// Once it has ended.
+    /// Valid once the request has ended.
     const tsr_outcome& outcome() const { return outcome_; }
     const std::string& error() const { return error_; }
 
@@ -92,35 +94,50 @@ class Inbox {
     std::string error_;
 };
 
-/// Reads an answer and hands its parts on. A call, which nobody here could make, is a part of the text.
+/// Parses an answer and passes its parts to the listener.
 class Reading {
   public:
-    Reading(const tessera_api::Prompt& prompt, const Listener& listener, Message& message)
-        : parser_(prompt), listener_(listener), message_(message) {}
+    Reading(const tessera_api::Prompt& prompt, bool has_tools, const Listener& listener, Message& message)
+        : parser_(prompt), has_tools_(has_tools), listener_(listener), message_(message) {}
 
     Result<void> push(std::string_view text) {
         parser_.push(text);
-        return hand_on();
+        return pass_on();
     }
     Result<void> finish() {
         parser_.finish();
-        return hand_on();
+        return pass_on();
     }
 
   private:
-    Result<void> hand_on() {
+    Result<void> pass_on() {
         while (const auto piece = parser_.next()) {
             const bool is_reasoning = piece->kind == TSR_PIECE_REASONING;
-            const std::string text = piece->kind == TSR_PIECE_CALL
-                                         ? piece->call.name + " " + piece->call.arguments + "\n"
-                                         : piece->text;
-            (is_reasoning ? message_.reasoning : message_.content) += text;
-            TSR_TRY_VOID(listener_.on_text(is_reasoning ? TSR_PIECE_REASONING : TSR_PIECE_CONTENT, text));
+            if (piece->kind == TSR_PIECE_CALL) {
+                TSR_TRY_VOID(add_call(piece->call));
+                continue;
+            }
+            (is_reasoning ? message_.reasoning : message_.content) += piece->text;
+            TSR_TRY_VOID(
+                listener_.on_text(is_reasoning ? TSR_PIECE_REASONING : TSR_PIECE_CONTENT, piece->text));
         }
         return {};
     }
 
+    /// Without tools a call is a part of the text.
+    Result<void> add_call(const tessera_api::Call& call) {
+        const std::string line = call.name + " " + call.arguments + "\n";
+        if (!has_tools_) {
+            message_.content += line;
+            return listener_.on_text(TSR_PIECE_CONTENT, line);
+        }
+        const std::string id = call.id.empty() ? strf("call_%zu", message_.calls.size() + 1) : call.id;
+        message_.calls.push_back({id, call.name, call.arguments});
+        return listener_.on_text(TSR_PIECE_CALL, line);
+    }
+
     tessera_api::Parser parser_;
+    bool has_tools_;
     const Listener& listener_;
     Message& message_;
 };
@@ -139,14 +156,10 @@ Cut cut_of(tsr_finish finish) {
 }
 
 Result<std::string> template_text(const std::string& chosen) {
-    const std::vector<std::string> ours = tessera_api::names(TSR_LIST_CHAT_TEMPLATES);
-    if (chosen.empty() || std::find(ours.begin(), ours.end(), chosen) != ours.end()) return chosen;
-    auto text = console::read_all(chosen);
-    if (text) return text;
-    std::string names;
-    for (const std::string& name : ours) names += " " + name;
-    return fail(text.error().code, "--chat-template: expected a file or one of%s: %s", names.c_str(),
-                text.error().message.c_str());
+    const std::vector<std::string> built_in = tessera_api::names(TSR_LIST_CHAT_TEMPLATES);
+    if (chosen.empty() || std::find(built_in.begin(), built_in.end(), chosen) != built_in.end())
+        return chosen;
+    return named_template(chosen);
 }
 
 tsr_chat_options chat_options(const std::string& text) {
@@ -173,7 +186,7 @@ double Figures::prompt_rate() const {
 }
 
 double Figures::decode_rate() const {
-    // The first token comes out of the prompt.
+    // The first token is a result of the prompt's pass.
     return decode_s > 0 && n_generated > 1 ? static_cast<double>(n_generated - 1) / decode_s : 0;
 }
 
@@ -181,7 +194,9 @@ Talker::Talker(tessera_api::Model model, const std::string& template_source, con
     : model_(std::move(model)),
       chat_(model_, chat_options(template_source)),
       engine_(model_, engine_options(options)),
-      n_ctx_(engine_.stats().n_ctx) {}
+      n_ctx_(engine_.stats().n_ctx),
+      tools_(options.tools),
+      tool_choice_(options.tool_choice) {}
 
 Result<std::unique_ptr<Talker>> Talker::create(const TalkerOptions& options) {
     TSR_TRY(const std::string path, model_path(options.model));
@@ -191,6 +206,11 @@ Result<std::unique_ptr<Talker>> Talker::create(const TalkerOptions& options) {
         tsr_model_options wanted{};
         wanted.n_threads = static_cast<int32_t>(options.n_threads);
         wanted.precise = options.precise;
+        wanted.check = options.check;
+        std::vector<const char*> overrides;
+        for (const std::string& override : options.overrides) overrides.push_back(override.c_str());
+        wanted.overrides = overrides.data();
+        wanted.n_overrides = overrides.size();
         tsr_npu_options npu;
         wanted.npu = options.npu.c_options(npu);
         wanted.user = &bar;
@@ -206,7 +226,7 @@ Result<std::unique_ptr<Talker>> Talker::create(const TalkerOptions& options) {
         plan.v_type = options.v_type.empty() ? nullptr : options.v_type.c_str();
         if (!options.force) wanted.must_fit = &plan;
         tessera_api::Model model(path, wanted);
-        bar = nullptr;  // which clears its line
+        bar = nullptr;  // clears the line
         return std::unique_ptr<Talker>(new Talker(std::move(model), text, options));
     });
 }
@@ -217,6 +237,7 @@ Result<tessera_api::Prompt> Talker::render(const Conversation& conversation, con
     dialogue.messages = messages.c_str();
     dialogue.enable_thinking = settings.think;
     dialogue.now = conversation.started.c_str();
+    if (has_tools()) dialogue.tools = tools_.c_str();
     return guarded([&] { return chat_.render(dialogue); });
 }
 
@@ -238,6 +259,49 @@ std::string Talker::description() const {
     return strf("%s %s, %s", printable(info.architecture).c_str(), info.type, info.isa);
 }
 
+Result<std::optional<tessera_api::Grammar>> Talker::constraint(const tessera_api::Prompt& prompt,
+                                                               const Settings& settings) {
+    const AnswerFormat& format = settings.format;
+    if (!format.kind && !has_tools()) {
+        constraint_key_.clear();
+        constraint_.reset();
+        return constraint_;
+    }
+    const std::string key =
+        strf("%d %s ", settings.compact_json, prompt.info().opening) + format.name() + tool_choice_;
+    if (constraint_ && key == constraint_key_) return constraint_;
+    return guarded([&] {
+        if (format.kind) {
+            tsr_grammar_options options{};
+            options.kind = *format.kind;
+            options.text = format.text.data();
+            options.n_text = format.text.size();
+            options.compact_json = settings.compact_json;
+            options.prompt = prompt.get();
+            constraint_ = tessera_api::Grammar(options);
+        } else {
+            tsr_tool_grammar_options options{};
+            options.prompt = prompt.get();
+            options.compact_json = settings.compact_json;
+            const auto keywords = {"", "auto", "required", "none"};
+            const bool names_tool =
+                std::find(keywords.begin(), keywords.end(), tool_choice_) == keywords.end();
+            options.required = names_tool || tool_choice_ == "required";
+            options.none = tool_choice_ == "none";
+            if (names_tool) options.function = tool_choice_.c_str();
+            try {
+                constraint_ = tessera_api::Grammar(options);
+            } catch (const tessera_api::Error& error) {
+                // Calls of this model's format cannot be enforced: then they may come, and are parsed.
+                if (error.status() != TSR_UNSUPPORTED || options.required) throw;
+                constraint_.reset();
+            }
+        }
+        constraint_key_ = key;
+        return constraint_;
+    });
+}
+
 Result<Answered> Talker::answer(const Conversation& conversation, const Settings& settings,
                                 const Listener& listener) {
     TSR_TRY(const tessera_api::Prompt prompt, render(conversation, settings));
@@ -251,9 +315,10 @@ Result<Answered> Talker::answer(const Conversation& conversation, const Settings
     request.max_tokens = std::max<int64_t>(settings.n_predict, 0);
     request.sampling.assign(settings.sampling().begin(), settings.sampling().end());
     request.flags = TSR_SHOW_SPECIAL_TEXT;
+    TSR_TRY(request.grammar, constraint(prompt, settings));
     if (const char* stop = chat_.info().stop) request.stop.emplace_back(stop);
 
-    // The callbacks write here until the request has ended, which the ticket's end waits for: it goes first.
+    // The callbacks write here until the request has ended, which ~Ticket waits for: it is destroyed first.
     Inbox inbox;
     Answered out;
     out.message.from_user = false;
@@ -262,9 +327,9 @@ Result<Answered> Talker::answer(const Conversation& conversation, const Settings
         inbox.put_progress(n_read, n_prompt);
     };
     request.on_finish = [&inbox](const tsr_outcome& outcome) { inbox.put_outcome(outcome); };
-    const console::InterruptGuard guard;
+    const AnswerGuard guard;
     const auto talk = [&]() -> Result<void> {
-        Reading reading(prompt, listener, out.message);
+        Reading reading(prompt, has_tools(), listener, out.message);
         tessera_api::Engine::Ticket ticket = engine_.submit(request);
         for (bool ended = false, cancelled = false; !ended;) {
             const Inbox::News news = inbox.take();
@@ -274,7 +339,7 @@ Result<Answered> Talker::answer(const Conversation& conversation, const Settings
                 ticket.cancel();
                 return shown;
             }
-            if (console::InterruptGuard::interrupted() && !cancelled) {
+            if ((AnswerGuard::interrupted() || AnswerGuard::ending_signal() != 0) && !cancelled) {
                 ticket.cancel();
                 cancelled = true;
             }
