@@ -17,8 +17,8 @@ std::atomic<int> n_interrupts{0}, ending{0};
 static_assert(std::atomic<int>::is_always_lock_free);  // a signal handler may use no other
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
-struct sigaction earlier[std::size(kSignals)];
-bool handles[std::size(kSignals)];
+struct sigaction actions_before[std::size(kSignals)];
+bool is_handled[std::size(kSignals)];
 termios modes_before, modes_of_answer;
 bool has_modes = false;
 int deadly_interrupt = 2;  // the Ctrl-C that ends the program at once
@@ -73,10 +73,10 @@ AnswerGuard::AnswerGuard() {
     has_modes = ::tcgetattr(STDIN_FILENO, &modes_before) == 0;
     deadly_interrupt = has_modes ? 3 : 2;
     for (size_t i = 0; i < std::size(kSignals); i++) {
-        ::sigaction(kSignals[i], nullptr, &earlier[i]);
+        ::sigaction(kSignals[i], nullptr, &actions_before[i]);
         // Signals that the parent had ignored stay so: nohup, a job in the background.
-        handles[i] = earlier[i].sa_handler != SIG_IGN;
-        if (handles[i]) install(kSignals[i], nullptr);
+        is_handled[i] = actions_before[i].sa_handler != SIG_IGN;
+        if (is_handled[i]) install(kSignals[i], nullptr);
     }
     if (!has_modes) return;
     modes_of_answer = modes_before;
@@ -89,7 +89,7 @@ AnswerGuard::AnswerGuard() {
 AnswerGuard::~AnswerGuard() {
     set_modes(modes_before);
     for (size_t i = 0; i < std::size(kSignals); i++)
-        if (handles[i]) ::sigaction(kSignals[i], &earlier[i], nullptr);
+        if (is_handled[i]) ::sigaction(kSignals[i], &actions_before[i], nullptr);
 }
 
 bool AnswerGuard::interrupted() { return n_interrupts.load() > 0; }
