@@ -6,7 +6,7 @@ const CUTS = ["length", "context", "interrupt"];
 const TITLE_LENGTH = 60;
 
 /** "2026-08-22T10:20:30", in local time, as templates print dates. */
-function localTime(date = new Date()) {
+export function localTime(date = new Date()) {
     const two = (n) => String(n).padStart(2, "0");
     return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}` +
         `T${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import * as settings from "./settings.js";
 import * as store from "./store.js";
-import { Conversation } from "./conversation.js";
+import { Conversation, localTime } from "./conversation.js";
 import { View } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
@@ -225,6 +225,7 @@ function finish(run, ended) {
     cancelAnimationFrame(run.frame);
     runs.delete(conversation.id);
     const isEmpty = !message.content && !message.reasoning;
+    message.time = localTime();
     if (!ended) message.cut = "interrupt";
     else if (ended.finish === "length") message.cut = ended.usage?.total_tokens >= model?.nCtx ? "context" : "length";
     if (ended?.usage)
