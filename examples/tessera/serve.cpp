@@ -9,6 +9,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/default_model.h"
+#include "examples/tessera/dialogue_flags.h"
 #include "examples/tessera/model_loading.h"
 #include "server/server.h"
 
@@ -60,14 +61,7 @@ Result<server::Config> configure(const ServeArgs& args) {
     TSR_TRY(out.model_path, model_path(args.model));
     TSR_TRY(out.keys, read_keys(args));
     if (!args.chat_template.empty()) {
-        // The name of a built-in template, else a file.
-        out.chat_template = args.chat_template;
-        bool is_name = false;
-        for (const std::string& name : tessera_api::names(TSR_LIST_CHAT_TEMPLATES))
-            is_name |= name == args.chat_template;
-        if (!is_name) {
-            TSR_TRY(out.chat_template, console::read_all(args.chat_template));
-        }
+        TSR_TRY(out.chat_template, named_template(args.chat_template));
     }
     if (args.tls_cert.empty() != args.tls_key.empty())
         return fail(ErrorCode::InvalidArgument, "%s: expected --tls-cert and --tls-key together",

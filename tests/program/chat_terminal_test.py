@@ -137,7 +137,11 @@ class Terminal(ProgramCase):
 
     def begin_answer(self, question="Hello"):
         self.say(question)
-        self.until(lambda screen: len(screen.split("> " + question, 1)[-1].strip()) > 40)
+        self.until_answered(question)
+
+    def until_answered(self, question):
+        """Until a part of the answer is shown."""
+        self.until(lambda screen: len(screen.partition("> " + question)[2].strip()) > 40)
 
     def test_interrupt_stops_an_answer(self):
         self.chat(*self.ENDLESS)
@@ -277,7 +281,7 @@ class Terminal(ProgramCase):
         os.kill(int(subprocess.run(["pgrep", "-P", str(self.chat_process())], stdout=subprocess.PIPE, check=True).stdout.split()[0]),
                 signal.SIGINT)
         self.sees("> ahead of time")
-        self.until(lambda screen: len(screen.split("> ahead of time", 1)[-1].strip()) > 40)
+        self.until_answered("ahead of time")
         self.press("C-c")
         self.assertEqual([m["content"] for m in self.saved()[::2]], ["Hello", "ahead of time"])
 
@@ -302,7 +306,7 @@ class Terminal(ProgramCase):
         self.sees("> What is")
         self.type(" it?")
         self.press("Enter")
-        self.until(lambda screen: len(screen.split("> What is it?", 1)[-1].strip()) > 40)
+        self.until_answered("What is it?")
         stop_and_go()
         self.until(lambda screen: len(screen.split("fg\n", 1)[-1].strip()) > 200)
         self.press("C-c")
@@ -409,7 +413,7 @@ class Terminal(ProgramCase):
     def test_settings_break_between_words(self):
         self.chat()
         self.say("/set repeat_last_n")
-        self.sees("for the three penalties")
+        self.until(lambda screen: screen.rstrip().endswith("\n>") and "repeat_last_n " in screen.split("> /set", 1)[-1])
         lines = self.tmux("capture-pane", "-p").split("/set repeat_last_n\n")[1].split("\n>")[0].split("\n")
         self.assertGreater(len(lines), 1)
         self.assertLess(max(map(len, lines)), 71)

@@ -309,7 +309,7 @@ class Form(Chat):
         path = self.folder / "form.gbnf"
         path.write_text('root ::= "from a file"')
         for line, form in (("/format regex [ab]{3}", "[ab]{3}"), (f"/format grammar @{path}", "from a file"),
-                           ('/format {"const": 7}', "7"), ('/set format schema {"const": 7}', "7")):
+                           ('/format {"const": "x"}', '"x"'), ('/set format schema {"const": "x"}', '"x"')):
             self.assertRegex(self.answers(line, "Hello")[0], f"^{form}$")
         self.assertTrue(self.answers("/format json", "Hello")[0].startswith("{"))
         self.assertEqual(self.chat("/format json", "/format"), "json\n")
@@ -363,6 +363,10 @@ class Tools(Chat):
 
 
 class Options(Chat):
+    def test_a_built_in_template(self):
+        self.assertIn("<|user|>\nHi", self.chat("Hi", "/show prompt", options=OPTIONS + ("--chat-template", "zephyr")))
+        self.refused(1, "chat", MODEL, "--chat-template", "zephyrr", says="did you mean 'zephyr'?")
+
     def test_values_instead_of_the_files(self):
         out = self.chat("/show model", options=(MODEL, "--override-kv", "general.name=str:mine", "--check"))
         self.assertIn("name         mine\n", out)

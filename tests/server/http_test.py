@@ -237,8 +237,8 @@ class Access(ServerCase):
                     connection.sendall(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")
                     self.assertIn(b'{"status":"ok"}', read_all(connection))
                 self.assertEqual(server.stop()[0], 0)
-            for options, says in ((files[:2], "together"), (files[:3] + (f"{folder}/other.key",), "private key in PEM"),
-                                  (("--tls-cert", MODEL) + files[2:], "expected a certificate in PEM"),
+            for options, says in ((files[:2], "together"), (files[:3] + (f"{folder}/other.key",), "no PEM private key"),
+                                  (("--tls-cert", MODEL) + files[2:], "has no PEM certificate"),
                                   (files[:3] + (f"{folder}/none.key",), "none.key")):
                 with self.assertRaises(RuntimeError) as caught:
                     Running(self.program, *options)

@@ -158,7 +158,7 @@ test("embeddings", async () => {
 test("a prompt beyond the context", async () => {
   const long = [{ role: "user", content: "word ".repeat(2000) }];
   await assert.rejects(small.chat.completions.create({ model, messages: long }),
-    (e) => says(e, 400, "invalid_request_error", "messages", "context_length_exceeded") && /the context is of 256/.test(e.message));
+    (e) => says(e, 400, "invalid_request_error", "messages", "context_length_exceeded") && /the context holds 256/.test(e.message));
 });
 
 test("wrong fields", async () => {

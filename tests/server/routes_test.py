@@ -196,7 +196,7 @@ class Completions(ServerCase):
     def test_wrong_fields(self):
         path = "/v1/completions"
         self.refused(400, path, "prompt", says="found nothing")
-        self.refused(400, path, "prompt", says=["300 tokens", "context is of 256"], prompt=[5] * 300)
+        self.refused(400, path, "prompt", says=["300 tokens", "context holds 256"], prompt=[5] * 300)
         self.refused(400, path, "temperature", says="from -1 to 100, found 1000", prompt="x", temperature=1000)
         self.refused(400, path, "temperature", says="expected a number, found a string", prompt="x", temperature="hot")
         self.refused(400, path, "top_k", prompt="x", top_k=1.5)
@@ -249,7 +249,7 @@ class Completions(ServerCase):
             answer = self.server.ask("POST", path, body)
             message = answer.json()["error"]["message"]
             self.assertEqual(answer.status, 400)
-            self.assertIn("[0].id: expected no adapter, as the server has none, found 0", message)
+            self.assertIn("[0].id: expected no adapter, since the server has none, found 0", message)
         self.assertEqual(self.server.ask("POST", "/lora-adapters", {}).status, 400)
         self.assertEqual(self.server.ask("POST", "/lora-adapters", [5]).status, 400)
         self.fine("/completion", prompt="a", n_predict=1, lora=[])
@@ -424,7 +424,14 @@ class Chat(ServerCase):
         self.refused(400, self.path, "messages[0].role", messages=[{"role": 5, "content": "x"}])
         self.refused(400, self.path, "top_logprobs", messages=HI, top_logprobs=2)
         self.refused(400, self.path, "response_format.type", messages=HI, response_format={"type": "xml"})
-        self.refused(400, self.path, "messages", says="the context is of", messages=[{"role": "user", "content": "a " * 9000}])
+        self.refused(400, self.path, "messages", says="the context holds 1024", messages=[{"role": "user", "content": "a " * 9000}])
+
+
+class BuiltInTemplate(ServerCase):
+    options = ("-c", 512, "--chat-template", "zephyr")
+
+    def test_is_used(self):
+        self.assertIn("<|user|>\nTell me of a ship.", self.fine("/apply-template", messages=HI).json()["prompt"])
 
 
 THINKS = """{% if reasoning_effort %}Effort: {{ reasoning_effort }}. {% endif %}{% for m in messages %}<|im_start|>{{ m.role }}

@@ -345,6 +345,7 @@ std::string counted(size_t n, const char* one, const char* many) {
 
 std::string beginning(std::string_view text) {
     constexpr size_t kMost = 60;
+    text = trim(text);
     const std::string_view line = text.substr(0, text.find('\n'));
     size_t n = 0, at = 0;
     while (at < line.size() && n < kMost) {

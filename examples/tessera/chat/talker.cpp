@@ -155,13 +155,6 @@ Cut cut_of(tsr_finish finish) {
     }
 }
 
-Result<std::string> template_text(const std::string& chosen) {
-    const std::vector<std::string> built_in = tessera_api::names(TSR_LIST_CHAT_TEMPLATES);
-    if (chosen.empty() || std::find(built_in.begin(), built_in.end(), chosen) != built_in.end())
-        return chosen;
-    return named_template(chosen);
-}
-
 tsr_chat_options chat_options(const std::string& text) {
     tsr_chat_options out{};
     if (!text.empty()) out.template_text = text.c_str();
@@ -200,7 +193,10 @@ Talker::Talker(tessera_api::Model model, const std::string& template_source, con
 
 Result<std::unique_ptr<Talker>> Talker::create(const TalkerOptions& options) {
     TSR_TRY(const std::string path, model_path(options.model));
-    TSR_TRY(const std::string text, template_text(options.chat_template));
+    std::string text;
+    if (!options.chat_template.empty()) {
+        TSR_TRY(text, named_template(options.chat_template));
+    }
     return guarded([&] {
         ByteProgress bar = console::byte_bar("loading");
         tsr_model_options wanted{};
