@@ -58,6 +58,8 @@ struct ActBuffer {
     int16_t* sum8 = nullptr;   // [max_tok, dim / 8]
 
     float* row(int64_t t) const { return f32 + t * dim; }
+    /// The floats of rows t and up.
+    ActBuffer rows_from(int64_t t) const { return {.name = name, .dim = dim, .f32 = row(t)}; }
 };
 
 }  // namespace tessera

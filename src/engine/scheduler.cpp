@@ -71,6 +71,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
         TSR_TRY(out->npu_, options.npu->start(*model, *out->backend_, out->n_ctx_, options.n_batch,
                                               options.max_running));
     }
+    out->hidden_.dim = model->hparams().n_embd;
     out->model_ = std::move(model);
     out->tokenizer_ = std::move(tokenizer);
     out->pool_ = &pool;
@@ -283,7 +284,7 @@ void Scheduler::plan() {
         if (!one.decoding()) n_prompt -= n;
         rows_.push_back({&one, n});
     }
-    // Whose logits are wanted come first.
+    // Rows that get logits come first (Batch::n_hidden).
     std::partition(rows_.begin(), rows_.end(), [](const Row& row) { return !row.completion->embedding(); });
 }
 
@@ -327,21 +328,16 @@ bool Scheduler::compute() {
                 rows_[i].completion->sequence().pages(group);
         }
     const auto n_tok = static_cast<int64_t>(tokens_.size());
-    const auto n_drawing = static_cast<int64_t>(sampling_rows_.size());
-    ActBuffer* hidden = nullptr;
-    if (outputs_.size() > sampling_rows_.size()) {
-        hidden_.dim = model_->hparams().n_embd;
-        hidden_rows_.resize(outputs_.size() * static_cast<size_t>(hidden_.dim));
-        hidden_.f32 = hidden_rows_.data();
-        hidden = &hidden_;
-    }
+    const int64_t n_hidden = std::ssize(outputs_) - std::ssize(sampling_rows_);
+    hidden_rows_.resize(static_cast<size_t>(n_hidden * hidden_.dim));
+    hidden_.f32 = hidden_rows_.data();
     const bool may_end = n_tok > kShortPass && !was_interrupted_;
     pool_->set_abort_flag(may_end ? &control_->abort : nullptr);
     const double start = now_seconds();
     if (npu_) keep_on_device(0);
     const bool on_device = npu_ && npu_->computes(phase_);
     Backend& backend = on_device ? npu_->backend() : *backend_;
-    forward(backend, *model_, layout, {tokens_, segments_, outputs_, n_ctx_, hidden, n_drawing},
+    forward(backend, *model_, layout, {tokens_, segments_, outputs_, n_ctx_, &hidden_, n_hidden},
             activations_);
     const double seconds = now_seconds() - start;
     pool_->set_abort_flag(nullptr);
@@ -382,9 +378,9 @@ void Scheduler::finish(size_t index, Finish why) {
     one->finish(why);
 }
 
-/// The states that embeddings are made of, which lie behind those that logits come from.
-void Scheduler::take_states() {
-    auto row = static_cast<int64_t>(sampling_rows_.size());
+/// Adds the hidden states of the pass to the embeddings that they belong to.
+void Scheduler::add_hidden_states() {
+    int64_t row = 0;
     for (const Row& planned : rows_) {
         Completion* one = planned.completion;
         EmbeddingSum* sum = one->embedding();
@@ -428,7 +424,7 @@ void Scheduler::step() {
     admit();
     plan();
     if (!rows_.empty() && compute()) {
-        take_states();
+        add_hidden_states();
         sample_and_commit();
     }
     stats_.other_s += now_seconds() - start - (stats_.forward_s + stats_.sample_s - before);

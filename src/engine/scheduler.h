@@ -91,7 +91,7 @@ class Scheduler {
     Phase next_phase() const;
     std::span<const int32_t> publishable_prefix(const Completion& one, int64_t n_tok) const;
     bool compute();
-    void take_states();
+    void add_hidden_states();
     void sample_and_commit();
     size_t index_of(const Completion* running) const;
     void finish(size_t index, Finish why);

@@ -138,8 +138,8 @@ Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int3
     const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
     Backend& own = npu_ && npu_->computes(phase) ? npu_->backend() : *backend_;
     Backend& backend = front_ ? *front_ : own;
-    forward(backend, *model_, pages_->layout(), {tokens, {&segment, 1}, outputs, n_ctx_, hidden},
-            activations_);
+    forward(backend, *model_, pages_->layout(),
+            {tokens, {&segment, 1}, outputs, n_ctx_, hidden, hidden ? std::ssize(outputs) : 0}, activations_);
     if (pool_->aborted()) return fail(ErrorCode::Cancelled, "evaluation was cancelled");
     sequence_->advance(n_tok);
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());

@@ -1,12 +1,12 @@
-// The one forward pass. Differences between models are data (ArchSpec, Hparams, absent weights), never a
-// second copy of this file. Each line is a verb of ggml-like/backend.h: one fused parallel phase.
+// The one forward pass. Models differ in data (ArchSpec, Hparams, absent weights), never in a second copy of
+// this file. Each call is an operation of ggml-like/backend.h: one fused parallel region.
 #include "src/forward/forward.h"
 
 namespace tessera {
 
 namespace {
 
-/// h <- norm(x), or x as it is where the architecture has no norm before a part.
+/// normed <- norm(residual), or a copy of it where the architecture has no pre-norm.
 void pre_norm(Backend& be, const Model& m, const Vector& norm, int64_t n_tok, Activations& a) {
     if (norm)
         be.norm(a.residual, norm, m.hparams().norm_eps, n_tok, a.normed);
@@ -14,7 +14,8 @@ void pre_norm(Backend& be, const Model& m, const Vector& norm, int64_t n_tok, Ac
         be.copy(a.residual, n_tok, a.normed);
 }
 
-/// x <- x + scale (W y + bias), or x + norm(W y + bias) where the architecture has a norm behind a part.
+/// residual <- residual + scale (W y + bias), or residual + norm(W y + bias) where the architecture has a
+/// post-norm.
 void residual_add(Backend& be, const Model& m, const ActBuffer& y, const Weight& w, const Vector& bias,
                   const Vector& post_norm, int64_t n_tok, Activations& a) {
     LinearOut out{.w = w, .bias = bias, .y = &a.residual, .scale = m.hparams().residual_scale, .add = true};
@@ -25,7 +26,8 @@ void residual_add(Backend& be, const Model& m, const ActBuffer& y, const Weight&
     be.add_norm(a.sublayer_out, post_norm, m.hparams().norm_eps, n_tok, a.residual);
 }
 
-/// Keys and values of all tokens into the cache, and their queries: q <- rope(Wq norm(x)).
+/// Appends the keys and values of all tokens to the KV cache, and computes their queries: q <- rope(Wq
+/// normed).
 void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv,
                std::span<const Segment> segments, int64_t n_tok, Activations& a) {
     const Hparams& h = m.hparams();
@@ -52,15 +54,15 @@ void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv,
            segments, a.q);
 }
 
-/// x <- x + Wdown (act(Wgate norm(x)) * (Wup norm(x)))
+/// residual <- residual + Wdown (act(Wgate normed) * (Wup normed))
 void ffn_block(Backend& be, const Model& m, const LayerWeights& w, int64_t n_tok, Activations& a) {
     pre_norm(be, m, w.ffn_norm, n_tok, a);
     be.ffn_gate_up(a.normed, n_tok, {w.gate, w.up, w.gate_bias, w.up_bias, m.arch().activation}, a.ff);
     residual_add(be, m, a.ff, w.down, w.down_bias, w.ffn_post_norm, n_tok, a);
 }
 
-/// The same with experts: each token takes the n_used that its router prefers, and the shared one if there is
-/// one.
+/// The feed-forward sublayer of a mixture of experts: each token takes the n_used experts that its router
+/// ranks first, and the shared expert if there is one. Binding refuses post-norms here (check_sublayers).
 void moe_block(Backend& be, const Model& m, const LayerWeights& w, int64_t n_tok, Activations& a) {
     const Hparams& h = m.hparams();
     const Activation activation = m.arch().activation;
@@ -77,16 +79,39 @@ void moe_block(Backend& be, const Model& m, const LayerWeights& w, int64_t n_tok
     residual_add(be, m, a.shared_ff, w.down_shared, {}, {}, n_tok, a);
 }
 
-/// The rows whose logits are wanted, as segments of one token each.
-std::span<const Segment> wanted_segments(std::span<const Segment> segments, std::span<const int32_t> outputs,
-                                         Activations& a) {
+/// Attention of the last layer. Only the output rows continue behind it, as segments of one token each;
+/// returns their number.
+int64_t attend_outputs(Backend& be, const Batch& b, const AttendArgs& args, std::span<const Segment> segments,
+                       int64_t n_tok, Activations& a) {
+    const int64_t n_out = std::ssize(b.outputs);
+    if (n_out == n_tok) {
+        be.attend(a.q, n_tok, args, segments, a.attn);
+        return n_tok;
+    }
     a.output_segments.clear();
     const Segment* segment = segments.data();
-    for (const int32_t row : outputs) {
+    for (const int32_t row : b.outputs) {
         while (row >= segment->row0 + segment->n_tok) ++segment;
         a.output_segments.push_back({segment->pages, row, 1, segment->pos0 + (row - segment->row0)});
     }
-    return a.output_segments;
+    be.attend(a.q, n_tok, args, a.output_segments, a.attn);
+    be.gather_rows(b.outputs, a.attn);
+    be.gather_rows(b.outputs, a.residual);
+    return n_out;
+}
+
+/// Logits of the first output rows, normed hidden states of the others.
+void head_block(Backend& be, const Model& m, const Batch& b, Activations& a) {
+    const Hparams& h = m.hparams();
+    const Weights& w = m.weights();
+    if (const int64_t n_logits = b.n_logits(); n_logits > 0) {
+        be.norm(a.residual, w.output_norm, h.norm_eps, n_logits, a.final_normed);
+        const LinearOut logits{
+            .w = w.output, .bias = {}, .y = &a.logits, .scale = h.logit_scale, .softcap = h.final_softcap};
+        be.linear(a.final_normed, n_logits, {&logits, 1});
+    }
+    if (b.n_hidden > 0)
+        be.norm(a.residual.rows_from(b.n_logits()), w.output_norm, h.norm_eps, b.n_hidden, *b.hidden);
 }
 
 }  // namespace
@@ -94,16 +119,13 @@ std::span<const Segment> wanted_segments(std::span<const Segment> segments, std:
 void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, Activations& a) {
     const Hparams& h = m.hparams();
     const Weights& w = m.weights();
-    int64_t n_tok = static_cast<int64_t>(b.tokens.size());
-    const int64_t n_out = static_cast<int64_t>(b.outputs.size());
-    const size_t n_segments = b.segments.size() / static_cast<size_t>(kv.n_layer_groups);
+    int64_t n_tok = std::ssize(b.tokens);
     be.embed(w.token_embd, b.tokens, h.embd_scale, a.residual);
-    be.rope_angles(m.rope(b.n_ctx), b.segments.first(n_segments), a.angles);
-    if (h.local_rope.n_rot > 0) be.rope_angles(m.local_rope(), b.segments.first(n_segments), a.local_angles);
+    be.rope_angles(m.rope(b.n_ctx), b.segments(kv, 0), a.angles);
+    if (h.local_rope.n_rot > 0) be.rope_angles(m.local_rope(), b.segments(kv, 0), a.local_angles);
     for (size_t i = 0; i < w.layers.size(); ++i) {
         const LayerWeights& layer = w.layers[i];
-        const auto segments =
-            b.segments.subspan(static_cast<size_t>(kv.group_of_layer[i]) * n_segments, n_segments);
+        const std::span<const Segment> segments = b.segments(kv, i);
         const AttendArgs attend{.kv = kv.layers[i],
                                 .n_head = h.n_head,
                                 .scale = h.attn_scale,
@@ -111,29 +133,19 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
                                 .window = h.layers[i].window,
                                 .sinks = layer.sinks};
         qkv_block(be, m, i, kv.layers[i], segments, n_tok, a);
-        if (i + 1 < w.layers.size() || n_out == n_tok) {
+        const bool is_last = i + 1 == w.layers.size();
+        if (is_last && b.outputs.empty()) return;  // the pass only fills the KV cache
+        if (is_last)
+            n_tok = attend_outputs(be, b, attend, segments, n_tok, a);
+        else
             be.attend(a.q, n_tok, attend, segments, a.attn);
-        } else {
-            // Behind the last layer's keys and values only the output rows continue.
-            if (n_out == 0) return;
-            be.attend(a.q, n_tok, attend, wanted_segments(segments, b.outputs, a), a.attn);
-            be.gather_rows(b.outputs, a.attn);
-            be.gather_rows(b.outputs, a.residual);
-            n_tok = n_out;
-        }
         residual_add(be, m, a.attn, layer.wo, layer.bo, layer.attn_post_norm, n_tok, a);
         if (layer.router)
             moe_block(be, m, layer, n_tok, a);
         else
             ffn_block(be, m, layer, n_tok, a);
     }
-    if (b.hidden) be.norm(a.residual, w.output_norm, h.norm_eps, n_out, *b.hidden);
-    const int64_t n_logits = b.hidden ? b.n_logits : n_out;
-    if (n_logits == 0) return;
-    be.norm(a.residual, w.output_norm, h.norm_eps, n_logits, a.final_normed);
-    const LinearOut logits[] = {
-        {.w = w.output, .bias = {}, .y = &a.logits, .scale = h.logit_scale, .softcap = h.final_softcap}};
-    be.linear(a.final_normed, n_logits, logits);
+    head_block(be, m, b, a);
 }
 
 }  // namespace tessera

@@ -96,11 +96,10 @@ struct ArchSpec {
     std::span<const FusedTensor> fused_tensors;
 };
 
-/// Every architecture we run.
+/// The supported architectures.
 std::span<const ArchSpec* const> all_architectures();
 
-/// The spec of `general.architecture`. The error lists those we run, and says of others that are known that
-/// they are not run yet.
+/// The spec of `general.architecture`. The error lists the supported architectures.
 Result<const ArchSpec*> find_architecture(std::string_view name);
 
 }  // namespace tessera

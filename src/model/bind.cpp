@@ -171,7 +171,14 @@ Result<void> Binder::bind_layer(size_t i) {
         TSR_TRY_VOID(bind_fused(fused, name(fused.name), layer));
     for (const std::span<const LayerTensor> group : arch.layer_tensors)
         for (const LayerTensor& row : group) TSR_TRY_VOID(bind(row, name(row.name), layer));
-    return {};
+    return check_sublayers(layer, i);
+}
+
+Result<void> check_sublayers(const LayerWeights& layer, size_t i) {
+    if (!layer.router || !layer.ffn_post_norm) return {};
+    return fail(
+        ErrorCode::Unsupported,
+        "tensor 'blk.%zu.post_ffw_norm.weight': expected no norm behind a mixture of experts, found one", i);
 }
 
 Result<void> Binder::check_divisors(const Vector& divisors, const char* name) const {

@@ -26,4 +26,8 @@ class Binder {
     Model& model_;
 };
 
+/// Refuses combinations of tensors that the forward pass does not compute: a post-norm behind a mixture of
+/// experts, whose outputs are added to the residual stream one by one. Errors name the tensor of layer i.
+Result<void> check_sublayers(const LayerWeights& layer, size_t i);
+
 }  // namespace tessera

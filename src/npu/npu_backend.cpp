@@ -53,9 +53,9 @@ const Op& NpuBackend::next() const {
     return *op;
 }
 
-void NpuBackend::bind(ValueId value, const ActBuffer& act) {
-    // Verbs receive as read-only the buffers that other verbs write.
-    if (value) acts_[static_cast<size_t>(program_[value].slot.at)] = const_cast<ActBuffer*>(&act);
+/// Notes the buffer that a value is written to; later readers of the value use it.
+void NpuBackend::bind(ValueId value, ActBuffer& act) {
+    if (value) acts_[static_cast<size_t>(program_[value].slot.at)] = &act;
 }
 
 /// Executes a verb whose activations are bound: on the device, or with verb() on the CPU.
@@ -134,30 +134,22 @@ void NpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segm
 }
 
 void NpuBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) {
-    // Rows with hidden states and logits are normalised a second time for the logits.
-    const auto last = static_cast<int32_t>(program_.ops.size()) - 1;
-    if (at_ == last &&
-        std::holds_alternative<record::NormOp>(program_.ops[static_cast<size_t>(last - 1)].verb)) {
-        --at_;
-        n_rows_ = n_tok;
-    }
-    const auto& op = next<record::NormOp>();
-    bind(op.x.value, x);
-    bind(op.y.value, y);
+    // The program ends with the head's norm and product. Rows that get no logits are normed by the CPU:
+    // behind these, or in place of them where the pass computes no logits.
+    const auto n_ops = static_cast<int32_t>(program_.ops.size());
+    if (at_ == n_ops) return cpu_.norm(x, w, eps, n_tok, y);
+    if (at_ == n_ops - 2) n_rows_ = n_tok;
+    bind(next<record::NormOp>().y.value, y);
     step([&] { cpu_.norm(x, w, eps, n_tok, y); });
 }
 
 void NpuBackend::add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) {
-    const auto& op = next<record::AddNormOp>();
-    bind(op.delta.value, delta);
-    bind(op.x.after, x);
+    bind(next<record::AddNormOp>().x.after, x);
     step([&] { cpu_.add_norm(delta, w, eps, n_tok, x); });
 }
 
 void NpuBackend::copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) {
-    const auto& op = next<record::CopyOp>();
-    bind(op.x.value, x);
-    bind(op.y.value, y);
+    bind(next<record::CopyOp>().y.value, y);
     step([&] { cpu_.copy(x, n_tok, y); });
 }
 
@@ -165,7 +157,6 @@ void NpuBackend::linear(const ActBuffer& x, int64_t n_tok, std::span<const Linea
     for (const LinearOut& out : outs) {
         const auto& op = next<record::LinearOp>();
         const auto* write = std::get_if<record::Write>(&op.y);
-        bind(op.x.value, x);
         bind(write ? write->value : std::get<record::Update>(op.y).after, *out.y);
         step([&] { cpu_.linear(x, n_tok, {&out, 1}); });
     }
@@ -173,9 +164,7 @@ void NpuBackend::linear(const ActBuffer& x, int64_t n_tok, std::span<const Linea
 
 void NpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
                      std::span<const Segment> segments, ActBuffer& q) {
-    const auto& op = next<record::QkvOp>();
-    bind(op.x.value, x);
-    bind(op.q.value, q);
+    bind(next<record::QkvOp>().q.value, q);
     step([&] { cpu_.qkv(x, n_tok, args, segments, q); });
 }
 
@@ -191,39 +180,31 @@ void NpuBackend::gather_rows(std::span<const int32_t> rows, ActBuffer& a) {
 
 void NpuBackend::attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args,
                         std::span<const Segment> segments, ActBuffer& y) {
-    const auto& op = next<record::AttendOp>();
-    bind(op.q.value, q);
-    bind(op.y.value, y);
+    bind(next<record::AttendOp>().y.value, y);
     step([&] { cpu_.attend(q, n_tok, args, segments, y); });
 }
 
 void NpuBackend::ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) {
-    const auto& op = next<record::FfnGateUpOp>();
-    bind(op.x.value, x);
-    bind(op.y.value, y);
+    bind(next<record::FfnGateUpOp>().y.value, y);
     y.needs_f32 = true;  // segments read floats
     step([&] { cpu_.ffn_gate_up(x, n_tok, args, y); });
 }
 
 void NpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
-    bind(next<record::MoeRouteOp>().x.value, x);
+    next<record::MoeRouteOp>();
     step([&] { cpu_.moe_route(x, n_tok, args, routes); });
 }
 
 void NpuBackend::moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
                              const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) {
-    const auto& op = next<record::MoeGateUpOp>();
-    bind(op.x.value, x);
-    bind(op.y.value, y);
+    bind(next<record::MoeGateUpOp>().y.value, y);
     y.needs_f32 = true;
     step([&] { cpu_.moe_gate_up(x, n_tok, routes, args, gathered, y); });
 }
 
 void NpuBackend::moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
                           const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) {
-    const auto& op = next<record::MoeDownOp>();
-    bind(op.y.value, y);
-    bind(op.out.after, out);
+    bind(next<record::MoeDownOp>().out.after, out);
     step([&] { cpu_.moe_down(y, n_tok, routes, down, bias, scale, rows, out); });
 }
 

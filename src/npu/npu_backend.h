@@ -50,7 +50,7 @@ class NpuBackend final : public Backend {
 
     template <class Op>
     const Op& next() const;
-    void bind(record::ValueId value, const ActBuffer& act);
+    void bind(record::ValueId value, ActBuffer& act);
     template <class Verb>
     void step(const Verb& verb);
     void run_segment(const DeviceRange& range);
