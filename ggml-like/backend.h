@@ -114,12 +114,12 @@ struct AttendArgs {
 
 /// Weights of the selected experts, which are those with the largest logits: the softmax over these logits,
 /// or their values in the softmax over all experts.
-enum class RouterKind : uint8_t { SoftmaxOfChosen, ShareOfAll };
+enum class RouterKind : uint8_t { SoftmaxOverSelected, SoftmaxOverAll };
 
 struct RouterArgs {
     Weight w;     // [n_expert, n_embd]
     Vector bias;  // [n_expert] or empty
-    RouterKind kind = RouterKind::SoftmaxOfChosen;
+    RouterKind kind = RouterKind::SoftmaxOverSelected;
 };
 
 /// The experts of each token, filled by moe_route and used by moe_gate_up and moe_down. "Expert order" groups

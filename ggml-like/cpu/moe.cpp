@@ -29,7 +29,7 @@ void route_token(const cpu::VecTable& vec, RouterKind kind, float* logits, int64
     const float top = logits[expert[0]];
     vec.exp(weight, weight, n_used);
     float sum = 0;
-    if (kind == RouterKind::SoftmaxOfChosen) {
+    if (kind == RouterKind::SoftmaxOverSelected) {
         for (int64_t j = 0; j < n_used; ++j) sum += weight[j];
     } else {
         for (int64_t e = 0; e < n_expert; ++e) logits[e] -= top;

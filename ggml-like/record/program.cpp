@@ -160,7 +160,7 @@ const char* name_of(Activation activation) {
 }
 
 const char* name_of(RouterKind kind) {
-    return kind == RouterKind::ShareOfAll ? "share_of_all" : "softmax_of_chosen";
+    return kind == RouterKind::SoftmaxOverAll ? "softmax_over_all" : "softmax_over_selected";
 }
 
 }  // namespace tessera::record

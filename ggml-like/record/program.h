@@ -282,7 +282,7 @@ struct MoeRouteOp {
     Read x;
     WeightId w;
     VectorId bias;
-    RouterKind kind = RouterKind::SoftmaxOfChosen;
+    RouterKind kind = RouterKind::SoftmaxOverSelected;
     Write routes;
 
     template <class Visitor>

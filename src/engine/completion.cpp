@@ -169,12 +169,12 @@ bool Completion::append_held(int32_t id) {
         held_.pop_front();
         show(released);
     }
-    if (ban_->n_rewind() > 0) go_back(ban_->n_rewind());
+    if (ban_->n_rewind() > 0) roll_back(ban_->n_rewind());
     return true;
 }
 
 /// Removes the last n tokens, as if they had not been sampled.
-void Completion::go_back(size_t n) {
+void Completion::roll_back(size_t n) {
     ++usage_.n_rewinds;
     held_.resize(held_.size() - n);
     tokens_.resize(tokens_.size() - n);

@@ -99,7 +99,7 @@ class Completion {
     void rank(std::span<const float> logits);
     bool append(int32_t id);
     bool append_held(int32_t id);
-    void go_back(size_t n);
+    void roll_back(size_t n);
     void show(int32_t id);
     bool close_reasoning();
     bool append_forced();

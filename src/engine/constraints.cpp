@@ -8,10 +8,10 @@ namespace tessera::engine {
 Result<std::shared_ptr<grammar::MaskCache>> Constraints::masks(
     std::shared_ptr<const grammar::Grammar> grammar) {
     const std::lock_guard lock(mutex_);
-    const auto known = std::find_if(entries_.begin(), entries_.end(),
-                                    [&grammar](const Entry& entry) { return entry.grammar == grammar; });
-    if (known != entries_.end()) {
-        entries_.splice(entries_.begin(), entries_, known);
+    const auto cached = std::find_if(entries_.begin(), entries_.end(),
+                                     [&grammar](const Entry& entry) { return entry.grammar == grammar; });
+    if (cached != entries_.end()) {
+        entries_.splice(entries_.begin(), entries_, cached);
         return entries_.front().masks;
     }
     if (!trie_) {

@@ -186,12 +186,12 @@ Result<std::shared_ptr<const npu::CompiledModel>> EmulatedNpuModel::compile(int6
                     "expected a model that is not compiled, found a compiled one");
     if (!owns_kv_cache()) n_ctx = std::min(n_ctx, kRows);  // the context size matters for attention only
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<const npu::CompiledModel>& known = compiled_[n_ctx];
-    if (!known) {
+    std::shared_ptr<const npu::CompiledModel>& compiled_for_ctx = compiled_[n_ctx];
+    if (!compiled_for_ctx) {
         TSR_TRY(npu::CompiledModel compiled, compile_for(n_ctx, pool));
-        known = std::make_shared<const npu::CompiledModel>(std::move(compiled));
+        compiled_for_ctx = std::make_shared<const npu::CompiledModel>(std::move(compiled));
     }
-    return known;
+    return compiled_for_ctx;
 }
 
 Result<npu::CompiledModel> EmulatedNpuModel::compile_for(int64_t n_ctx, ThreadPool& pool) const {

@@ -132,11 +132,12 @@ std::string to_text(const MemoryPlan& plan) {
 }
 
 Result<void> check_fits(const MemoryPlan& plan, uint64_t available) {
-    if (available == 0 || plan.to_come() <= available) return {};
+    if (available == 0 || plan.growth_bytes() <= available) return {};
     return fail(ErrorCode::OutOfMemory,
                 "memory: expected room for %s more, found %s (reduce --ctx, use a smaller --kv type "
                 "or a smaller model)\n%s",
-                format_bytes(plan.to_come()).c_str(), format_bytes(available).c_str(), to_text(plan).c_str());
+                format_bytes(plan.growth_bytes()).c_str(), format_bytes(available).c_str(),
+                to_text(plan).c_str());
 }
 
 }  // namespace tessera::engine

@@ -38,7 +38,7 @@ struct MemoryPlan {
         return process + packed + mapped + cache + activations + scratch + sampling + npu.total();
     }
     /// Growth from now to full use.
-    uint64_t to_come() const { return total() - process - npu.program; }
+    uint64_t growth_bytes() const { return total() - process - npu.program; }
 };
 
 /// Number of KV cache pages of an engine with these options: those in kv_bytes, or else one context per

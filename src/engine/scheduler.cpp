@@ -169,7 +169,7 @@ std::span<const int32_t> Scheduler::cached_prefix(const Completion& one) const {
     std::span<const int32_t> front = one.skippable();
     if (splits_phases()) front = front.first(std::min(front.size(), static_cast<size_t>(one.n_prompt())));
     if (!npu_ || !npu_->owns_kv_cache()) return front;
-    const auto ends = std::mismatch(front.begin(), front.end(), on_device_.begin(), on_device_.end());
+    const auto ends = std::mismatch(front.begin(), front.end(), device_tokens_.begin(), device_tokens_.end());
     return front.first(static_cast<size_t>(ends.first - front.begin()));
 }
 
@@ -177,15 +177,15 @@ std::span<const int32_t> Scheduler::cached_prefix(const Completion& one) const {
 /// nothing changed, if there are too few pages yet.
 bool Scheduler::admit_one(std::unique_ptr<Completion>& next) {
     kv::Sequence& sequence = next->sequence();
-    const kv::PrefixTree::Match known = tree_->match(cached_prefix(*next));
-    sequence.share_prefix(known.pages, known.n_tok);
+    const kv::PrefixTree::Match match = tree_->match(cached_prefix(*next));
+    sequence.share_prefix(match.pages, match.n_tok);
     const auto n_left = static_cast<int64_t>(next->pending().size());
     if (!tree_->evict(sequence.pages_for(n_left))) {
         sequence.truncate(0);
         return false;
     }
-    next->admitted(known.n_tok);
-    stats_.n_cached_tokens += known.n_tok;
+    next->admitted(match.n_tok);
+    stats_.n_cached_tokens += match.n_tok;
     stats_.n_prompt_tokens += n_left;
     return true;
 }
@@ -236,10 +236,10 @@ void Scheduler::preempt(size_t index) {
 /// Frees pages for n_tok tokens of one completion: evicts unused pages, then the cached leaf that shares the
 /// completion's last page, and then preempts completions of lower rank. A completion that runs alone always
 /// gets its pages, if need be by emptying the prefix cache.
-bool Scheduler::evict(Completion& wanting, int64_t n_tok) {
-    while (!tree_->evict(wanting.sequence().pages_for(n_tok))) {
-        if (tree_->evict_leaf(wanting.sequence().open_page())) continue;
-        if (running_.back().get() != &wanting)
+bool Scheduler::free_pages_for(Completion& one, int64_t n_tok) {
+    while (!tree_->evict(one.sequence().pages_for(n_tok))) {
+        if (tree_->evict_leaf(one.sequence().open_page())) continue;
+        if (running_.back().get() != &one)
             preempt(running_.size() - 1);
         else if (running_.size() == 1 && tree_->n_pages() > 0)
             tree_->clear();
@@ -265,7 +265,7 @@ void Scheduler::plan() {
     int64_t n_prompt = prefill_budget_.prompt_tokens(n_decoding, n_batch_);
     // Short passes are not aborted, so that prefill progresses however often requests are cancelled.
     if (was_interrupted_) n_prompt = std::min(n_prompt, kShortPass);
-    // evict() preempts from the back only, so rows that are planned stay.
+    // free_pages_for() preempts from the back only, so rows that are planned stay.
     for (size_t i = 0; i < running_.size(); ++i) {
         Completion& one = *running_[i];
         auto n = static_cast<int64_t>(one.pending().size());
@@ -275,7 +275,7 @@ void Scheduler::plan() {
             if (phase_ == Phase::Prefill) n = std::min(n, one.n_prompt() - one.sequence().n_tok());
         }
         if (n == 0) continue;
-        if (!evict(one, n)) {
+        if (!free_pages_for(one, n)) {
             // It has the lowest rank of several, and waits.
             preempt(i);
             break;
@@ -290,27 +290,25 @@ void Scheduler::plan() {
 
 /// Updates the list of tokens in the device's KV cache: those in the sequence and n_more. An aborted pass may
 /// have overwritten later positions.
-void Scheduler::keep_on_device(int64_t n_more) {
+void Scheduler::update_device_tokens(int64_t n_more) {
     if (!npu_->owns_kv_cache()) return;
     Completion& one = *rows_.front().completion;
-    const auto known = one.tokens().first(static_cast<size_t>(one.sequence().n_tok() + n_more));
-    on_device_.assign(known.begin(), known.end());
+    const auto tokens = one.tokens().first(static_cast<size_t>(one.sequence().n_tok() + n_more));
+    device_tokens_.assign(tokens.begin(), tokens.end());
 }
 
-/// Computes the planned rows. False, with nothing changed, if the pass was aborted.
-bool Scheduler::compute() {
+/// Fills tokens_, segments_, outputs_ and sampling_rows_ from the planned rows.
+void Scheduler::gather_batch() {
     tokens_.clear();
     segments_.clear();
     outputs_.clear();
     sampling_rows_.clear();
-    int64_t n_decoding = 0;
     for (const Row& row : rows_) {
         const auto pending = row.completion->pending();
         const auto row0 = static_cast<int64_t>(tokens_.size());
         kv::Sequence& sequence = row.completion->sequence();
         tokens_.insert(tokens_.end(), pending.begin(), pending.begin() + row.n_tok);
         segments_.push_back({nullptr, row0, row.n_tok, sequence.n_tok()});
-        n_decoding += row.completion->decoding();
         if (const EmbeddingSum* sum = row.completion->embedding()) {
             sum->want(sequence.n_tok(), row.n_tok, row0, outputs_);
             continue;
@@ -327,6 +325,30 @@ bool Scheduler::compute() {
             segments_[static_cast<size_t>(group) * rows_.size() + i].pages =
                 rows_[i].completion->sequence().pages(group);
         }
+}
+
+/// Appends a computed row to its sequence, and publishes full pages and finished prompts to the prefix cache.
+/// Texts of embeddings are not continued and would only displace others.
+void Scheduler::advance(const Row& row) {
+    Completion& one = *row.completion;
+    kv::Sequence& sequence = one.sequence();
+    const int64_t n_before = sequence.n_tok();
+    const bool was_decoding = one.decoding();
+    sequence.advance(row.n_tok);
+    if (!was_decoding) one.report_prefill_progress();
+    const bool prefilled = row.n_tok > 1 && one.pending().empty();
+    const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
+    const auto prefix = publishable_prefix(one, prefilled ? sequence.n_tok() : n_whole);
+    if ((prefilled || n_whole > n_before) && std::ssize(prefix) > n_before && !one.embedding())
+        tree_->insert(prefix, sequence.page_tables(), prefilled);
+    sequence.evict_out_of_window();
+}
+
+/// Computes the planned rows. False, with nothing changed, if the pass was aborted.
+bool Scheduler::compute() {
+    gather_batch();
+    const auto n_decoding =
+        std::count_if(rows_.begin(), rows_.end(), [](const Row& row) { return row.completion->decoding(); });
     const auto n_tok = static_cast<int64_t>(tokens_.size());
     const int64_t n_hidden = std::ssize(outputs_) - std::ssize(sampling_rows_);
     hidden_rows_.resize(static_cast<size_t>(n_hidden * hidden_.dim));
@@ -334,10 +356,10 @@ bool Scheduler::compute() {
     const bool may_end = n_tok > kShortPass && !was_interrupted_;
     pool_->set_abort_flag(may_end ? &control_->abort : nullptr);
     const double start = now_seconds();
-    if (npu_) keep_on_device(0);
+    if (npu_) update_device_tokens(0);
     const bool on_device = npu_ && npu_->computes(phase_);
     Backend& backend = on_device ? npu_->backend() : *backend_;
-    forward(backend, *model_, layout, {tokens_, segments_, outputs_, n_ctx_, &hidden_, n_hidden},
+    forward(backend, *model_, pages_->layout(), {tokens_, segments_, outputs_, n_ctx_, &hidden_, n_hidden},
             activations_);
     const double seconds = now_seconds() - start;
     pool_->set_abort_flag(nullptr);
@@ -348,23 +370,9 @@ bool Scheduler::compute() {
         return false;
     }
     ++stats_.n_passes;
-    if (npu_) keep_on_device(rows_.front().n_tok);
+    if (npu_) update_device_tokens(rows_.front().n_tok);
     prefill_budget_.measured(n_decoding, n_tok - n_decoding, seconds);
-    for (const Row& row : rows_) {
-        kv::Sequence& sequence = row.completion->sequence();
-        const int64_t n_before = sequence.n_tok();
-        const bool was_decoding = row.completion->decoding();
-        sequence.advance(row.n_tok);
-        if (!was_decoding) row.completion->report_prefill_progress();
-        // Publish full pages and finished prompts to the prefix cache. Texts of embeddings are not continued
-        // and would only displace others.
-        const bool read = row.n_tok > 1 && row.completion->pending().empty();
-        const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
-        const auto known = publishable_prefix(*row.completion, read ? sequence.n_tok() : n_whole);
-        if ((read || n_whole > n_before) && std::ssize(known) > n_before && !row.completion->embedding())
-            tree_->insert(known, sequence.page_tables(), read);
-        sequence.evict_out_of_window();
-    }
+    for (const Row& row : rows_) advance(row);
     return true;
 }
 

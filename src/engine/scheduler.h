@@ -77,6 +77,11 @@ class Scheduler {
 
   private:
     using Queue = std::deque<std::unique_ptr<Completion>>;
+    /// The next n_tok pending tokens of a completion.
+    struct Row {
+        Completion* completion;
+        int64_t n_tok;
+    };
 
     Scheduler();
     void remove_cancelled(Queue& queue, bool are_running);
@@ -84,12 +89,14 @@ class Scheduler {
     bool admit_one(std::unique_ptr<Completion>& next);
     std::span<const int32_t> cached_prefix(const Completion& one) const;
     void plan();
-    bool evict(Completion& wanting, int64_t n_tok);
+    bool free_pages_for(Completion& one, int64_t n_tok);
     void preempt(size_t index);
-    void keep_on_device(int64_t n_more);
+    void update_device_tokens(int64_t n_more);
     bool splits_phases() const;
     Phase next_phase() const;
     std::span<const int32_t> publishable_prefix(const Completion& one, int64_t n_tok) const;
+    void gather_batch();
+    void advance(const Row& row);
     bool compute();
     void add_hidden_states();
     void sample_and_commit();
@@ -101,7 +108,7 @@ class Scheduler {
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
     std::unique_ptr<NpuSession> npu_;
-    std::vector<int32_t> on_device_;  // tokens in the device's KV cache
+    std::vector<int32_t> device_tokens_;  // tokens in the device's KV cache
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::PrefixTree> tree_;
     Activations activations_;
@@ -116,10 +123,6 @@ class Scheduler {
 
     // The current pass; phase_ is that of all its tokens if prefill and decode are split.
     Phase phase_ = Phase::Prefill;
-    struct Row {
-        Completion* completion;
-        int64_t n_tok;
-    };
     std::vector<Row> rows_;
     std::vector<int32_t> tokens_, outputs_;
     std::vector<Segment> segments_;           // [n_layer_groups, rows]

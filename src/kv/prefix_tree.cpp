@@ -84,19 +84,19 @@ PrefixTree::Node* PrefixTree::add(Node& parent, std::span<const int32_t> tokens,
 
 /// Merges the pages of a block that the tree and a sequence both have, so that one page per layer group
 /// remains.
-void PrefixTree::unite(Node& node, PageTables& pages, size_t block) {
+void PrefixTree::merge_pages(Node& node, PageTables& pages, size_t block) {
     for (size_t group = 0; group < pages.size(); ++group) {
-        std::byte *&known = node.pages[group], *&given = pages[group][block];
-        if (!given || given == known) continue;
-        if (!known) {
-            known = given;
-            pool_->share(known);
+        std::byte *&cached = node.pages[group], *&given = pages[group][block];
+        if (!given || given == cached) continue;
+        if (!cached) {
+            cached = given;
+            pool_->share(cached);
             ++n_pages_;
             continue;
         }
-        pool_->share(known);
+        pool_->share(cached);
         pool_->release(given);
-        given = known;
+        given = cached;
     }
 }
 
@@ -114,7 +114,7 @@ bool PrefixTree::in_use(const Node& node) const {
 
 /// Evicts pages of windowed groups, except for the window before the end of the text and before each position
 /// in the path where a later request may continue.
-void PrefixTree::drop_windows(Node* leaf, int64_t n) {
+void PrefixTree::evict_windows(Node* leaf, int64_t n) {
     const Layout& layout = pool_->layout();
     if (layout.n_window_groups() == 0) return;
     const int64_t n_needed = blocks_of(layout.window) + 1;
@@ -172,7 +172,7 @@ void PrefixTree::insert(std::span<const int32_t> tokens, PageTables& pages, bool
         if (place.n_common == part.size()) {
             // Already cached; the block may also be the beginning of a longer one.
             node = place.child;
-            if (node->whole() && part.size() == node->tokens.size()) unite(*node, pages, i);
+            if (node->whole() && part.size() == node->tokens.size()) merge_pages(*node, pages, i);
             continue;
         }
         if (place.child && place.n_common == place.child->tokens.size()) remove(place.child);
@@ -186,7 +186,7 @@ bool PrefixTree::evict(int64_t n) {
     auto at = leaves_.begin();
     while (pool_->n_free() < n && at != leaves_.end()) {
         Node* leaf = *at++;
-        drop_windows(leaf, n);
+        evict_windows(leaf, n);
         if (pool_->n_free() >= n) break;
         if (in_use(*leaf)) continue;
         Node* parent = leaf->parent;

@@ -59,10 +59,10 @@ class PrefixTree {
     std::span<std::byte*> window_pages(Node& node) const;
     int64_t usable(std::span<Node* const> path, int64_t n_tok) const;
     Node* add(Node& parent, std::span<const int32_t> tokens, const PageTables& pages, size_t block);
-    void unite(Node& node, PageTables& pages, size_t block);
+    void merge_pages(Node& node, PageTables& pages, size_t block);
     void release(std::byte*& page);
     bool in_use(const Node& node) const;
-    void drop_windows(Node* leaf, int64_t n);
+    void evict_windows(Node* leaf, int64_t n);
     void remove(Node* leaf);
     void touch(Node* node);
 

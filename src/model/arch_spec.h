@@ -68,7 +68,7 @@ struct ArchSpec {
     std::string_view name;  // general.architecture
     RopeKind rope = RopeKind::Norm;
     Activation activation = Activation::Silu;
-    RouterKind router = RouterKind::SoftmaxOfChosen;
+    RouterKind router = RouterKind::SoftmaxOverSelected;
 
     /// Embeddings are multiplied by sqrt(n_embd).
     bool scale_embeddings_sqrt_dim = false;

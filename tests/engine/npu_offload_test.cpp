@@ -128,8 +128,8 @@ TEST_F(NpuOffload, PlanOfACompiledModel) {
         const uint64_t floats = Activations::untouched_bytes(model, 64);
         EXPECT_GT(floats, 0u);
         EXPECT_EQ(plan->activations, bare->activations + floats);
-        EXPECT_EQ(plan->to_come(),
-                  bare->to_come() + floats - bare->cache + plan->cache + plan->npu.total() - 1000);
+        EXPECT_EQ(plan->growth_bytes(),
+                  bare->growth_bytes() + floats - bare->cache + plan->cache + plan->npu.total() - 1000);
         EXPECT_NE(to_text(*plan).find("NPU arena"), std::string::npos);
         EXPECT_EQ(to_text(*bare).find("NPU"), std::string::npos);
 

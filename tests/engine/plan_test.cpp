@@ -23,7 +23,7 @@ TEST(MemoryPlan, BoundAndLoadedModelsAgree) {
         const SessionOptions one{.n_ctx = 200, .n_batch = 64, .max_out = 3};
         const auto a = plan_memory(**before, {one, 2}, 2), b = plan_memory(**after, {one, 2}, 2);
         ASSERT_TRUE(a && b);
-        EXPECT_EQ(a->to_come(), b->to_come());
+        EXPECT_EQ(a->growth_bytes(), b->growth_bytes());
         EXPECT_EQ((*before)->packed_bytes(), (*after)->packed_bytes());
         EXPECT_EQ(a->packed, (*before)->packed_bytes());
         const size_t untouched = Activations::untouched_bytes(**before, 64);
@@ -53,7 +53,7 @@ TEST(MemoryPlan, WeightsAreCountedOnce) {
     EXPECT_LT(too_many->process, none->process - (*model)->mapped_bytes() + (1 << 20));
     EXPECT_GT(too_many->process, 0u);
     EXPECT_EQ(half->mapped, none->mapped);
-    EXPECT_EQ(half->to_come(), none->to_come());
+    EXPECT_EQ(half->growth_bytes(), none->growth_bytes());
 }
 
 TEST(MemoryPlan, CacheGrowsWithContextSlotsAndType) {
@@ -77,9 +77,9 @@ TEST(MemoryPlan, RefusalShowsThePlan) {
     ASSERT_TRUE(model);
     const auto plan = plan_memory(**model, {{.n_ctx = 256}, 1}, 1);
     ASSERT_TRUE(plan);
-    EXPECT_TRUE(check_fits(*plan, plan->to_come()));
+    EXPECT_TRUE(check_fits(*plan, plan->growth_bytes()));
     EXPECT_TRUE(check_fits(*plan, 0));
-    const auto refused = check_fits(*plan, plan->to_come() - 1);
+    const auto refused = check_fits(*plan, plan->growth_bytes() - 1);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::OutOfMemory);
     for (const char* part : {"expected room for", "KV cache", "1 x 256 positions", "total"})
