@@ -29,7 +29,7 @@ enum class Dim : uint8_t {
     Heads,  // number of query heads
 };
 
-/// 0 for None.
+/// The size of a dimension; 0 for None.
 int64_t size_of(Dim dim, const Hparams& h);
 
 /// When a tensor is required: always, never, in models without experts, with experts, with a shared expert.
