@@ -133,32 +133,37 @@ void tile(Source w, const TileArgs& a, const float* first, float* y) {
 template <class Source>
 using TileFn = void (*)(Source w, const TileArgs& a, const float* x, float* y);
 
-/// The tile of n tokens, 1 <= n <= kMost.
+/// The largest number of tokens up to n that tiles are compiled for: every one of a small batch or a group of
+/// query heads, few of the larger ones, whose tiles are the longest.
+constexpr int64_t tile_tokens(int64_t n) { return n <= 8 ? n : n < 12 ? 8 : n < 16 ? 12 : n < 24 ? 16 : 24; }
+
+/// The tile of n tokens, 1 <= n <= kMost, n one of tile_tokens().
 template <class Isa, int kPanels, int kMost, class Source>
 TileFn<Source> tile_of(int64_t n) {
     if constexpr (kMost > 1) {
-        if (n < kMost) return tile_of<Isa, kPanels, kMost - 1, Source>(n);
+        if (n < kMost) return tile_of<Isa, kPanels, static_cast<int>(tile_tokens(kMost - 1)), Source>(n);
     }
     return tile<Isa, kPanels, kMost, Source>;
 }
 
 /// All tokens against kPanels panels, in tiles as equal as possible: 7 = 4 + 3 keeps more chains going than 6
-/// + 1. The first tile's weights are `first`, where all others' come to be.
+/// + 1. The first tile's weights come from `first`, the others' from w, which the first tile may have filled.
 template <class Isa, int kPanels, class First, class Source>
 void gemm_tiles(const First& first, const Source& w, const TileArgs& a, const float* x, int64_t n_tok,
                 float* y) {
     constexpr int kMost = Isa::kTileTokens / kPanels;
-    const int64_t most = (n_tok + kMost - 1) / kMost;
-    for (int64_t n_tiles = most; n_tiles > 0; n_tiles--) {
-        const int64_t n = (n_tok + n_tiles - 1) / n_tiles;
-        if (std::is_same_v<First, Source> || n_tiles < most) {
+    static_assert(tile_tokens(kMost) == kMost);
+    for (int64_t token = 0; token < n_tok;) {
+        const int64_t left = n_tok - token, n_tiles = (left + kMost - 1) / kMost;
+        const int64_t n = tile_tokens((left + n_tiles - 1) / n_tiles);
+        if (std::is_same_v<First, Source> || token > 0) {
             tile_of<Isa, kPanels, kMost, Source>(n)(w, a, x, y);
         } else {
             tile_of<Isa, kPanels, kMost, First>(n)(first, a, x, y);
         }
         x += n * a.x_stride;
         y += n * a.y_stride;
-        n_tok -= n;
+        token += n;
     }
 }
 template <class Isa, int kPanels, class Source>

@@ -7,6 +7,13 @@
 #define TSR_INLINE [[gnu::always_inline]] static inline
 #endif
 
+// A function that gcc makes no copies of for constant arguments: tiles are large, and gain nothing by it.
+#if defined(__clang__)
+#define TSR_NO_CLONES
+#else
+#define TSR_NO_CLONES gnu::noclone
+#endif
+
 // From here on the compiler does not know what the pointer p is made of, and gives it a register instead of
 // one to each address that it could make of it beforehand.
 #define TSR_OWN_REGISTER(p) asm("" : "+r"(p))

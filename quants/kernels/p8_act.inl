@@ -170,6 +170,7 @@ struct TiledAct {
     const int8_t* q;
     const float *d, *s;
     const int16_t *sum16, *sum8;
+    int64_t n_tok;         // tokens that exist; the others' sums are not stored
     const int16_t* start;  // kMakes: of the unit's blocks, 4 a token and block
 
     TSR_INLINE const int8_t* q_at(const TiledAct& x, int64_t t, int b) {
@@ -238,33 +239,29 @@ struct TiledAct {
     }
 };
 
-/// The tile of T tokens from `token` on, which lie side by side.
+/// The tile of T tokens from `token` on, which lie side by side; n_tok of them exist.
 template <int T>
-TSR_INLINE TiledAct<T> tiled_act(const ActView& x, int64_t token, int64_t k) {
+TSR_INLINE TiledAct<T> tiled_act(const ActView& x, int64_t token, int64_t k, int64_t n_tok) {
     const int64_t at = token * x.d_stride + k / kActBlock * T;
-    return {x.q + kActBlock * at, x.d + at, x.s + at, x.sum16 + 2 * at, x.sum8 + 4 * at, nullptr};
+    return {x.q + kActBlock * at, x.d + at, x.s + at, x.sum16 + 2 * at, x.sum8 + 4 * at, n_tok, nullptr};
 }
 
 /// Tokens of n_k k that so many bytes have room for in tiles: whole ones.
 TSR_INLINE int64_t tokens_in_tiles(int64_t n_k, int64_t bytes) {
     return bytes / (n_k / kActBlock * kTiledBytes) / kActTile * kActTile;
 }
-/// Lays tokens in rows out in tiles that are as equal as possible, in `out` (64-byte aligned).
+/// Lays tokens in rows out in full tiles in `out` (64-byte aligned); the last one's room beyond them is not
+/// written.
 template <int Tile>
 [[gnu::noinline]] ActView lay_tiles(const ActView& x, int64_t n_tok, int64_t n_k, uint8_t* out) {
-    const int64_t row_blocks = n_k / kActBlock, n = n_tok * row_blocks;
+    const int64_t row_blocks = n_k / kActBlock, n = (n_tok + Tile - 1) / Tile * Tile * row_blocks;
     auto* q = reinterpret_cast<int8_t*>(out);
     auto *d = reinterpret_cast<float*>(q + kActBlock * n), *s = d + n;
     auto *sum16 = reinterpret_cast<int16_t*>(s + n), *sum8 = sum16 + 2 * n;
-    int64_t first = 0, step = 0, n_tiles = (n_tok + Tile - 1) / Tile;
     for (int64_t t = 0; t < n_tok; t++) {
-        if (t == first + step) {
-            first = t;
-            step = (n_tok - t + n_tiles - 1) / n_tiles;
-            n_tiles--;
-        }
+        const int64_t first = t / Tile * Tile;
         const TileAct from = tile_act(x, t, 0);
-        for (int64_t b = 0, at = first * row_blocks + t - first; b < row_blocks; b++, at += step) {
+        for (int64_t b = 0, at = first * row_blocks + t - first; b < row_blocks; b++, at += Tile) {
             store(q + kActBlock * at, load(from.q + kActBlock * b));
             d[at] = from.d[b];
             s[at] = from.s[b];
@@ -292,6 +289,7 @@ struct GatheredAct {
     static constexpr int kBlockBytes = kStartAt + kStarts * 4 * T;
     static constexpr int64_t q_stride = kActBlock, d_stride = 1;
     const uint8_t* unit;
+    int64_t n_tok;  // tokens that exist; the others' sums are not stored
 
     template <class At>
     TSR_INLINE const At* at(const GatheredAct& x, int b, int place) {
@@ -325,9 +323,10 @@ struct GatheredAct {
 template <class U>
 constexpr int kGatheredBytes = GatheredAct<U, 1>::kBlockBytes;
 
-/// Writes the tokens' n_blocks to out as GatheredAct<U, n_tok> has them.
+/// Writes n_tok tokens' n_blocks to out as GatheredAct<U, tile> has them.
 template <class U>
-[[gnu::noinline]] void gather_act(TileAct x, int64_t n_tok, int64_t n_blocks, uint8_t* out) {
+[[gnu::noinline, TSR_NO_CLONES]] void gather_act(TileAct x, int64_t n_tok, int64_t tile, int64_t n_blocks,
+                                                 uint8_t* out) {
     using One = GatheredAct<U, 1>;
     alignas(32) int16_t start[kTokenStarts];
     for (int64_t t = 0; t < n_tok; t++) {
@@ -336,19 +335,19 @@ template <class U>
         const int16_t* sum16 = TileAct::sum16_at(x, t, 0);
         [[maybe_unused]] const int16_t* sums = kLaneSums ? TileAct::sum8_at(x, t, 0) : sum16;
         for (int64_t b = 0; b < n_blocks; b++) {
-            uint8_t* block = out + kGatheredBytes<U> * n_tok * b;
+            uint8_t* block = out + kGatheredBytes<U> * tile * b;
             store(block + kActBlock * t, load(q + kActBlock * b));
-            uint8_t* to = block + One::kDAt * n_tok + 4 * t;
+            uint8_t* to = block + One::kDAt * tile + 4 * t;
             __builtin_memcpy(to, d + b, 4);
-            to += 4 * n_tok;
+            to += 4 * tile;
             if constexpr (One::kS) __builtin_memcpy(to, s + b, 4);
             if constexpr (One::kSum16) __builtin_memcpy(to, sum16 + 2 * b, 4);
-            to += (One::kStartAt - One::kMinAt) * n_tok;
+            to += (One::kStartAt - One::kMinAt) * tile;
             if constexpr (One::kStarts != 0) {
                 const int64_t i = b % kStartBlocks, left = n_blocks - b;
                 if (i == 0)
                     write_starts<U>(sums + kStartSums * b, left < kStartBlocks ? left : kStartBlocks, start);
-                for (int h = 0; h < One::kStarts; h++, to += 4 * n_tok)
+                for (int h = 0; h < One::kStarts; h++, to += 4 * tile)
                     __builtin_memcpy(to, start + kSecondStart * h + kStartStep * i, 4);
             }
         }

@@ -28,10 +28,15 @@ constexpr bool kSlowToUnpack =
     std::is_same_v<F, IQ1_S> || std::is_same_v<F, IQ1_M> || std::is_same_v<F, IQ2_XS> ||
     std::is_same_v<F, IQ2_S> || std::is_same_v<F, IQ3_S> || std::is_same_v<F, TQ1_0> ||
     std::is_same_v<F, TQ2_0>;
-/// Operands that are made by the block (kOpensBlocks) cost so much that a panel keeps them for a second tile.
+/// Types whose tiles are compiled for few token counts only, since unpacking dominates their time and their
+/// tiles are the largest: codebooks, and types that are slow to unpack.
 template <class F>
-constexpr int kStreamTokensOf =
-    kStreamTokens > kTileSums&& Unpack<F>::kOpensBlocks ? kTileSums : kStreamTokens;
+constexpr bool kFewTileSizes = Unpack<F>::kOpensBlocks || kSlowToUnpack<F>;
+/// Of these, more tokens than one tile of a stream has room for share a panel, which unpacks once.
+template <class F>
+constexpr int kStreamTokensOf = !kFewTileSizes<F>          ? kStreamTokens
+                                : kStreamTokens > kTileSums ? kTileSums
+                                                            : kTileSums / 2;
 template <class F>
 constexpr StreamPlan kStreamPlan = {.tokens = kStreamTokensOf<F>,
                                     .groups = kSlowToUnpack<F> ? 4 : kGroupsOfFew};
@@ -47,26 +52,61 @@ constexpr int64_t kPanelBytes = P::kUnitBytes* kPanelUnits<typename P::F>;
 /// more so with products of wider vectors.
 constexpr int64_t kActPassBytes = int64_t{1} << 20, kFewestTokens = 128;
 
-/// run<n>(token) of the tile of n tokens, Least <= n <= Most.
-template <int Most, int Least, class Run>
-TSR_INLINE void run_tile(int64_t n, int64_t token, const Run& run) {
-    if constexpr (Most > Least) {
-        if (n < Most) return run_tile<Most - 1, Least>(n, token, run);
+/// A set of tile sizes in tokens, one bit each: the token counts that a path is compiled for.
+template <int... kSizes>
+constexpr uint32_t kTileSizes = ((1U << kSizes) | ...);
+/// All sizes from kLeast to kMost.
+template <int kLeast, int kMost>
+constexpr uint32_t kTileRange = (2U << kMost) - (1U << kLeast);
+constexpr int least_size(uint32_t sizes) { return __builtin_ctz(sizes); }
+constexpr int largest_size(uint32_t sizes) { return 31 - __builtin_clz(sizes); }
+constexpr bool is_range(uint32_t sizes) { return (sizes & (sizes + (sizes & -sizes))) == 0; }
+
+/// run<n>() for an n of the set.
+template <uint32_t kSizes, class Run>
+TSR_INLINE void run_size(int64_t n, const Run& run) {
+    constexpr int kMost = largest_size(kSizes);
+    constexpr uint32_t kSmaller = kSizes & ~(1U << kMost);
+    if constexpr (kSmaller != 0) {
+        if (n < kMost) return run_size<kSmaller>(n, run);
     }
-    run.template operator()<Most>(token);
+    run.template operator()<kMost>();
 }
 
-/// All tokens in tiles of at most Most, as equal as possible: 9 = 5 + 4 keeps more sums going than 8 + 1. Of
-/// n_tok >= Least tokens no tile has fewer, Least being at most Most / 2.
-template <int Most, int Least = 1, class Run>
+/// run<n>(token) for all tokens in tiles whose sizes are in the set. Of a range they are as equal as possible:
+/// 9 = 5 + 4 keeps more sums going than 8 + 1. Otherwise the largest that fits comes first.
+template <uint32_t kSizes, class Run>
 TSR_INLINE void each_tile(int64_t n_tok, const Run& run) {
-    static_assert(Least == 1 || 2 * Least <= Most);
-    int64_t token = 0;
-    for (int64_t n_tiles = (n_tok + Most - 1) / Most; n_tiles > 0; n_tiles--) {
-        const int64_t n = (n_tok - token + n_tiles - 1) / n_tiles;
-        run_tile<Most, Least>(n, token, run);
+    constexpr int kMost = largest_size(kSizes);
+    for (int64_t token = 0; token < n_tok;) {
+        const int64_t left = n_tok - token, n_tiles = (left + kMost - 1) / kMost;
+        const int64_t most = is_range(kSizes) ? (left + n_tiles - 1) / n_tiles : left < kMost ? left : kMost;
+        const int64_t n = largest_size(kSizes & ((2U << most) - 1));
+        run_size<kSizes>(n, [&]<int T>() { run.template operator()<T>(token); });
         token += n;
     }
+}
+
+/// run<T>(token, place, n) for all tokens in tiles of T >= n tokens, the first n of which exist, and `place`
+/// tokens' room in the tiles before it. As equal as possible, then padded to the next size of the set.
+template <uint32_t kSizes, class Run>
+TSR_INLINE void each_padded_tile(int64_t n_tok, const Run& run) {
+    constexpr int kMost = largest_size(kSizes);
+    for (int64_t token = 0, place = 0; token < n_tok;) {
+        const int64_t left = n_tok - token, n_tiles = (left + kMost - 1) / kMost;
+        const int64_t n = (left + n_tiles - 1) / n_tiles;
+        const int64_t size = least_size(kSizes >> n << n);
+        run_size<kSizes>(size, [&]<int T>() { run.template operator()<T>(token, place, n); });
+        token += n;
+        place += size;
+    }
+}
+/// Tokens that such tiles have room for in all.
+template <uint32_t kSizes>
+TSR_INLINE int64_t padded_tokens(int64_t n_tok) {
+    constexpr int kMost = largest_size(kSizes);
+    const int64_t n_tiles = (n_tok + kMost - 1) / kMost, n = (n_tok + n_tiles - 1) / n_tiles;
+    return n_tiles * least_size(kSizes >> n << n);
 }
 
 /// n neighbouring groups of F from that of a row and from unit `first` on. If they are in a cache, what is
@@ -154,57 +194,63 @@ TSR_INLINE bool reads_ahead(const PackedMatmulArgs& a) {
     return a.n_tok == 1 && a.fetch == Fetch::TwoSteps && group_bytes + act_bytes <= kPassBytes;
 }
 
-/// So many tokens are gathered, as long as the scratch has room for them. Fewer wait for memory, which gives
-/// more in one stream of one group, or in four far apart.
+/// Tokens that are gathered at least, as long as the scratch has room for them. Fewer wait for memory, which
+/// gives more in one stream of one group, or in four far apart.
 constexpr int kFewestGathered = 3;
-/// So many rows repay the gathering of tokens that one group's vectors share (kGathersFew).
-constexpr int64_t kFewestGatheredRows = 128;
+/// Rows at least that repay the gathering of tokens that two groups share.
+constexpr int64_t kFewestGatheredRows = 64;
+/// Whether a few tokens that two groups share are gathered: where the instruction set gains by it, and for
+/// types that pad tiles.
+template <class F>
+constexpr bool kGathersPair = kGathersFew || kFewTileSizes<F>;
+/// Tile sizes of one group's stream: of one and two tokens, of what other tiles leave, and of tokens that no
+/// pair of groups takes.
+template <class F, class V>
+constexpr uint32_t kOneGroupSizes =
+    V::kGroups == 1 && !kGathersPair<F> ? kTileSizes<1, 2, 4> | kTileRange<kPairSums / 2 + 1, kTileSums>
+                                        : kTileSizes<1, 2, 4>;
+/// Of two groups' streams, where tokens lie in rows and where they are gathered.
+template <class F>
+constexpr uint32_t kPairSizes = kTileRange<kFewestGathered, kPairSums / 2>;
+template <class F>
+constexpr uint32_t kGatheredPairSizes =
+    kFewTileSizes<F> ? kTileSizes<kTileSums / 2> : kTileRange<kFewestGathered, kPairSums / 2>;
+/// Of two groups as one vector.
+template <class F>
+constexpr uint32_t kWideSizes = kFewTileSizes<F> ? kTileSizes<kTileSums / 2, kTileSums>
+                                                 : kTileRange<kFewestGathered, kTileSums>;
 /// Bytes of a gathered token.
 template <class F>
 TSR_INLINE int64_t gathered_bytes(const PackedMatmulArgs& a) {
     return a.n_k / kActBlock * kGatheredBytes<Unpack<F>>;
 }
+template <class F, uint32_t kSizes>
+TSR_INLINE bool has_room_to_gather(const PackedMatmulArgs& a) {
+    return padded_tokens<kSizes>(a.n_tok) * gathered_bytes<F>(a) <= static_cast<int64_t>(kPackedScratchBytes);
+}
 template <class F, class V>
 TSR_INLINE bool gathers(const PackedMatmulArgs& a) {
-    const int64_t bytes = a.n_tok * gathered_bytes<F>(a);
-    return V::kGroups > 1 && a.n_tok >= kFewestGathered && bytes <= static_cast<int64_t>(kPackedScratchBytes);
+    return V::kGroups > 1 && a.n_tok >= kFewestGathered && has_room_to_gather<F, kWideSizes<F>>(a);
 }
-/// Gathers all tokens in tiles of at most Most, each tile's where its first token has its place.
-template <class F, int Most, int Least>
-void gather_tiles(const PackedMatmulArgs& a, uint8_t* out) {
-    each_tile<Most, Least>(a.n_tok, [&]<int T>(int64_t token) {
-        gather_act<Unpack<F>>(tile_act(a.x, token, 0), T, a.n_k / kActBlock,
-                              out + token * gathered_bytes<F>(a));
+/// Gathers all tokens in tiles of these sizes into the scratch, each tile's where its first token has its place.
+template <class F, uint32_t kSizes>
+const uint8_t* gather_tiles(const PackedMatmulArgs& a) {
+    auto* out = static_cast<uint8_t*>(a.scratch);
+    each_padded_tile<kSizes>(a.n_tok, [&]<int T>(int64_t token, int64_t place, int64_t n) {
+        gather_act<Unpack<F>>(tile_act(a.x, token, 0), n, T, a.n_k / kActBlock,
+                              out + place * gathered_bytes<F>(a));
     });
+    return out;
 }
 
-/// The tokens that two groups share (kGathersFew), gathered in tiles of at most Most, or null where they stay
-/// as they lie: too few, more than there is room for, or too few rows to repay it.
-template <class F, int Most>
-const uint8_t* gather_few(const PackedMatmulArgs& a, int64_t n_rows) {
-    if (a.n_tok < kFewestGathered || n_rows < kFewestGatheredRows) return nullptr;
-    if (a.n_tok * gathered_bytes<F>(a) > static_cast<int64_t>(kPackedScratchBytes)) return nullptr;
-    uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
-    gather_tiles<F, Most, 1>(a, gathered);
-    return gathered;
-}
-
-/// R groups, two of them a vector of a V that has two, times the T tokens from `token` on, straight from
-/// packed units. gathered: of gather_few, or null.
-template <class F, class V, int R, int T>
-TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, int64_t token, float* y,
-                            int64_t y_stride, const uint8_t* gathered = nullptr) {
+/// R groups, two of them a vector of a V that has two, times the T tokens of x, straight from packed units.
+template <class F, class V, int R, int T, class Acts>
+TSR_INLINE void stream_tile(const PackedMatmulArgs& a, StreamRows rows, int64_t row, const Acts& x, float* y,
+                            int64_t y_stride) {
     constexpr int kAhead = V::kGroups > 1 ? kStreamPlan<F>.wide_ahead : kFarStreamsBytes;
     const auto run = [&]<class Source>() {
-        const auto times = [&](auto x) {
-            tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R, kAhead), a.n_k / F::kUnitK, x,
-                                               y, y_stride, false, rows.y_apart);
-        };
-        if constexpr (kGathersFew && R == 2 && T >= kFewestGathered) {
-            using Acts = GatheredAct<Unpack<F>, T>;
-            if (gathered) return times(Acts{gathered + token * gathered_bytes<F>(a)});
-        }
-        times(tile_act(a.x, token, 0));
+        tile<F, R / V::kGroups, T, Source>(stream_units<F>(a, rows, row, R, kAhead), a.n_k / F::kUnitK, x, y,
+                                           y_stride, false, rows.y_apart);
     };
     if constexpr (V::kGroups > 1) {
         run.template operator()<WideStream<Unpack<F>, V, R / V::kGroups>>();
@@ -224,47 +270,64 @@ TSR_INLINE int64_t rows_of_stream(const PackedMatmulArgs& a, int64_t row, int n_
     return groups_of_stream(n_groups, a.n_k / F::kUnitK * F::kUnitBytes, n_streams) * kGroupRows;
 }
 
-/// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights
-/// come from memory once, however many tiles they take. Returns the first row that is left.
-template <class F, int R, class V = OwnVectors>
-int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
-    constexpr int kMost = (R == 2 ? kPairSums : kTileSums) / R;
-    const uint8_t* gathered = nullptr;
-    if constexpr (kGathersFew && R == 2) gathered = gather_few<F, kMost>(a, a.n_rows - row);
+/// fn(rows, row) for the rows from `row` on, R groups at a time while that many are complete: `row` and those
+/// as far from it as the streams are. Returns the first row that is left.
+template <class F, int R, class Fn>
+TSR_INLINE int64_t each_streams(const PackedMatmulArgs& a, int64_t row, const Fn& fn) {
     while (a.n_rows - row >= R * kGroupRows) {
         const bool far = R == 1 || a.fetch == Fetch::FarStreams;
         const int64_t n = far ? rows_of_stream<F>(a, row, R) : kGroupRows;
         const StreamRows rows = a.apart > 0 ? StreamRows{row, n, a.apart, a.y_apart} : StreamRows{row, n};
-        for (int64_t at = row; at < row + n; at += kGroupRows) {
-            each_tile<kMost>(a.n_tok, [&]<int T>(int64_t token) {
-                stream_tile<F, V, R, T>(a, rows, at, token, a.y + token * a.y_stride + at, a.y_stride,
-                                        gathered);
-            });
-        }
+        for (int64_t at = row; at < row + n; at += kGroupRows) fn(rows, at);
         row += R * n;
     }
     return row;
 }
 
-/// stream_groups of one of V's vectors, the tokens gathered once for all rows.
+/// The rows from `row` on, R groups at a time while that many are complete, times all tokens: the weights
+/// come from memory once, however many tiles they take. Returns the first row that is left.
+template <class F, int R, uint32_t kSizes, class V = OwnVectors>
+int64_t stream_groups(const PackedMatmulArgs& a, int64_t row) {
+    return each_streams<F, R>(a, row, [&](const StreamRows& rows, int64_t at) {
+        each_tile<kSizes>(a.n_tok, [&]<int T>(int64_t token) {
+            stream_tile<F, V, R, T>(a, rows, at, tile_act(a.x, token, 0), a.y + token * a.y_stride + at,
+                                    a.y_stride);
+        });
+    });
+}
+
+/// The same of two groups, the tokens gathered once for all rows.
+template <class F>
+int64_t gathered_pairs(const PackedMatmulArgs& a, int64_t row) {
+    constexpr uint32_t kSizes = kGatheredPairSizes<F>;
+    const uint8_t* gathered = gather_tiles<F, kSizes>(a);
+    return each_streams<F, 2>(a, row, [&](const StreamRows& rows, int64_t at) {
+        each_padded_tile<kSizes>(a.n_tok, [&]<int T>(int64_t token, int64_t place, int64_t n) {
+            stream_tile<F, OwnVectors, 2, T>(
+                a, rows, at, GatheredAct<Unpack<F>, T>{gathered + place * gathered_bytes<F>(a), n},
+                a.y + token * a.y_stride + at, a.y_stride);
+        });
+    });
+}
+
+/// The same of one of V's vectors.
 template <class F, class V>
 int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
     using U = Unpack<F>;
     static_assert(U::kZero == 0 || kStartsOfBlock<U> != 0, "wider sums take a zero point at their start");
     constexpr int kRows = kGroupRows * V::kGroups;
     const int64_t token_bytes = gathered_bytes<F>(a);
-    uint8_t* gathered = static_cast<uint8_t*>(a.scratch);
     if (row + kRows > a.n_rows) return row;
-    gather_tiles<F, kTileSums, kFewestGathered>(a, gathered);
+    const uint8_t* gathered = gather_tiles<F, kWideSizes<F>>(a);
     while (row + kRows <= a.n_rows) {
         const bool far = a.fetch == Fetch::FarStreams;
         const int64_t n = far ? rows_of_stream<F>(a, row, V::kGroups) : kGroupRows;  // of each group's stream
         for (int64_t at = row; at < row + n; at += kGroupRows) {
             PackedUnits units = stream_units<F>(a, {row, n}, at, V::kGroups, kWideRowsBytes);
             if (far) units.first_line = kFirstLineBytes;
-            each_tile<kTileSums, kFewestGathered>(a.n_tok, [&]<int T>(int64_t token) {
+            each_padded_tile<kWideSizes<F>>(a.n_tok, [&]<int T>(int64_t token, int64_t place, int64_t n_tok) {
                 tile<F, 1, T, WideStream<U, V>>(units, a.n_k / F::kUnitK,
-                                                GatheredAct<U, T>{gathered + token * token_bytes},
+                                                GatheredAct<U, T>{gathered + place * token_bytes, n_tok},
                                                 a.y + token * a.y_stride + at, a.y_stride, false, n);
             });
         }
@@ -273,14 +336,14 @@ int64_t wide_rows(const PackedMatmulArgs& a, int64_t row) {
     return row;
 }
 
-/// What of a group's sums for T tokens from `token` on the matrix has rows for.
-template <int T>
-TSR_INLINE void copy_last(const PackedMatmulArgs& a, int64_t row, int64_t token,
-                          const float (&last)[T * kGroupRows]) {
-    const int64_t end = row + kGroupRows < a.n_rows ? row + kGroupRows : a.n_rows;
-    for (int t = 0; t < T; t++) {
+/// Stores the rows from `row` on that the matrix has, of the sums of n_rows rows for n_tok tokens from `token`
+/// on.
+TSR_INLINE void copy_last(const PackedMatmulArgs& a, int64_t row, int64_t token, int64_t n_tok,
+                          const float* last, int64_t n_rows) {
+    const int64_t end = row + n_rows < a.n_rows ? row + n_rows : a.n_rows;
+    for (int64_t t = 0; t < n_tok; t++) {
         float* y = a.y + (token + t) * a.y_stride;
-        for (int64_t r = row; r < end; r++) y[r] = last[t * kGroupRows + r - row];
+        for (int64_t r = row; r < end; r++) y[r] = last[t * n_rows + r - row];
     }
 }
 
@@ -294,88 +357,98 @@ void stream_rows(const PackedMatmulArgs& a, int64_t row) {
     // Side by side they come as wider vectors do, but where operands are made by the block.
     using Four = std::conditional_t<Unpack<F>::kOpensBlocks, OwnVectors, V>;
     if (four && a.n_tok <= kTileSums / 4) {
-        row = stream_groups<F, 4, Four>(a, row);
-    } else if (kGroups == 4 || a.n_tok > 2) {
-        if (gathers<F, V>(a)) {
-            if constexpr (V::kGroups > 1) row = wide_rows<F, V>(a, row);
-        } else if (kGathersFew || 2 * a.n_tok <= kPairSums) {
+        row = stream_groups<F, 4, kTileRange<1, kTileSums / 4>, Four>(a, row);
+    } else if (a.n_tok >= kFewestGathered) {
+        if constexpr (V::kGroups > 1) {
+            if (gathers<F, V>(a)) row = wide_rows<F, V>(a, row);
+        } else if constexpr (kPairSums < 2 * kFewestGathered) {
+            // Two groups times as many tokens do not fit.
+        } else if constexpr (kGathersPair<F>) {
             // Six tokens gathered are better off in two tiles of two groups than in one of one.
-            row = stream_groups<F, 2>(a, row);
+            if (a.n_rows - row >= kFewestGatheredRows && has_room_to_gather<F, kGatheredPairSizes<F>>(a))
+                row = gathered_pairs<F>(a, row);
+        } else {
+            if (2 * a.n_tok <= kPairSums) row = stream_groups<F, 2, kPairSizes<F>>(a, row);
         }
     }
-    row = stream_groups<F, 1>(a, row);
+    row = stream_groups<F, 1, kOneGroupSizes<F, V>>(a, row);
     if (row == a.n_rows) return;
-    each_tile<kTileSums>(a.n_tok, [&]<int T>(int64_t token) {
+    each_tile<kOneGroupSizes<F, V>>(a.n_tok, [&]<int T>(int64_t token) {
         float last[T * kGroupRows];
-        stream_tile<F, OwnVectors, 1, T>(a, {row, kGroupRows}, row, token, last, kGroupRows);
-        copy_last<T>(a, row, token, last);
+        stream_tile<F, OwnVectors, 1, T>(a, {row, kGroupRows}, row, tile_act(a.x, token, 0), last, kGroupRows);
+        copy_last(a, row, token, T, last, kGroupRows);
     });
 }
 
-/// The tile of T tokens of a product from `token` on, as panels read them.
-template <int T, class V>
-TSR_INLINE auto panel_act(const ActView& x, int64_t token, int64_t k) {
+/// Tile sizes of a panel: the full tile, and what remains of the tokens.
+template <class V>
+constexpr uint32_t kPanelSizes =
+    V::kTile == 3 || V::kTile == 2 ? kTileRange<1, V::kTile> : kTileSizes<1, 2, 4, V::kTile>;
+
+/// run<T>(token, x) for the tiles that a panel takes its tokens in from k on, the first a full one but of fewer
+/// tokens. kPadded: tokens lie in full tiles, of which the last need not exist.
+template <class V, bool kPadded, class Run>
+TSR_INLINE void each_panel_tile(const ActView& x, int64_t n_tok, int64_t k, const Run& run) {
     if constexpr (kActTile > 1) {
-        return tiled_act<T>(x, token, k);
+        for (int64_t token = 0; token < n_tok; token += kActTile) {
+            const int64_t n = n_tok - token < kActTile ? n_tok - token : kActTile;
+            run_size<kPadded ? kTileSizes<kActTile> : kTileRange<1, kActTile>>(
+                n, [&]<int T>() { run.template operator()<T>(token, tiled_act<T>(x, token, k, n)); });
+        }
     } else {
-        return tile_act(x, V::kTokens * token, k);
+        each_tile<kPanelSizes<V>>(n_tok / V::kTokens, [&]<int T>(int64_t t) {
+            run.template operator()<T>(V::kTokens * t, tile_act(x, V::kTokens * t, k));
+        });
     }
 }
 
-/// run<n>(token) for the tiles that a panel takes its tokens in. Even: they are as equal as possible, and not
-/// full ones and a rest.
-template <class V, bool Even, class Run>
-TSR_INLINE void each_panel_tile(int64_t n_tok, const Run& run) {
-    if constexpr (kActTile > 1 && !Even) {
-        for (int64_t token = 0; token < n_tok; token += kActTile)
-            run_tile<kActTile, 1>(n_tok - token, token, run);
-    } else {
-        each_tile<V::kTile>(n_tok / V::kTokens, run);
-    }
-}
-
-/// The rows of two vectors times all tokens, their weights unpacked once.
-template <class F, class V, bool Even>
-void panel_rows(const PackedMatmulArgs& a, int64_t row) {
+/// The rows of P's groups times all tokens, their weights unpacked once, to y: rows y_stride apart.
+template <class F, class V, bool kPadded>
+void panel_rows(const PackedMatmulArgs& a, int64_t row, PackedUnits units, float* y_row, int64_t y_stride) {
     const int64_t n_units = a.n_k / F::kUnitK;
     uint8_t* panel = static_cast<uint8_t*>(a.scratch);
     using P = PanelOf<F, V>;
-    // The two tiles that each_panel_tile would make of six to eight tokens.
     if constexpr (kActTile > 1 && kFillsPanels<P>) {
+        // Padded, more than one tile's tokens go through both at once.
         constexpr int kFull = V::kTile;
-        const auto take_turns = [&]<int First, int Second>() {
-            two_tiles<F, P, First, Second>({panel_units<F>(a, row, P::kGroups, 0), panel}, n_units,
-                                           tiled_act<First>(a.x, 0, 0), tiled_act<Second>(a.x, First, 0),
-                                           a.y + row, a.y_stride);
-        };
-        if (a.n_tok == 2 * kFull) return take_turns.template operator()<kFull, kFull>();
-        if (a.n_tok == 2 * kFull - 1) return take_turns.template operator()<kFull, kFull - 1>();
-        if constexpr (Even) {
-            if (a.n_tok == 2 * kFull - 2) return take_turns.template operator()<kFull - 1, kFull - 1>();
+        if (kPadded ? a.n_tok > kFull && a.n_tok <= 2 * kFull : a.n_tok == 2 * kFull) {
+            return tile_pair<F, P, kFull>({units, panel}, n_units, tiled_act<kFull>(a.x, 0, 0, kFull),
+                                          tiled_act<kFull>(a.x, kFull, 0, a.n_tok - kFull), y_row, y_stride);
         }
     }
     constexpr int64_t kChunk = kPanelUnits<F>;
+    static_assert(!kFillsPanels<P> || kActTile > 1 || kStreamPlan<F>.tokens >= V::kTile);
     static_assert(kPanelBytes<P> <= static_cast<int64_t>(kPackedScratchBytes));
     for (int64_t first = 0; first < n_units; first += kChunk) {
         const int64_t count = n_units - first < kChunk ? n_units - first : kChunk;
-        const PackedUnits units = panel_units<F>(a, row, P::kGroups, first);
         if constexpr (!kFillsPanels<P>) write_panel<P>(units, count, panel);
-        each_panel_tile<V, Even>(a.n_tok, [&]<int T>(int64_t t) {
-            const auto x = panel_act<T, V>(a.x, t, first * F::kUnitK);
-            float* y = a.y + V::kTokens * t * a.y_stride + row;
+        each_panel_tile<V, kPadded>(a.x, a.n_tok, first * F::kUnitK, [&]<int T>(int64_t token, const auto& x) {
+            float* y = y_row + token * y_stride;
             if constexpr (kFillsPanels<P>) {
-                if (t == 0)
-                    return tile<F, 2, T, typename P::FilledBy>({units, panel}, count, x, y, a.y_stride,
-                                                               first != 0);
+                // The first tile is full, but of fewer tokens that lie in a tile of their own.
+                constexpr bool kAnySize = requires { P::kFilledByAnySize; };
+                if (token == 0) {
+                    if constexpr (T == V::kTile || kAnySize)
+                        return tile<F, 2, T, typename P::FilledBy>({units, panel}, count, x, y, y_stride,
+                                                                   first != 0);
+                    else if constexpr (kActTile > 1)
+                        write_panel<P>(units, count, panel);
+                }
             }
-            tile<F, 2, T, P>(panel, count, x, y, a.y_stride, first != 0);
+            tile<F, 2, T, P>(panel, count, x, y, y_stride, first != 0);
         });
+        units.unit += count * F::kUnitBytes;
     }
     if (a.n_tok % V::kTokens != 0) {
         const int64_t token = a.n_tok - 1;
-        stream_tile<F, OwnVectors, P::kGroups, 1>(a, {row, kGroupRows}, row, token,
-                                                  a.y + token * a.y_stride + row, a.y_stride);
+        stream_tile<F, OwnVectors, P::kGroups, 1>(a, {row, kGroupRows}, row, tile_act(a.x, token, 0),
+                                                  y_row + token * y_stride, y_stride);
     }
+}
+template <class F, class V, bool kPadded>
+void panel_rows(const PackedMatmulArgs& a, int64_t row) {
+    panel_rows<F, V, kPadded>(a, row, panel_units<F>(a, row, PanelOf<F, V>::kGroups, 0), a.y + row,
+                              a.y_stride);
 }
 
 /// The same product of some tokens only.
@@ -431,32 +504,35 @@ int64_t panels_of_rows(const PackedMatmulArgs& a) {
     return n_rows;
 }
 
-/// The rows from `row` on, R groups at a time while that many are complete, times tokens in tiles. Returns
-/// the first row that is left.
-template <class F, int R>
-int64_t tiled_groups(const PackedMatmulArgs& a, int64_t row) {
-    for (; row + R * kGroupRows <= a.n_rows; row += R * kGroupRows) {
-        const PackedUnits units = stream_units<F>(a, {row, kGroupRows}, row, R);
-        each_panel_tile<OwnVectors, false>(a.n_tok, [&]<int T>(int64_t t) {
-            tile<F, R, T, Stream<Unpack<F>, R>>(units, a.n_k / F::kUnitK, tiled_act<T>(a.x, t, 0),
-                                                a.y + t * a.y_stride + row, a.y_stride, false);
-        });
+/// The rows of two full tiles of tokens from `row` on, two groups at a time while that many are complete.
+/// Returns the first row that is left.
+template <class F>
+int64_t tiled_pairs(const PackedMatmulArgs& a, int64_t row) {
+    for (; row + 2 * kGroupRows <= a.n_rows; row += 2 * kGroupRows) {
+        const PackedUnits units = stream_units<F>(a, {row, kGroupRows}, row, 2);
+        for (int64_t t = 0; t < a.n_tok; t += kActTile) {
+            tile<F, 2, kActTile, Stream<Unpack<F>, 2>>(units, a.n_k / F::kUnitK,
+                                                       tiled_act<kActTile>(a.x, t, 0, kActTile),
+                                                       a.y + t * a.y_stride + row, a.y_stride, false);
+        }
     }
     return row;
 }
 
-/// The same to the matrix's end, its incomplete group included.
-template <class F>
-void tiled_rows(const PackedMatmulArgs& a, int64_t row) {
-    row = tiled_groups<F, 1>(a, row);
+/// The matrix's last rows, fewer than two groups, times tokens in tiles: a panel whose second group may be the
+/// first one again.
+template <class F, class V>
+void last_tiled_rows(const PackedMatmulArgs& a, int64_t row) {
+    constexpr int64_t kTokens = 8 * kActTile, kRows = 2 * kGroupRows;
     if (row == a.n_rows) return;
-    const PackedUnits units = stream_units<F>(a, {row, kGroupRows}, row, 1);
-    each_panel_tile<OwnVectors, false>(a.n_tok, [&]<int T>(int64_t t) {
-        float last[T * kGroupRows];
-        tile<F, 1, T, Stream<Unpack<F>, 1>>(units, a.n_k / F::kUnitK, tiled_act<T>(a.x, t, 0), last,
-                                            kGroupRows, false);
-        copy_last<T>(a, row, t, last);
-    });
+    PackedUnits units = panel_units<F>(a, row, 2, 0);
+    if (a.n_rows - row <= kGroupRows) units.group_bytes = 0;
+    for (int64_t token = 0; token < a.n_tok; token += kTokens) {
+        float last[kTokens * kRows];
+        const int64_t n = a.n_tok - token < kTokens ? a.n_tok - token : kTokens;
+        panel_rows<F, V, false>(of_tokens(a, token, n), row, units, last, kRows);
+        copy_last(a, row, token, n, last, kRows);
+    }
 }
 
 template <class F, class V = OwnVectors>
@@ -490,9 +566,9 @@ void packed_matmul(const PackedMatmulArgs& a) {
     if constexpr (kActTile > 1) {
         if (a.x.tile > 1) {
             if constexpr (kStreamPlan<F>.tokens >= kFewestTiled) {
-                if (a.n_tok <= kStreamPlan<F>.tokens) return tiled_rows<F>(a, tiled_groups<F, 2>(a, 0));
+                if (a.n_tok == 2 * kActTile) return last_tiled_rows<F, V>(a, tiled_pairs<F>(a, 0));
             }
-            return tiled_rows<F>(a, panels<F, V>(a));
+            return last_tiled_rows<F, V>(a, panels<F, V>(a));
         }
     }
     if (a.n_tok <= kStreamPlan<F>.tokens && (a.n_tok <= kTileSums || gathers<F, V>(a))) {

@@ -24,6 +24,8 @@ struct SignPanel {
     static constexpr int kBlockBytes = kScaleAt + U::kScales * kPair;
     static constexpr int kFloatAt = F::kBlocks * kBlockBytes, kUnitBytes = kFloatAt + kPair;
     static constexpr bool kMinimaFirst = true, kGroupsApart = false;
+    /// The first tile unpacks whatever its size: write_panel makes no such panels.
+    static constexpr bool kFilledByAnySize = true;
     using Start = const uint8_t*;
     const uint8_t *unit, *block;
 

@@ -731,17 +731,28 @@ TSR_INLINE void add_units(Source& s, Acts& x, int64_t i, int64_t end, int64_t n_
     }
 }
 
-/// y[t][r * apart ...] = the totals of a tile (see below).
+/// Tokens of a tile of T that exist; the others' sums are made of whatever their places hold, and not stored.
+template <int T, class Acts>
+TSR_INLINE int64_t tokens_of(const Acts& x) {
+    if constexpr (requires { x.n_tok; }) {
+        return x.n_tok;
+    } else {
+        return T;
+    }
+}
+
+/// y[t][r * apart ...] = the totals of a tile (see below) for the first n_tok tokens.
 template <class Source, int R, int T>
 TSR_INLINE void store_totals(const typename Source::V::Flt (&total)[T][R], float* y, int64_t y_stride,
-                             int64_t apart) {
+                             int64_t apart, int64_t n_tok) {
     using V = typename Source::V;
     TSR_UNROLL
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
             const int64_t first = Source::kGroupsApart ? V::kGroups * r : r;
-            store_sums<Source>(y + V::kTokens * t * y_stride + apart * first, y_stride, apart, total[t][r]);
+            float* to = y + V::kTokens * t * y_stride + apart * first;
+            if (t < n_tok) store_sums<Source>(to, y_stride, apart, total[t][r]);
         }
     }
 }
@@ -749,13 +760,14 @@ TSR_INLINE void store_totals(const typename Source::V::Flt (&total)[T][R], float
 /// y[t][r * apart ...] (+)= the product over n_units, apart being the rows from one vector's to the next's,
 /// or from one group's to the next's where they lie anywhere. resume: y holds the sum of the units before.
 template <class F, int R, int T, class Source, class Acts>
-[[gnu::noinline]] void tile(typename Source::Start start, int64_t n_units, Acts x, float* y, int64_t y_stride,
+[[gnu::noinline, TSR_NO_CLONES]] void tile(typename Source::Start start, int64_t n_units, Acts x, float* y, int64_t y_stride,
                             bool resume, int64_t apart = kGroupRows * Source::V::kGroups) {
     using V = typename Source::V;
     static_assert(!Source::kGroupsApart || V::kGroups == 2);
     Source s;
     Source::start(s, start);
     typename V::Flt total[T][R];
+    const int64_t n_tok = tokens_of<T>(x);
     // Stores reach the cache in order: one that waits for its line holds up those of spilled sums behind it.
     TSR_UNROLL
     for (int t = 0; t < V::kTokens * T; t++) prefetch(y + t * y_stride);
@@ -763,40 +775,43 @@ template <class F, int R, int T, class Source, class Acts>
     for (int t = 0; t < T; t++) {
         TSR_UNROLL
         for (int r = 0; r < R; r++) {
-            total[t][r] =
-                resume ? load_sums<V>(y + V::kTokens * t * y_stride + apart * r, y_stride) : V::no_float();
+            total[t][r] = resume && t < n_tok
+                              ? load_sums<V>(y + V::kTokens * t * y_stride + apart * r, y_stride)
+                              : V::no_float();
         }
     }
     [[maybe_unused]] alignas(32) int16_t words[V::kTokens * T][kTokenStarts];
     add_units<F, R, T>(s, x, 0, n_units, n_units, words, total);
-    store_totals<Source>(total, y, y_stride, apart);
+    store_totals<Source>(total, y, y_stride, apart, n_tok);
 }
 
-/// y[t][...] = the product over n_units of a panel's rows and two tiles of First and Second tokens. Some
-/// units at a time go through both, so that the panel has room for those alone: it stays in the first cache
-/// for the second tile, and weights are waited for throughout, not in turn with a tile that needs none.
-template <class F, class P, int First, int Second>
-[[gnu::noinline]] void two_tiles(typename P::FilledBy::Start start, int64_t n_units, TiledAct<First> x,
-                                 TiledAct<Second> next_x, float* y, int64_t y_stride) {
+/// y[t][...] = the product over n_units of a panel's rows and two tiles of T tokens, the second of which may
+/// be padded. Some units at a time go through both, so that the panel has room for those alone: it stays in L1
+/// for the second tile, and memory is waited for throughout, not only by the tile that unpacks.
+template <class F, class P, int T>
+[[gnu::noinline, TSR_NO_CLONES]] void tile_pair(typename P::FilledBy::Start start, int64_t n_units,
+                                                TiledAct<T> x, TiledAct<T> next_x, float* y,
+                                                int64_t y_stride) {
     constexpr int64_t kUnits = kStartBlocks / F::kBlocks;
     typename P::FilledBy filling;
     P panel;
     P::FilledBy::start(filling, start);
-    Flt total[First][2] = {}, next_total[Second][2] = {};
+    Flt total[T][2] = {}, next_total[T][2] = {};
+    const int64_t n_next = next_x.n_tok;
     TSR_UNROLL
-    for (int t = 0; t < First + Second; t++) prefetch(y + t * y_stride);
-    [[maybe_unused]] alignas(32) int16_t words[First][kTokenStarts], next_words[Second][kTokenStarts];
+    for (int t = 0; t < 2 * T; t++) prefetch(y + t * y_stride);
+    [[maybe_unused]] alignas(32) int16_t words[T][kTokenStarts], next_words[T][kTokenStarts];
     for (int64_t i = 0; i < n_units; i += kUnits) {
         // Known to be one unit, a tile's turn is no loop: for a round that never comes gcc 12 keeps both
         // tiles' totals moving between registers and stack.
         const int64_t end = kUnits == 1 || i + kUnits < n_units ? i + kUnits : n_units;
         filling.to = start.panel;
-        add_units<F, 2, First>(filling, x, i, end, n_units, words, total);
+        add_units<F, 2, T>(filling, x, i, end, n_units, words, total);
         P::start(panel, start.panel);
-        add_units<F, 2, Second>(panel, next_x, i, end, n_units, next_words, next_total);
+        add_units<F, 2, T>(panel, next_x, i, end, n_units, next_words, next_total);
     }
-    store_totals<P>(total, y, y_stride, kGroupRows);
-    store_totals<P>(next_total, y + First * y_stride, y_stride, kGroupRows);
+    store_totals<P>(total, y, y_stride, kGroupRows, T);
+    store_totals<P>(next_total, y + T * y_stride, y_stride, kGroupRows, n_next);
 }
 
 }  // namespace
