@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "ggml-like/backend.h"
-#include "ggml-like/cpu/limits.h"
 #include "ggml-like/cpu/regions.h"
-#include "quants/act_place.h"
+#include "ggml-like/cpu/tuning.h"
+#include "quants/act_layout.h"
 #include "quants/dispatch.h"
 #include "quants/kernels/probe.h"
 #include "quants/types.h"

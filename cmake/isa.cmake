@@ -39,7 +39,7 @@ function(tsr_isa_library name)
     if(TSR_X86 AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         target_compile_options(${name} PRIVATE -fexpensive-optimizations -mtune=generic)
     endif()
-    # Undefined behaviour as traps: such a unit takes a quarter less time to compile (p8_k236.cpp 141 s, now 104). A trap
+    # Undefined behaviour as traps: such a unit takes a quarter less time to compile (packed_k236.cpp 141 s, now 104). A trap
     # says no more than its line, and that by AddressSanitizer, with ASAN_OPTIONS=handle_sigill=1.
     if(TSR_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         target_compile_options(${name} PRIVATE -fsanitize-undefined-trap-on-error)

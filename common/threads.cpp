@@ -96,14 +96,15 @@ class alignas(kCacheLine) UnitShare {
 
     void put(Range range) { word_.store(word_of(range), std::memory_order_release); }
     /// Units from the front for the share's own thread, from the back for others; empty when nothing is left.
-    Range take(bool front, Handout handout) {
+    Range take(bool front, Schedule schedule) {
         uint64_t word = word_.load(std::memory_order_relaxed);
         for (;;) {
             const Range left = range_of(word);
             if (left.first >= left.end) return {0, 0};
             const uint32_t n_left = left.end - left.first;
-            const uint32_t n =
-                handout == Handout::Shares ? 1 : range_units(n_left, front && handout == Handout::FewRanges);
+            const uint32_t n = schedule == Schedule::StaticSteal
+                                   ? 1
+                                   : range_units(n_left, front && schedule == Schedule::GuidedCoarse);
             const Range taken = front ? Range{left.first, left.first + n} : Range{left.end - n, left.end};
             const Range rest = front ? Range{taken.end, left.end} : Range{left.first, taken.first};
             if (word_.compare_exchange_weak(word, word_of(rest), std::memory_order_acquire,
@@ -132,7 +133,7 @@ struct ThreadPool::State {
     const std::atomic<bool>* abort = nullptr;
     int64_t n_units = 0;
     // Late workers may use another run's: it sets speed, never which units run.
-    std::atomic<Handout> handout{Handout::Shares};
+    std::atomic<Schedule> schedule{Schedule::StaticSteal};
 
     // Units that nobody has taken yet, of a run where they are taken in order.
     alignas(kCacheLine) std::atomic<int64_t> remaining{0};
@@ -169,7 +170,7 @@ struct ThreadPool::State {
     int64_t work_shares(int worker) {
         int64_t n_done = 0;
         const size_t own = static_cast<size_t>(worker), n_shares = shares.size();
-        const Handout how = handout.load(std::memory_order_relaxed);
+        const Schedule how = schedule.load(std::memory_order_relaxed);
         for (size_t i = 0; i < n_shares; i++) {
             UnitShare& share = shares[(own + i) % n_shares];
             for (;;) {
@@ -257,12 +258,12 @@ void ThreadPool::fetch_while_waiting(int worker, const Streams& soon) {
     state_->fetches[static_cast<size_t>(worker)] = {soon, 0};
 }
 
-void ThreadPool::run_job(int64_t n_units, Handout handout, RangeFn fn, void* context) {
+void ThreadPool::run_job(int64_t n_units, Schedule schedule, RangeFn fn, void* context) {
     State& state = *state_;
     TSR_CHECK(n_units >= 0);
     TSR_CHECK(!state.running.exchange(true, std::memory_order_relaxed));  // nested, or called by two threads
     if (n_threads_ == 1 || n_units <= 1) {
-        const bool ranges = handout == Handout::Ranges || handout == Handout::FewRanges;
+        const bool ranges = schedule == Schedule::Guided || schedule == Schedule::GuidedCoarse;
         const int64_t n = ranges ? n_units : 1;
         for (int64_t unit = 0; unit < n_units && !aborted(); unit += n) fn(context, unit, unit + n, 0);
     } else {
@@ -271,10 +272,10 @@ void ThreadPool::run_job(int64_t n_units, Handout handout, RangeFn fn, void* con
         state.abort = abort_;
         state.n_units = n_units;
         state.pending.store(n_units, std::memory_order_relaxed);
-        if (handout == Handout::InOrder) {
+        if (schedule == Schedule::Dynamic) {
             state.remaining.store(n_units, std::memory_order_release);
         } else {
-            state.handout.store(handout, std::memory_order_relaxed);
+            state.schedule.store(schedule, std::memory_order_relaxed);
             state.share_out(n_units, n_threads_);
         }
         state.wake_workers();

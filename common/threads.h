@@ -10,7 +10,7 @@ namespace tessera {
 
 /// How a run's units are handed out: one by one in rising order, or from each thread's share one by one, in
 /// ranges, in fewer ranges.
-enum class Handout : uint8_t { InOrder, Shares, Ranges, FewRanges };
+enum class Schedule : uint8_t { Dynamic, StaticSteal, Guided, GuidedCoarse };
 
 /// Memory that is read in n streams side by side, from `first` on and so many bytes apart.
 struct Streams {
@@ -39,7 +39,8 @@ class ThreadPool {
     /// Allocates nothing. When the abort flag is set, units not yet started are skipped.
     template <class Fn>
     void run(int64_t n_units, Fn&& fn) {
-        run_erased(n_units, Handout::InOrder, [&fn](int64_t unit, int64_t, int worker) { fn(unit, worker); });
+        run_erased(n_units, Schedule::Dynamic,
+                   [&fn](int64_t unit, int64_t, int worker) { fn(unit, worker); });
     }
 
     /// The same, fewer than 2^32, in no order: a thread takes units one behind the other from a share of its
@@ -47,7 +48,7 @@ class ThreadPool {
     /// thread wrote before, then cost no way between caches, which is long where these are far apart.
     template <class Fn>
     void run_shares(int64_t n_units, Fn&& fn) {
-        run_erased(n_units, Handout::Shares, [&fn](int64_t first, int64_t end, int worker) {
+        run_erased(n_units, Schedule::StaticSteal, [&fn](int64_t first, int64_t end, int worker) {
             for (int64_t unit = first; unit < end; ++unit) fn(unit, worker);
         });
     }
@@ -57,7 +58,7 @@ class ThreadPool {
     /// start one costs about as much as a unit takes.
     template <class Fn>
     void run_ranges(int64_t n_units, Fn&& fn, bool few = false) {
-        run_erased(n_units, few ? Handout::FewRanges : Handout::Ranges, fn);
+        run_erased(n_units, few ? Schedule::GuidedCoarse : Schedule::Guided, fn);
     }
 
     /// By `worker` from a run: what it will likely read in the next one. While it waits actively it asks for
@@ -73,16 +74,16 @@ class ThreadPool {
   private:
     using RangeFn = void (*)(void* context, int64_t first, int64_t end, int worker);
     template <class Fn>
-    void run_erased(int64_t n_units, Handout handout, Fn&& fn) {
+    void run_erased(int64_t n_units, Schedule schedule, Fn&& fn) {
         using F = std::remove_reference_t<Fn>;
         run_job(
-            n_units, handout,
+            n_units, schedule,
             [](void* context, int64_t first, int64_t end, int worker) {
                 (*static_cast<F*>(context))(first, end, worker);
             },
             const_cast<void*>(static_cast<const void*>(&fn)));
     }
-    void run_job(int64_t n_units, Handout handout, RangeFn fn, void* context);
+    void run_job(int64_t n_units, Schedule schedule, RangeFn fn, void* context);
 
     struct State;
     std::unique_ptr<State> state_;

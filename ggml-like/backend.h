@@ -16,7 +16,7 @@ namespace tessera {
 constexpr int kKvPage = 64;
 constexpr int kKvChunk = 512;
 /// Float keys are stored in tiles of 16 positions, k-major, so that scores are a panel product; quantized
-/// keys in packed groups of 8 positions (quants/kernels/p8.h), so that scores are an integer product.
+/// keys in packed groups of 8 positions (quants/kernels/packed.h), so that scores are an integer product.
 constexpr int kKvTile = 16;
 constexpr int kKvGroup = 8;
 

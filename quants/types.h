@@ -19,7 +19,7 @@ enum class Type : uint32_t {
 /// How the rows of a matrix lie in memory or in a file.
 enum class Layout : uint8_t {
     Rows,    ///< the stock order: row after row of blocks
-    Packed,  ///< groups of 8 interleaved rows (quants/kernels/p8.h), for the integer path or of floats
+    Packed,  ///< groups of 8 interleaved rows (quants/kernels/packed.h), for the integer path or of floats
 };
 
 enum class TypeRole { Weight, Data };

@@ -10,12 +10,12 @@
 
 #include "ggml-like/cpu/backend.h"
 #include "ggml-like/cpu/fetch.h"
-#include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/tuning.h"
 
 namespace tessera {
 
 using cpu::fetch;
-using cpu::find_soon;
+using cpu::prefetch_tlb;
 
 namespace {
 
@@ -95,7 +95,7 @@ struct AttentionScratch {
 
 }  // namespace
 
-struct CpuBackend::AttendUnit {
+struct CpuBackend::AttnTask {
     const AttendArgs* args;
     const Segment* segment;
     const ActBuffer* q;
@@ -141,7 +141,7 @@ struct CpuBackend::AttendUnit {
 };
 
 /// The unit's queries, as rows; for quantized keys as any activation is quantized, too.
-void CpuBackend::gather_queries(const AttendUnit& unit, int worker) {
+void CpuBackend::gather_queries(const AttnTask& unit, int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
@@ -179,7 +179,7 @@ kernels::PanelsArgs CpuBackend::page_panels(Type type, const std::byte* page, in
 
 /// Scores of the keys [begin, end) of one chunk by the integer product: a page's keys of one head are a
 /// packed matrix.
-void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t end, int worker) {
+void CpuBackend::attn_scores_quantized(const AttnTask& unit, int64_t begin, int64_t end, int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_scales = head_dim / 32;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
@@ -204,14 +204,14 @@ void CpuBackend::score_quantized(const AttendUnit& unit, int64_t begin, int64_t 
         const size_t fetched = v_bytes < k_bytes ? 0 : k_bytes;
         if (fetched > 0) args.next = values + static_cast<size_t>(pos % kKvPage) * row_bytes;
         fetch(values + fetched, v_bytes - fetched);
-        if (next_pos < end) find_soon(unit.values(next_pos), v_bytes);
-        if (const std::byte* keys = unit.next_keys(next_pos - kKvPage + kKvChunk)) find_soon(keys, k_bytes);
+        if (next_pos < end) prefetch_tlb(unit.values(next_pos), v_bytes);
+        if (const std::byte* keys = unit.next_keys(next_pos - kKvPage + kKvChunk)) prefetch_tlb(keys, k_bytes);
         kernels_.packed[static_cast<uint32_t>(kv.k_type)].matmul(args);
     }
 }
 
 /// The same from float keys: tiles of 16 positions are panels.
-void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end, int worker) {
+void CpuBackend::attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t end, int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_tile = head_dim * kKvTile;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
@@ -241,7 +241,7 @@ void CpuBackend::score_float(const AttendUnit& unit, int64_t begin, int64_t end,
 }
 
 /// chunk_out = scores times the values of [begin, end), positions rising.
-void CpuBackend::weigh_float(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out,
+void CpuBackend::attn_values_f32(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_out,
                              int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
@@ -274,9 +274,9 @@ void CpuBackend::weigh_float(const AttendUnit& unit, int64_t begin, int64_t end,
 
 /// The same from quantized values: each row's weights take the values' scales in and become int16, block by
 /// block of 32 elements; the sum over the chunk is then an exact integer.
-void CpuBackend::weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_sum,
+void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_sum,
                                  float* chunk_out, int worker) {
-    static_assert(kKvChunk == cpu::kWeighPositions);
+    static_assert(kKvChunk == cpu::kAttnValuesPositions);
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_blocks = head_dim / kernels::kActBlock;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
@@ -334,7 +334,7 @@ void CpuBackend::weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t 
             const std::byte* keys = unit.next_keys((begin / kKvPage + part) * kKvPage + kKvChunk);
             next[part] = keys ? keys + static_cast<size_t>(b) * next_bytes : nullptr;
         }
-        vec_.weigh_block({.q = a.weights,
+        vec_.attn_values_block({.q = a.weights,
                           .top = a.weight_tops,
                           .codes = block,
                           .n_pairs = n_pairs,
@@ -349,7 +349,7 @@ void CpuBackend::weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t 
 }
 
 /// Scores, softmax and values of one chunk for all rows of the unit. A row that sees no key of it gets sum 0.
-void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
+void CpuBackend::attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
                               float* chunk_out, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows(), n_group = unit.n_group();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
@@ -358,9 +358,9 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
     const int64_t end = std::min(base + kKvChunk, unit.last_pos() + 1);
     const int64_t n = cpu::n_blocks(end - base, kKvTile) * kKvTile;  // of a row's scores
     if (is_float(unit.args->kv.k_type))
-        score_float(unit, begin, end, worker);
+        attn_scores_f32(unit, begin, end, worker);
     else
-        score_quantized(unit, begin, end, worker);
+        attn_scores_quantized(unit, begin, end, worker);
     for (int64_t r = 0; r < n_rows; ++r) {
         const int64_t pos = unit.first_pos() + r / n_group;
         const int64_t lo = std::max<int64_t>(0, unit.first_key(pos) - base);
@@ -375,12 +375,12 @@ void CpuBackend::attend_chunk(const AttendUnit& unit, int64_t chunk, float* chun
         }
     }
     if (is_float(unit.args->kv.v_type))
-        weigh_float(unit, begin, end, chunk_out, worker);
+        attn_values_f32(unit, begin, end, chunk_out, worker);
     else
-        weigh_quantized(unit, begin, end, chunk_sum, chunk_out, worker);
+        attn_values_quantized(unit, begin, end, chunk_sum, chunk_out, worker);
 }
 
-void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, ActBuffer& y) {
+void CpuBackend::finish_task(const AttnTask& unit, const float* maxima, const float* sums, ActBuffer& y) {
     const int64_t head_dim = unit.args->kv.head_dim, n_group = unit.n_group();
     for (int64_t r = 0; r < unit.n_rows(); ++r) {
         float by = 1.0f / sums[r];
@@ -401,15 +401,15 @@ void CpuBackend::finish_unit(const AttendUnit& unit, const float* maxima, const 
     }
 }
 
-void CpuBackend::attend_whole(const AttendUnit& unit, ActBuffer& y, int worker) {
+void CpuBackend::attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     for (int64_t r = 0; y.needs_int8 && r < n_rows; ++r)
-        will_quantize_part(y, {0, unit.n_act}, unit.act_row(r), unit.act_col(r), head_dim);
+        prefetch_image_for_write(y, {0, unit.n_act}, unit.act_row(r), unit.act_col(r), head_dim);
     gather_queries(unit, worker);
     std::fill(a.run_sum, a.run_sum + n_rows, 0.0f);
     for (int64_t chunk = unit.first_chunk(); chunk <= unit.last_chunk(); ++chunk) {
-        attend_chunk(unit, chunk, a.chunk_max, a.chunk_sum, a.chunk_out, worker);
+        attn_chunk(unit, chunk, a.chunk_max, a.chunk_sum, a.chunk_out, worker);
         for (int64_t r = 0; r < n_rows; ++r)
             join_chunk(vec_, head_dim, a.chunk_max[r], a.chunk_sum[r], a.chunk_out + r * head_dim,
                        a.run_max[r], a.run_sum[r], a.run_out + r * head_dim);
@@ -418,12 +418,12 @@ void CpuBackend::attend_whole(const AttendUnit& unit, ActBuffer& y, int worker) 
         float* out = y.row(unit.act_row(r)) + unit.act_col(r);
         std::memcpy(out, a.run_out + r * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
     }
-    finish_unit(unit, a.run_max, a.run_sum, y);
+    finish_task(unit, a.run_max, a.run_sum, y);
 }
 
 /// Few tokens: chunks are units too, so that one long sequence uses every thread. Partial results of a round
-/// of chunks are joined in the same order as attend_whole joins them.
-void CpuBackend::attend_split(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
+/// of chunks are joined in the same order as attn_single_pass joins them.
+void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
                               std::span<const Segment> segments, ActBuffer& y) {
     const int64_t n_kv = args.kv.n_head_kv, head_dim = args.kv.head_dim, n_head = args.n_head;
     const int64_t n_units = static_cast<int64_t>(segments.size()) * n_kv;
@@ -435,10 +435,10 @@ void CpuBackend::attend_split(const ActBuffer& q, int64_t n_act, const AttendArg
     float run_max[cpu::kSplitMaxTok * cpu::kMaxHeads], run_sum[cpu::kSplitMaxTok * cpu::kMaxHeads] = {};
     auto unit_at = [&](int64_t i) {
         const Segment& segment = segments[static_cast<size_t>(i / n_kv)];
-        return AttendUnit{&args, &segment, &q, i % n_kv, 0, segment.n_tok, n_act};
+        return AttnTask{&args, &segment, &q, i % n_kv, 0, segment.n_tok, n_act};
     };
     // Rows of a unit are consecutive: those of the segments before it, then those of the KV heads before it.
-    auto first_row = [&](const AttendUnit& unit) {
+    auto first_row = [&](const AttnTask& unit) {
         int64_t n_tok = 0;
         for (const Segment* before = segments.data(); before != unit.segment; ++before)
             n_tok += before->n_tok;
@@ -446,11 +446,11 @@ void CpuBackend::attend_split(const ActBuffer& q, int64_t n_act, const AttendArg
     };
     int64_t first_chunk = INT64_MAX, last_chunk = 0;
     for (const Segment& segment : segments) {
-        const AttendUnit unit{&args, &segment, &q, 0, 0, segment.n_tok, n_act};
+        const AttnTask unit{&args, &segment, &q, 0, 0, segment.n_tok, n_act};
         first_chunk = std::min(first_chunk, unit.first_chunk());
         last_chunk = std::max(last_chunk, unit.last_chunk());
     }
-    const auto join = [&](const AttendUnit& unit, int64_t n_chunks) {
+    const auto join = [&](const AttnTask& unit, int64_t n_chunks) {
         for (int64_t r = 0; r < unit.n_rows(); ++r) {
             float* run = y.row(unit.act_row(r)) + unit.act_col(r);
             const int64_t row = first_row(unit) + r;
@@ -466,7 +466,7 @@ void CpuBackend::attend_split(const ActBuffer& q, int64_t n_act, const AttendArg
         const int64_t n_runs = (n_chunks + n_run - 1) / n_run;
         std::atomic<int32_t> n_done[cpu::kSplitMaxTok * cpu::kMaxHeads] = {};
         pool_.run_shares(n_units * n_runs, [&](int64_t i, int worker) {
-            AttendUnit unit = unit_at(i / n_runs);
+            AttnTask unit = unit_at(i / n_runs);
             const int64_t begin = round + i % n_runs * n_run;
             const int64_t end = std::min(begin + n_run, round + n_chunks);
             unit.fetch_end = std::min(end * kKvChunk, unit.last_pos() + 1);
@@ -477,13 +477,13 @@ void CpuBackend::attend_split(const ActBuffer& q, int64_t n_act, const AttendArg
                 if (chunk < unit.first_chunk() || chunk > unit.last_chunk())
                     std::fill(sums + at, sums + at + unit.n_rows(), 0.0f);
                 else
-                    attend_chunk(unit, chunk, maxima + at, sums + at, outs + at * head_dim, worker);
+                    attn_chunk(unit, chunk, maxima + at, sums + at, outs + at * head_dim, worker);
             }
             // Who comes last joins them, which saves a phase.
             if (n_done[i / n_runs].fetch_add(1, std::memory_order_acq_rel) + 1 < n_runs) return;
             join(unit, n_chunks);
             if (round + n_chunks > last_chunk)
-                finish_unit(unit, run_max + first_row(unit), run_sum + first_row(unit), y);
+                finish_task(unit, run_max + first_row(unit), run_sum + first_row(unit), y);
         });
     }
 }
@@ -498,7 +498,7 @@ void CpuBackend::attend(const ActBuffer& q, int64_t n_act, const AttendArgs& arg
         last_pos = std::max(last_pos, segment.pos0 + segment.n_tok - 1);
     }
     if (n_tok <= cpu::kSplitMaxTok && last_pos >= kKvChunk) {
-        attend_split(q, n_act, args, segments, y);
+        attn_split_kv(q, n_act, args, segments, y);
     } else {
         const int64_t n_kv = args.kv.n_head_kv;
         cpu::run_short(pool_, n_blocks * n_kv, n_tok, [&](int64_t i, int worker) {
@@ -507,11 +507,11 @@ void CpuBackend::attend(const ActBuffer& q, int64_t n_act, const AttendArgs& arg
             const Segment* segment = segments.data();
             for (int64_t n; at >= (n = (segment->n_tok + block - 1) / block); ++segment) at -= n;
             const int64_t tok0 = at * block;
-            AttendUnit unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0),
+            AttnTask unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0),
                             n_act};
             unit.fetch_end = unit.last_pos() + 1;
             unit.fetch_first_keys(unit.first_chunk());
-            attend_whole(unit, y, worker);
+            attn_single_pass(unit, y, worker);
         });
     }
     if (y.needs_int8 && args.n_head / args.kv.n_head_kv * args.kv.head_dim % kernels::kActBlock != 0)

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "ggml-like/cpu/fetch.h"
-#include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/tuning.h"
 #include "ggml-like/cpu/sincos.h"
 
 namespace tessera {
@@ -107,7 +107,7 @@ void CpuBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_
         // Of a row alone its image, in the time that its sum takes; else what the next one needs.
         const int64_t soon = std::min(t + 1, n_tok - 1);
         if (soon > t) cpu::fetch(x.row(soon), static_cast<size_t>(x.dim) * sizeof(float));
-        if (y.needs_int8) will_quantize_part(y, {0, n_tok}, soon, 0, y.dim);
+        if (y.needs_int8) prefetch_image_for_write(y, {0, n_tok}, soon, 0, y.dim);
         vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
         if (y.needs_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
     });
@@ -132,15 +132,15 @@ void CpuBackend::quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col,
     kernels_.quantize_act(x, n, act_row(y, block + col / kernels::kActBlock * step, step));
 }
 
-void CpuBackend::will_quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n) {
+void CpuBackend::prefetch_image_for_write(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n) {
     const auto [block, step] = act_place(kernels_, run, t, y.dim);
     const kernels::ActRow to = act_row(y, block + col / kernels::kActBlock * step, step);
     const int64_t n_blocks = n / kernels::kActBlock * step;
-    vec_.will_write(to.q, n_blocks * kernels::kActBlock);
-    vec_.will_write(to.d, n_blocks * 4);
-    vec_.will_write(to.s, n_blocks * 4);
-    vec_.will_write(to.sum16, n_blocks * 4);
-    vec_.will_write(to.sum8, n_blocks * 8);
+    vec_.prefetch_for_write(to.q, n_blocks * kernels::kActBlock);
+    vec_.prefetch_for_write(to.d, n_blocks * 4);
+    vec_.prefetch_for_write(to.s, n_blocks * 4);
+    vec_.prefetch_for_write(to.sum16, n_blocks * 4);
+    vec_.prefetch_for_write(to.sum8, n_blocks * 8);
 }
 
 void CpuBackend::copy_row(const ActBuffer& from, ActRun run, int64_t t, ActBuffer& to, ActRun to_run,

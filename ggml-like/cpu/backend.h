@@ -8,11 +8,11 @@
 #include "common/arena.h"
 #include "common/threads.h"
 #include "ggml-like/backend.h"
-#include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/tuning.h"
 #include "ggml-like/cpu/phase_starts.h"
 #include "ggml-like/cpu/regions.h"
 #include "ggml-like/cpu/vec.h"
-#include "quants/act_place.h"
+#include "quants/act_layout.h"
 #include "quants/dispatch.h"
 #include "quants/kernels/table.h"
 
@@ -127,27 +127,27 @@ class CpuBackend final : public Backend {
                     const float* rows, int64_t stride);
     void store_values(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
                       const float* rows, int64_t stride);
-    struct AttendUnit;
-    void gather_queries(const AttendUnit& unit, int worker);
-    void attend_chunk(const AttendUnit& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
+    struct AttnTask;
+    void gather_queries(const AttnTask& unit, int worker);
+    void attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
                       float* chunk_out, int worker);
-    void score_quantized(const AttendUnit& unit, int64_t begin, int64_t end, int worker);
+    void attn_scores_quantized(const AttnTask& unit, int64_t begin, int64_t end, int worker);
     kernels::PanelsArgs page_panels(Type type, const std::byte* page, int64_t first, int64_t n,
                                     int64_t n_rows, const std::byte* next, float* floats);
-    void score_float(const AttendUnit& unit, int64_t begin, int64_t end, int worker);
-    void weigh_float(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
-    void weigh_quantized(const AttendUnit& unit, int64_t begin, int64_t end, float* chunk_sum,
+    void attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t end, int worker);
+    void attn_values_f32(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
+    void attn_values_quantized(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_sum,
                          float* chunk_out, int worker);
-    void attend_whole(const AttendUnit& unit, ActBuffer& y, int worker);
-    void attend_split(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
+    void attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker);
+    void attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
                       std::span<const Segment> segments, ActBuffer& y);
     /// Divides a unit's rows, which are in y, by their sums (and the sink's share), and quantizes them.
-    void finish_unit(const AttendUnit& unit, const float* maxima, const float* sums, ActBuffer& y);
+    void finish_task(const AttnTask& unit, const float* maxima, const float* sums, ActBuffer& y);
     /// Fills the int8 image of part of a row from its floats x; col and n are multiples of 32.
     void quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x);
     /// That part's image, which every thread has read, is fetched to be written, with those of its tile's
     /// tokens: they lie on the same lines.
-    void will_quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n);
+    void prefetch_image_for_write(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n);
     /// Copies a token's floats and image, as far as `to` wants them.
     void copy_row(const ActBuffer& from, ActRun run, int64_t t, ActBuffer& to, ActRun to_run, int64_t row);
 

@@ -14,7 +14,7 @@ inline void fetch(const void* p, size_t n, size_t i = 0, size_t n_parts = 1) {
 
 /// Asks for the first and the last of n bytes, since where they lie is found out on the way: lines asked for
 /// later do not wait for that, which takes longer than a line itself where no huge page is behind it.
-inline void find_soon(const void* p, size_t n) {
+inline void prefetch_tlb(const void* p, size_t n) {
     fetch(p, 1);
     fetch(static_cast<const char*>(p) + n - 1, 1);
 }

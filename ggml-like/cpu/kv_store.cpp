@@ -7,7 +7,7 @@
 
 #include "common/exact_math.h"
 #include "ggml-like/cpu/backend.h"
-#include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/tuning.h"
 #include "quants/blocks.h"
 
 namespace tessera {
@@ -154,7 +154,7 @@ void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* t
         const bool in_place = rows == q.row(first) + head * head_dim;
         for (int64_t t = first; part == 0 && !in_place && t < last; ++t) {
             if (t + cpu::kRowsAhead < last)
-                vec_.will_write(q.row(t + cpu::kRowsAhead) + head * head_dim, head_bytes);
+                vec_.prefetch_for_write(q.row(t + cpu::kRowsAhead) + head * head_dim, head_bytes);
             std::memcpy(q.row(t) + head * head_dim, rows + (t - first) * tile_stride,
                         static_cast<size_t>(head_bytes));
         }

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ggml-like/cpu/backend.h"
-#include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/tuning.h"
 #include "ggml-like/cpu/regions.h"
 
 namespace tessera {
@@ -101,7 +101,7 @@ void CpuBackend::linear_rows(const LinearOut& out, const Stretch& rows, const Ac
                      behind(out.w, part, last, next));
             for (int64_t t = 0; t < n; ++t) {
                 if (out.add && t + cpu::kRowsAhead < n)
-                    vec_.will_write(out.y->row(tok0 + t + cpu::kRowsAhead) + part.row,
+                    vec_.prefetch_for_write(out.y->row(tok0 + t + cpu::kRowsAhead) + part.row,
                                     part.n * int64_t{sizeof(float)});
                 for (int64_t i = 0; i < part.n_pieces(); ++i)
                     finish(tok0 + t, part.row + i * part.apart, part.n, tile + t * stride + i * apart);
@@ -242,8 +242,8 @@ void CpuBackend::gated_rows(const FfnGateUpArgs& args, const Weight& both, const
             gate_tile + (both ? n_own * part.n : cpu::tile_floats(limits_.max_rows, limits_.head_dim));
         // Few tokens' image at once, while the products take their time; of many, some ahead of each.
         const int64_t together = act_tile(kernels_, run.n);
-        for (int64_t t = t0; y.needs_int8 && run.n <= cpu::kStreamTok && t < t0 + n; t += together)
-            part.each_piece(n_own, [&](int64_t row, int64_t) { will_quantize_part(y, run, t, row, part.n); });
+        for (int64_t t = t0; y.needs_int8 && run.n <= cpu::kMemoryBoundBatch && t < t0 + n; t += together)
+            part.each_piece(n_own, [&](int64_t row, int64_t) { prefetch_image_for_write(y, run, t, row, part.n); });
         const Weight* weights[] = {&args.gate, &args.up};
         const auto product = [&](bool up, const std::byte* then) {
             multiply(*weights[up], part, x, run, t0, n, up ? up_tile : gate_tile, n_rows, part.n, worker,
@@ -261,8 +261,8 @@ void CpuBackend::gated_rows(const FfnGateUpArgs& args, const Weight& both, const
             shared_expert_gate(args.shared_expert_gate, x, run, t0, n, token_gates, worker);
         for (int64_t t = 0; t < n; ++t) {
             const bool asks = (t + cpu::kRowsAhead) % together == 0 && t + cpu::kRowsAhead < n;
-            if (y.needs_int8 && run.n > cpu::kStreamTok && asks)
-                will_quantize_part(y, run, t0 + t + cpu::kRowsAhead, part.row, part.n);
+            if (y.needs_int8 && run.n > cpu::kMemoryBoundBatch && asks)
+                prefetch_image_for_write(y, run, t0 + t + cpu::kRowsAhead, part.row, part.n);
             part.each_piece(n_own, [&](int64_t row, int64_t at) {
                 activate(row, part.n, t0 + t, gate_tile + t * n_rows + at, up_tile + t * n_rows + at,
                          token_gates + t);

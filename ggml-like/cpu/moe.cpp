@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "ggml-like/cpu/backend.h"
-#include "ggml-like/cpu/limits.h"
 #include "ggml-like/cpu/regions.h"
+#include "ggml-like/cpu/tuning.h"
 
 namespace tessera {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ggml-like/cpu/limits.h"
+#include "ggml-like/cpu/tuning.h"
 #include "ggml-like/tensor.h"
-#include "quants/kernels/p8.h"
+#include "quants/kernels/packed.h"
 #include "quants/kernels/streams.h"
 
 namespace tessera::cpu {

@@ -10,12 +10,13 @@ namespace tessera::cpu {
 
 /// Positions of quantized values at once at most, and from one row of their weights to the next, a constant
 /// so that rows take no registers.
-constexpr int64_t kWeighPositions = 512;
+constexpr int64_t kAttnValuesPositions = 512;
 
 /// Quantized values times int16 weights, for the 32 elements of a block:
-/// out[r, e] = float(sum_i q[r, i] * v[i, e]) * (top[r] * (1 / 32767)). The sum of kWeighPositions is exact.
-struct WeighArgs {
-    const int16_t* q;  // [n_rows, positions], rows kWeighPositions apart
+/// out[r, e] = float(sum_i q[r, i] * v[i, e]) * (top[r] * (1 / 32767)). The sum of kAttnValuesPositions is
+/// exact.
+struct AttnValuesArgs {
+    const int16_t* q;  // [n_rows, positions], rows kAttnValuesPositions apart
     const float* top;  // [n_rows] what 32767 stands for
     // The positions in parts, each n_pairs[part] pairs of positions: codes[part][(pair * head_dim + e) * 2 +
     // position % 2].
@@ -90,12 +91,12 @@ struct VecTable {
     void (*products_to_int16)(const float* a, const float* b, int64_t n, float top, int16_t* q);
     /// n bytes to 2 n codes: the low nibble less 8, then the high one.
     void (*nibble_pairs_to_int8)(const uint8_t* nibbles, int8_t* codes, int64_t n);
-    void (*weigh_block)(const WeighArgs& args);
+    void (*attn_values_block)(const AttnValuesArgs& args);
 
     /// Asks for n bytes that are written soon: where other processors have read them, stores would wait for
     /// one line after the other. (What is read soon: ggml-like/cpu/fetch.h. This is an instruction of its
     /// own.)
-    void (*will_write)(void* p, int64_t n);
+    void (*prefetch_for_write)(void* p, int64_t n);
 };
 
 extern const VecTable kVecScalar;

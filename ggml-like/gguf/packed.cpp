@@ -6,7 +6,7 @@
 
 #include "common/strings.h"
 #include "ggml-like/gguf/format.h"
-#include "quants/kernels/p8.h"
+#include "quants/kernels/packed.h"
 
 namespace tessera::gguf {
 

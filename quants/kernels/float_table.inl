@@ -1,10 +1,10 @@
 // The float part of an instruction set's kernel table: one product a weight type, and those of packed floats,
 // over its vocabulary of vector verbs. Included by ISA units, which add the packed functions and encoders; no
 // std headers here.
-#include "quants/kernels/matmul.inl"
-#include "quants/kernels/p8_floats.inl"
+#include "quants/kernels/float_matmul.inl"
+#include "quants/kernels/float_unpack.inl"
+#include "quants/kernels/packed_floats.inl"
 #include "quants/kernels/table.h"
-#include "quants/kernels/unpack.inl"
 
 namespace tessera::kernels {
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "quants/kernels/p8.h"
+#include "quants/kernels/packed.h"
 
 namespace tessera::kernels {
 
@@ -63,7 +63,7 @@ using EncodeFn = void (*)(const float* src, const float* importance, void* dst, 
 struct KernelTable {
     const char* name;                 // "scalar", "avx2"
     MatmulFn matmul_f32[kMaxTypeId];  // by type id; null for ids that are no weight types
-    // The same for packed floats: w points at a group (p8.h), w_stride is a row's bytes. Null for other
+    // The same for packed floats: w points at a group (packed.h), w_stride is a row's bytes. Null for other
     // types.
     MatmulFn matmul_packed_f32[kMaxTypeId];
     GemmPanelsFn gemm_panels;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "quants/blocks.h"
-#include "quants/kernels/p8.h"
+#include "quants/kernels/packed.h"
 
 namespace tessera::kernels {
 namespace {

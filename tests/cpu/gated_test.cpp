@@ -82,7 +82,7 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
 
 // With one thread a token has more rows than the tile has room for; with three threads it has fewer.
 TEST(Gated, AStretchEndsAtTheEndOfTheTile) {
-    constexpr int64_t kIn = 64, kOut = 2 * cpu::kStreamTok * cpu::kStreamRows + 96;
+    constexpr int64_t kIn = 64, kOut = 2 * cpu::kMemoryBoundBatch * cpu::kStreamRows + 96;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
     const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_0, kOut, kIn, 7);
     const FfnGateUpArgs args{

@@ -383,7 +383,7 @@ TEST(Vec, NibblePairsBecomeInt8) {
 /// In two parts, with every number of rows that a tile may have, and at the largest sums that fit an int32.
 /// The address of the next rows is only prefetched, so that any address will do.
 TEST(Vec, ValuesAreWeighedExactly) {
-    constexpr int64_t kDim = 64, kParts[] = {24, 232}, kPositions = kWeighPositions;
+    constexpr int64_t kDim = 64, kParts[] = {24, 232}, kPositions = kAttnValuesPositions;
     std::mt19937 rng(14);
     std::vector<int8_t> codes(64 + kPositions * kDim);
     std::vector<int16_t> q(static_cast<size_t>(14 * kPositions));
@@ -396,7 +396,7 @@ TEST(Vec, ValuesAreWeighedExactly) {
             const void* next[] = {reinterpret_cast<const void*>(uintptr_t{4096}), nullptr};
             const auto weigh = [&](const VecTable& table, const void* const* after) {
                 std::vector<float> out(static_cast<size_t>(n_rows * kDim), -1.0f);
-                table.weigh_block(
+                table.attn_values_block(
                     {q.data(), top.data(), parts, kParts, 2, kDim, n_rows, out.data(), after, 4352});
                 return out;
             };

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "quants/act_place.h"
+#include "quants/act_layout.h"
 #include "tests/quants/p8_support.h"
 
 namespace tessera::test {

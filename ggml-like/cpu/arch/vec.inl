@@ -291,7 +291,7 @@ struct Vec {
         }
     };
     /// Of what is read behind a part the share that falls to n elements.
-    TSR_INLINE Lines share_of_next(const WeighArgs& a, int64_t part, int64_t element, int64_t n) {
+    TSR_INLINE Lines share_of_next(const AttnValuesArgs& a, int64_t part, int64_t element, int64_t n) {
         const char* next = static_cast<const char*>(a.next[part]);
         if (!next) return {};
         return {next + a.next_bytes * element / kBlock, next + a.next_bytes * (element + n) / kBlock,
@@ -300,11 +300,11 @@ struct Vec {
 
     /// 16 kPanels elements of kRows rows.
     template <int kPanels, int kRows>
-    static void weigh_tile(const WeighArgs& a, int64_t row, int64_t element) {
+    static void attn_values_tile(const AttnValuesArgs& a, int64_t row, int64_t element) {
         typename Isa::Sums sums[kPanels * kRows];
         TSR_UNROLL
         for (int i = 0; i < kPanels * kRows; i++) sums[i] = Isa::no_sums();
-        const int16_t* q = a.q + row * kWeighPositions;
+        const int16_t* q = a.q + row * kAttnValuesPositions;
         for (int64_t part = 0; part < a.n_parts; part++) {
             const int8_t* v = a.codes[part] + 2 * element;
             // Among the products: a core waits for two dozen lines at a time, and asked for more at once it
@@ -317,7 +317,7 @@ struct Vec {
                 for (int p = 0; p < kPanels; p++) pairs[p] = Isa::load_int8_pairs(v + 2 * kWide * p);
                 TSR_UNROLL
                 for (int r = 0; r < kRows; r++) {
-                    const auto w = Isa::set1_pair(q + r * kWeighPositions);
+                    const auto w = Isa::set1_pair(q + r * kAttnValuesPositions);
                     TSR_UNROLL
                     for (int p = 0; p < kPanels; p++)
                         sums[p * kRows + r] = Isa::add_dots(sums[p * kRows + r], pairs[p], w);
@@ -336,24 +336,24 @@ struct Vec {
         }
     }
 
-    using WeighTile = void (*)(const WeighArgs& a, int64_t row, int64_t element);
+    using AttnValuesTile = void (*)(const AttnValuesArgs& a, int64_t row, int64_t element);
     /// The tile of n rows, 1 <= n <= kMost.
     template <int kPanels, int kMost>
-    TSR_INLINE WeighTile weigh_tile_of(int64_t n) {
+    TSR_INLINE AttnValuesTile attn_values_tile_of(int64_t n) {
         if constexpr (kMost > 1) {
-            if (n < kMost) return weigh_tile_of<kPanels, kMost - 1>(n);
+            if (n < kMost) return attn_values_tile_of<kPanels, kMost - 1>(n);
         }
-        return weigh_tile<kPanels, kMost>;
+        return attn_values_tile<kPanels, kMost>;
     }
 
-    static void weigh_block(const WeighArgs& a) {
+    static void attn_values_block(const AttnValuesArgs& a) {
         constexpr int kPanels = Isa::kGemmPanels < kBlock / kWide ? Isa::kGemmPanels : kBlock / kWide;
         constexpr int kMost = Isa::kTileTokens / kPanels;
         for (int64_t element = 0; element < kBlock; element += kPanels * kWide) {
             int64_t row = 0;
             for (int64_t n_tiles = (a.n_rows + kMost - 1) / kMost; n_tiles > 0; n_tiles--) {
                 const int64_t n = (a.n_rows - row + n_tiles - 1) / n_tiles;
-                weigh_tile_of<kPanels, kMost>(n)(a, row, element);
+                attn_values_tile_of<kPanels, kMost>(n)(a, row, element);
                 row += n;
             }
         }
@@ -382,17 +382,33 @@ struct Vec {
         Vec::scale(x, scale, n);
     }
 
-    static void will_write(void* p, int64_t n) {
+    static void prefetch_for_write(void* p, int64_t n) {
         for (int64_t at = 0; at < n; at += kLine) __builtin_prefetch(static_cast<char*>(p) + at, 1);
     }
 
     static constexpr VecTable table(const char* name) {
-        return {name,          rms_norm,        add_scaled,        scale,
-                add,           silu_mul,        gelu_mul,          clamped_silu_mul,
-                softcap,       rope_norm,       rope_neox,         softmax_chunk,
-                softmax_merge, exp_all,         f32_to_f16,        f16_to_f32,
-                hadamard,      largest_product, products_to_int16, nibble_pairs_to_int8,
-                weigh_block,   will_write};
+        return {name,
+                rms_norm,
+                add_scaled,
+                scale,
+                add,
+                silu_mul,
+                gelu_mul,
+                clamped_silu_mul,
+                softcap,
+                rope_norm,
+                rope_neox,
+                softmax_chunk,
+                softmax_merge,
+                exp_all,
+                f32_to_f16,
+                f16_to_f32,
+                hadamard,
+                largest_product,
+                products_to_int16,
+                nibble_pairs_to_int8,
+                attn_values_block,
+                prefetch_for_write};
     }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // Products of bytes on AVX2: summed in halfwords, as long as that is exact (docs/formats/packed-layouts.md).
-#include "quants/arch/avx2/int_verbs.h"
+#include "quants/arch/avx2/int_ops.h"
 
 namespace tessera::kernels {
 namespace {
@@ -22,11 +22,11 @@ constexpr int kStreamTokens = 5;
 constexpr bool kReadsAhead = false;
 /// Whether tokens that share two groups (three to five) are gathered: their arrays lie a power of two apart,
 /// where lines displace each other. Measured with AVX2 alone.
-constexpr bool kGathersFew = true;
+constexpr bool kPacksFewAct = true;
 /// Tokens of the tiles that many tokens come in (KernelTable::act_tile): as many as a panel's tile has.
 constexpr int kActTile = kTileSums / 2;
 /// Whether weights that fill a byte go as what they are without a sign, times activations with it
-/// (p8_signs.inl): such a product fits a halfword, but no sum of two does.
+/// (packed_signed_bytes.inl): such a product fits a halfword, but no sum of two does.
 constexpr bool kBytesBySigns = true;
 constexpr bool kSignedOperands = false;
 constexpr bool kZeroFirst = false;
@@ -40,7 +40,7 @@ constexpr int part_groups(int largest_operand) {
     return n;
 }
 /// Group g of a block's activations q.
-TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
+TSR_INLINE Act act_group(const int8_t* q, int g) { return broadcast4(q + 4 * g); }
 TSR_INLINE Part first_dot(Int w, Act a) { return dot_bytes(w, a); }
 TSR_INLINE Part next_dot(Part sum, Int w, Act a) { return add16(sum, dot_bytes(w, a)); }
 /// Signed bytes without their signs: -128 as the unsigned byte 128.
@@ -54,7 +54,7 @@ TSR_INLINE Int scaled(Part sum, Int scale) { return dot_halves(sum, scale); }
 TSR_INLINE Int add_scaled(Int sum, Part part, Int scale) { return add32(sum, scaled(part, scale)); }
 
 /// Scales in the form that `scaled` takes: both halfwords of a row. All the same; one byte a row (8 at p).
-TSR_INLINE Int splat_scale(int v) { return splat_half(v); }
+TSR_INLINE Int broadcast_scale(int v) { return broadcast_half(v); }
 TSR_INLINE Int load_u8_scale(const void* p) {
     int64_t v;
     __builtin_memcpy(&v, p, sizeof v);
@@ -67,7 +67,7 @@ TSR_INLINE Int load_i8_scale(const void* p) { return load_i8_twice(p); }
 TSR_INLINE Int half_scale(Int a, int odd) {
     const Int even_place = _mm256_set1_epi64x(0x0504050401000100);
     const Int per_lane = _mm256_setr_epi64x(0, 0x0808080808080808, 0, 0x0808080808080808);
-    return _mm256_shuffle_epi8(a, add8(add8(even_place, per_lane), splat_byte(odd ? 2 : 0)));
+    return _mm256_shuffle_epi8(a, add8(add8(even_place, per_lane), broadcast_byte(odd ? 2 : 0)));
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // The kernel table of AVX2 with FMA and F16C, and the one that differs from it only by packed products made
 // with AVX-VNNI (quants/arch/avxvnni). The units of these folders include no std headers and define nothing
-// but tables and the packed functions (p8.h) outside their anonymous namespaces. The kernels:
+// but tables and the packed functions (packed.h) outside their anonymous namespaces. The kernels:
 // quants/kernels/*.inl.
 #include "quants/arch/avx2/dot.h"
 #include "quants/arch/avx2/isa.h"
-#include "quants/arch/avx2/p8.h"
+#include "quants/arch/avx2/packed.h"
 #if defined(TSR_HAVE_AVXVNNI)
-#include "quants/arch/avxvnni/p8.h"
+#include "quants/arch/avxvnni/packed.h"
 #endif
 #define TSR_ENCODE_SET avx2
 #include "quants/encode/set_encoders.inl"

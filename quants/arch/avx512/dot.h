@@ -1,6 +1,6 @@
 #pragma once
 // Products of bytes with AVX-512 VNNI on vectors of 8 rows, for streams; panels have wider ones (wide.h).
-#include "quants/arch/avx2/int_verbs.h"
+#include "quants/arch/avx2/int_ops.h"
 
 namespace tessera::kernels {
 namespace {
@@ -16,7 +16,7 @@ constexpr int kStreamTokens = 32;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = true;
 /// Whether tokens that share two groups are gathered. Not measured here.
-constexpr bool kGathersFew = false;
+constexpr bool kPacksFewAct = false;
 /// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
 constexpr int kActTile = 1;
 
@@ -28,7 +28,7 @@ struct Act {
 };
 /// Group g of a block's activations q.
 TSR_INLINE Act act_group(const int8_t* q, int g) { return {q + 4 * g}; }
-TSR_INLINE Int in_register(Act a) { return splat4(a.at); }
+TSR_INLINE Int in_register(Act a) { return broadcast4(a.at); }
 /// gcc 12 makes two instructions of a spread word and its product.
 TSR_INLINE Int dot_words(Int sum, Int w, Act a) {
     asm("vpdpbusd %2%{1to8%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a.at)));

@@ -1,5 +1,5 @@
 #pragma once
-// Vectors of two groups of 8 rows on AVX-512: the verbs of avx2/int_verbs.h and of words.h that tiles over
+// Vectors of two groups of 8 rows on AVX-512: the verbs of avx2/int_ops.h and of words.h that tiles over
 // panels need, on 16 lanes.
 #include "quants/arch/avx512/dot.h"
 
@@ -24,12 +24,12 @@ TSR_INLINE void store_groups(float* first, float* second, WideFlt v) {
     store_float(first, _mm512_castps512_ps256(v));
     store_float(second, _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
 }
-TSR_INLINE WideInt splat_wide(int32_t v) { return _mm512_set1_epi32(v); }
-TSR_INLINE WideFlt splat_wide_float(float v) { return _mm512_set1_ps(v); }
+TSR_INLINE WideInt broadcast_wide(int32_t v) { return _mm512_set1_epi32(v); }
+TSR_INLINE WideFlt broadcast_wide_float(float v) { return _mm512_set1_ps(v); }
 TSR_INLINE WideFlt as_float(WideInt a) { return _mm512_castsi512_ps(a); }
 TSR_INLINE WideInt as_bits(WideFlt a) { return _mm512_castps_si512(a); }
 
-// What operands are made with (p8_unpack.inl), as the verbs on one group's vector.
+// What operands are made with (packed_unpack.inl), as the verbs on one group's vector.
 
 /// Halfwords, which the compiler shifts by what it knows to be a constant.
 using WideHalves = uint16_t __attribute__((vector_size(64)));
@@ -83,7 +83,7 @@ TSR_INLINE WideAct wide_act_group(const int8_t* q, int g) { return {q + 4 * g}; 
 TSR_INLINE WideInt in_register(WideAct a) {
     int32_t v;
     __builtin_memcpy(&v, a.at, sizeof v);
-    return splat_wide(v);
+    return broadcast_wide(v);
 }
 
 TSR_INLINE WideInt dot_words(WideInt sum, WideInt w, WideInt a) { return _mm512_dpbusd_epi32(sum, w, a); }

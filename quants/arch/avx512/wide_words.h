@@ -5,7 +5,7 @@
 namespace tessera::kernels {
 namespace {
 
-/// As for one group (avx2/int_verbs.h).
+/// As for one group (avx2/int_ops.h).
 TSR_INLINE WideInt field_at(WideInt v, int bits, int from, int to) {
     const WideInt moved = from > to ? right16(v, from - to) : from < to ? left16(v, to - from) : v;
     return both(moved, bytes_like(moved, ((1 << bits) - 1) << to));
@@ -14,7 +14,7 @@ TSR_INLINE WideInt with_field(WideInt code, WideInt v, int bits, int from, int t
     return either(code, field_at(v, bits, from, to));
 }
 
-/// As for one group's head (p8_unpack.inl).
+/// As for one group's head (packed_unpack.inl).
 TSR_INLINE RowsOfBoth rows_of(const TwoGroups&, const uint8_t* p) { return {p}; }
 TSR_INLINE WideInt load_u8_scale(RowsOfBoth p) { return as_bits(to_float(load_u8_words(p))); }
 
@@ -23,7 +23,7 @@ struct WideScale {
     WideFlt by, less;
 };
 
-TSR_INLINE WideInt wide_bias() { return as_bits(splat_wide_float(kBias)); }
+TSR_INLINE WideInt wide_bias() { return as_bits(broadcast_wide_float(kBias)); }
 template <class AnyAct>
 TSR_INLINE WideInt first_dot(WideInt w, const AnyAct& a) {
     return dot_words(wide_bias(), w, a);
@@ -38,11 +38,11 @@ TSR_INLINE WideFlt scaled(WideInt sum, const WideScale& scale) {
     return add_product(scale.less, as_float(sum), scale.by);
 }
 TSR_INLINE WideFlt add_scaled(WideFlt sum, WideInt part, const WideScale& scale) {
-    return add_product(sum, sub(as_float(part), splat_wide_float(kBias)), scale.by);
+    return add_product(sum, sub(as_float(part), broadcast_wide_float(kBias)), scale.by);
 }
 
-/// The vectors of a panel's tile (OwnVectors in kernels/p8_tile.inl).
-struct WideVectors {
+/// The vectors of a panel's tile (NativeVec in kernels/tile.inl).
+struct WideVec {
     using At = TwoGroups;
     using Int = WideInt;
     using Flt = WideFlt;
@@ -60,17 +60,17 @@ struct WideVectors {
     TSR_INLINE void store_groups(float* first, float* second, Flt v) {
         kernels::store_groups(first, second, v);
     }
-    TSR_INLINE Int splat4(const void* p, int64_t) {
+    TSR_INLINE Int broadcast4(const void* p, int64_t) {
         int32_t v;
         __builtin_memcpy(&v, p, sizeof v);
-        return splat_wide(v);
+        return broadcast_wide(v);
     }
-    TSR_INLINE Flt splat_float(const float* p, int64_t) { return splat_wide_float(*p); }
-    TSR_INLINE Flt no_float() { return splat_wide_float(0.0f); }
+    TSR_INLINE Flt broadcast_float(const float* p, int64_t) { return broadcast_wide_float(*p); }
+    TSR_INLINE Flt no_float() { return broadcast_wide_float(0.0f); }
     TSR_INLINE Act act_group(const int8_t* q, int64_t, int g) { return wide_act_group(q, g); }
-    TSR_INLINE Int splat_scale(int v) { return as_bits(splat_wide_float(static_cast<float>(v))); }
+    TSR_INLINE Int broadcast_scale(int v) { return as_bits(broadcast_wide_float(static_cast<float>(v))); }
     TSR_INLINE WideScale scale(Int scale) {
-        return {as_float(scale), mul(as_float(scale), splat_wide_float(-kBias))};
+        return {as_float(scale), mul(as_float(scale), broadcast_wide_float(-kBias))};
     }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // Products of bytes with AVX-VNNI: four of a row are added to its word at once.
-#include "quants/arch/avx2/int_verbs.h"
+#include "quants/arch/avx2/int_ops.h"
 
 namespace tessera::kernels {
 namespace {
@@ -16,13 +16,13 @@ constexpr int kStreamTokens = kTileSums;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = false;
 /// Whether tokens that share two groups are gathered. Not measured here.
-constexpr bool kGathersFew = false;
+constexpr bool kPacksFewAct = false;
 /// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
 constexpr int kActTile = 1;
 
 using Act = Int;
 /// Group g of a block's activations q.
-TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
+TSR_INLINE Act act_group(const int8_t* q, int g) { return broadcast4(q + 4 * g); }
 /// sum + unsigned bytes of w times signed bytes of a, a word a row.
 TSR_INLINE Int dot_words(Int sum, Int w, Int a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
 /// sum + signed halfwords of a times those of b.

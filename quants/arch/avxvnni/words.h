@@ -2,7 +2,7 @@
 // Products of bytes in words: a whole block is summed without a step in between, and integer scales are
 // multiplied in as floats, which is exact below 2^24 (docs/design/numerics.md). Over dot_words of the header
 // that includes this.
-#include "quants/arch/avx2/int_verbs.h"
+#include "quants/arch/avx2/int_ops.h"
 
 namespace tessera::kernels {
 namespace {
@@ -41,7 +41,7 @@ TSR_INLINE Flt add_scaled(Flt sum, Part part, Int scale) {
 
 /// Scales in the form that `scaled` takes: one float a row. All the same; one byte a row (8 at p).
 TSR_INLINE Int float_bits(Int words) { return _mm256_castps_si256(to_float(words)); }
-TSR_INLINE Int splat_scale(int v) { return _mm256_castps_si256(_mm256_set1_ps(static_cast<float>(v))); }
+TSR_INLINE Int broadcast_scale(int v) { return _mm256_castps_si256(_mm256_set1_ps(static_cast<float>(v))); }
 TSR_INLINE Int load_u8_scale(const void* p) { return float_bits(load_u8_words(p)); }
 TSR_INLINE Int load_i8_scale(const void* p) {
     return float_bits(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p))));

@@ -1,6 +1,6 @@
 #pragma once
 // Products of bytes with the dot product instructions: four of a row are added to its word at once.
-#include "quants/arch/neon/int_verbs.h"
+#include "quants/arch/neon/int_ops.h"
 
 namespace tessera::kernels {
 namespace {
@@ -23,7 +23,7 @@ constexpr int kStreamTokens = kTileSums;
 /// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
 constexpr bool kReadsAhead = false;
 /// Whether tokens that share two groups are gathered. Not measured here.
-constexpr bool kGathersFew = false;
+constexpr bool kPacksFewAct = false;
 /// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
 constexpr int kActTile = 1;
 constexpr bool kBytesBySigns = false;

@@ -70,8 +70,8 @@ TSR_INLINE PairFlt sub_product(const PairFlt& sum, const PairFlt& a, const PairF
                               sum, a, b);
 }
 
-/// The vectors of a panel's tile (OwnVectors in kernels/p8_tile.inl).
-struct PairVectors {
+/// The vectors of a panel's tile (NativeVec in kernels/tile.inl).
+struct PairVec {
     using Int = PairInt;
     using Flt = PairFlt;
     using Act = PairAct;
@@ -103,14 +103,14 @@ struct PairVectors {
                               load_float(static_cast<const float*>(p)));
     }
     /// 4 bytes a token, for every row; the second token's lie `stride` halfwords behind.
-    TSR_INLINE Int splat4(const int16_t* p, int64_t stride) {
+    TSR_INLINE Int broadcast4(const int16_t* p, int64_t stride) {
         uint32_t first, second;
         __builtin_memcpy(&first, p, sizeof first);
         __builtin_memcpy(&second, p + stride, sizeof second);
         const uint8x16_t all = bytes(vtrn1q_u32(vdupq_n_u32(first), vdupq_n_u32(second)));
         return {{all, all, all, all}};
     }
-    TSR_INLINE Flt splat_float(const float* p, int64_t stride) {
+    TSR_INLINE Flt broadcast_float(const float* p, int64_t stride) {
         const float32x4_t all = vtrn1q_f32(vld1q_dup_f32(p), vld1q_dup_f32(p + stride));
         return {{all, all, all, all}};
     }
@@ -121,7 +121,7 @@ struct PairVectors {
     TSR_INLINE Act act_group(const int8_t* q, int64_t stride, int g) {
         return {vcombine_s8(vld1_s8(q + 4 * g), vld1_s8(q + stride + 4 * g))};
     }
-    TSR_INLINE Int splat_scale(int v) {
+    TSR_INLINE Int broadcast_scale(int v) {
         const uint8x16_t all = bytes(vdupq_n_s32(v));
         return {{all, all, all, all}};
     }

@@ -1,11 +1,11 @@
 // The kernel table of NEON, which every AArch64 processor has, and those that differ from it only by packed
 // products made of dot product instructions (quants/arch/dotprod) and of 8-bit matrix instructions
 // (quants/arch/i8mm). The units of these folders include no std headers and define nothing but tables and the
-// packed functions (p8.h) outside their anonymous namespaces. The kernels: quants/kernels/*.inl.
-#include "quants/arch/dotprod/p8.h"
-#include "quants/arch/i8mm/p8.h"
+// packed functions (packed.h) outside their anonymous namespaces. The kernels: quants/kernels/*.inl.
+#include "quants/arch/dotprod/packed.h"
+#include "quants/arch/i8mm/packed.h"
 #include "quants/arch/neon/isa.h"
-#include "quants/arch/neon/p8.h"
+#include "quants/arch/neon/packed.h"
 #define TSR_ENCODE_SET baseline
 #include "quants/encode/set_encoders.inl"
 #include "quants/kernels/float_table.inl"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "quants/arch/scalar/p8.h"
+#include "quants/arch/scalar/packed.h"
 #define TSR_ENCODE_SET baseline
 #include "quants/encode/set_encoders.inl"
 #include "quants/kernels/formats.h"

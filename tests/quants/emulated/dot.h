@@ -3,7 +3,7 @@
 // exact widening and pairs of registers, so that the tiles over them are tested wherever AVX2 is.
 #include <string.h>
 
-#include "quants/arch/avx2/int_verbs.h"
+#include "quants/arch/avx2/int_ops.h"
 
 namespace tessera::kernels {
 namespace {
@@ -18,12 +18,12 @@ constexpr int kStreamTokens = 32;
 /// Whether a single token's product is so fast that it prefetches nothing where others prefetch in two steps.
 constexpr bool kReadsAhead = true;
 /// Whether tokens that share two groups are gathered. Not measured here.
-constexpr bool kGathersFew = false;
+constexpr bool kPacksFewAct = false;
 constexpr int kActTile = 1;
 
 using Act = Int;
 /// Group g of a block's activations q.
-TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
+TSR_INLINE Act act_group(const int8_t* q, int g) { return broadcast4(q + 4 * g); }
 
 // Calls and not inlined, because tiles of hundreds of these products, each a dozen instructions, take minutes
 // to compile.
@@ -31,7 +31,7 @@ TSR_INLINE Act act_group(const int8_t* q, int g) { return splat4(q + 4 * g); }
 
 /// Even and odd bytes separately, as 16-bit words whose products cannot saturate.
 TSR_CALLED Int dot_words(Int sum, Int w, Int a) {
-    const Int even = dot_halves(both(w, splat_half(0xff)), _mm256_srai_epi16(left16(a, 8), 8));
+    const Int even = dot_halves(both(w, broadcast_half(0xff)), _mm256_srai_epi16(left16(a, 8), 8));
     const Int odd = dot_halves(right16(w, 8), _mm256_srai_epi16(a, 8));
     return add32(sum, add32(even, odd));
 }
@@ -65,7 +65,7 @@ TSR_INLINE void store_groups(float* first, float* second, WideFlt v) {
     store_float(first, v.lo);
     store_float(second, v.hi);
 }
-TSR_INLINE WideInt bytes_like(const WideInt&, int v) { return {splat_byte(v), splat_byte(v)}; }
+TSR_INLINE WideInt bytes_like(const WideInt&, int v) { return {broadcast_byte(v), broadcast_byte(v)}; }
 TSR_INLINE WideInt sub8(const WideInt& a, const WideInt& b) { return {sub8(a.lo, b.lo), sub8(a.hi, b.hi)}; }
 TSR_INLINE WideInt both(const WideInt& a, const WideInt& b) { return {both(a.lo, b.lo), both(a.hi, b.hi)}; }
 TSR_INLINE WideInt either(const WideInt& a, const WideInt& b) {
@@ -104,9 +104,11 @@ TSR_INLINE void store_float(float* p, WideFlt v) {
     store_float(p, v.lo);
     store_float(p + 8, v.hi);
 }
-TSR_INLINE WideInt splat_wide(int32_t v) { return {_mm256_set1_epi32(v), _mm256_set1_epi32(v)}; }
-TSR_INLINE WideAct wide_act_group(const int8_t* q, int g) { return {splat4(q + 4 * g), splat4(q + 4 * g)}; }
-TSR_INLINE WideFlt splat_wide_float(float v) { return {_mm256_set1_ps(v), _mm256_set1_ps(v)}; }
+TSR_INLINE WideInt broadcast_wide(int32_t v) { return {_mm256_set1_epi32(v), _mm256_set1_epi32(v)}; }
+TSR_INLINE WideAct wide_act_group(const int8_t* q, int g) {
+    return {broadcast4(q + 4 * g), broadcast4(q + 4 * g)};
+}
+TSR_INLINE WideFlt broadcast_wide_float(float v) { return {_mm256_set1_ps(v), _mm256_set1_ps(v)}; }
 TSR_INLINE WideFlt as_float(WideInt a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
 TSR_INLINE WideInt as_bits(WideFlt a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
 

@@ -3,14 +3,14 @@
 #include "tests/quants/emulated/dot.h"
 #include "tests/quants/emulated/products.h"
 //
-#include "quants/kernels/p8_unpack.inl"
+#include "quants/kernels/packed_unpack.inl"
 //
-#include "quants/kernels/p8_matmul.inl"
+#include "quants/kernels/packed_matmul.inl"
 
 namespace tessera::kernels {
 
 #define TSR_P8(Name, name) \
-    void emulated_avx512::matmul_##name(const PackedMatmulArgs& a) { packed_matmul<Name, WideVectors>(a); }
+    void emulated_avx512::matmul_##name(const PackedMatmulArgs& a) { packed_matmul<Name, WideVec>(a); }
 #include "quants/pack/types.inc"
 #undef TSR_P8
 

@@ -4,9 +4,9 @@
 #include "tests/quants/emulated/dot.h"
 #include "tests/quants/emulated/products.h"
 //
-#include "quants/kernels/p8_unpack.inl"
+#include "quants/kernels/packed_unpack.inl"
 //
-#include "quants/kernels/p8_matmul.inl"
+#include "quants/kernels/packed_matmul.inl"
 
 namespace tessera::kernels {
 

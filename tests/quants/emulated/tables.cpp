@@ -2,7 +2,7 @@
 #include "tests/quants/emulated/tables.h"
 
 #include "quants/arch/avx2/isa.h"
-#include "quants/arch/avx2/p8.h"
+#include "quants/arch/avx2/packed.h"
 #include "quants/kernels/float_table.inl"
 #include "tests/quants/emulated/products.h"
 

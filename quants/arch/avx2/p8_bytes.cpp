@@ -1,8 +1,0 @@
-// The types whose weights fill a byte on AVX2.
-#include "quants/arch/avx2/p8_unit.h"
-//
-#include "quants/kernels/p8_signs.inl"
-
-TSR_P8_MATMUL(Q8_0, q8_0)
-TSR_P8_MATMUL(IQ4_NL, iq4_nl)
-TSR_P8_MATMUL(IQ4_XS, iq4_xs)

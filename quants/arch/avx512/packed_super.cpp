@@ -1,0 +1,20 @@
+// The types of 256 weights a unit with AVX-512 VNNI.
+#include "quants/arch/avx512/packed_unit.h"
+
+namespace tessera::kernels {
+
+// A head that is not decoded of two groups at once would be decoded of each and joined, in silence.
+static_assert(WideStream<Unpack<Q3_K>, WideVec>::kOpensPairs);
+static_assert(WideStream<Unpack<Q4_K>, WideVec>::kOpensPairs);
+static_assert(WideStream<Unpack<Q5_K>, WideVec>::kOpensPairs);
+
+}  // namespace tessera::kernels
+
+TSR_P8_MATMUL(Q2_K, q2_k)
+TSR_P8_MATMUL(Q3_K, q3_k)
+TSR_P8_MATMUL(Q4_K, q4_k)
+TSR_P8_MATMUL(Q5_K, q5_k)
+TSR_P8_MATMUL(Q6_K, q6_k)
+TSR_P8_MATMUL(IQ4_XS, iq4_xs)
+TSR_P8_MATMUL(TQ2_0, tq2_0)
+TSR_P8_MATMUL(TQ1_0, tq1_0)

@@ -1,5 +1,0 @@
-#pragma once
-// The packed products with the dot product instructions.
-#define TSR_P8_ISA dotprod
-#include "quants/kernels/p8_products.inl"
-#undef TSR_P8_ISA

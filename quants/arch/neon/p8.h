@@ -1,5 +1,0 @@
-#pragma once
-// The packed path on NEON.
-#define TSR_P8_ISA neon
-#include "quants/kernels/p8_functions.inl"
-#undef TSR_P8_ISA

@@ -1,5 +1,0 @@
-#pragma once
-// The packed path in portable C.
-#define TSR_P8_ISA scalar
-#include "quants/kernels/p8_functions.inl"
-#undef TSR_P8_ISA
