@@ -1,5 +1,5 @@
-// What a grammar costs a decoding step: mask and accept on a vocabulary of 128k tokens, and the first mask of
-// large schemas. Usage: grammar_bench VOCABULARY.gguf
+// The cost of a grammar per decoding step: mask and accept on a vocabulary of 128k tokens, and the first mask
+// of large schemas. Usage: grammar_bench VOCABULARY.gguf
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

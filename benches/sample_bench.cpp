@@ -22,7 +22,7 @@ struct Setup {
     std::vector<std::pair<const char*, std::string>> params;
 };
 
-/// Nothing filters, then what is given.
+/// A chain in which nothing filters, then the given samplers.
 Setup alone(const char* name, std::vector<std::pair<const char*, std::string>> params) {
     Setup setup{name, {{"temperature", "1"}, {"top_k", "0"}, {"top_p", "1"}, {"min_p", "0"}}};
     setup.params.insert(setup.params.end(), params.begin(), params.end());
@@ -50,7 +50,7 @@ const std::vector<Setup>& setups() {
         alone("temperature", {{"temperature", "0.8"}}),
         alone("dynatemp", {{"temperature", "0.8"}, {"dynatemp_range", "0.5"}}),
         alone("adaptive_p", {{"adaptive_target", "0.3"}}),
-        // These rows hold less surprise than the default of tau, which the feedback would chase for ever.
+        // The surprise of these rows is below the default of tau, which the feedback would chase for ever.
         alone("mirostat_1", {{"mirostat", "1"}, {"mirostat_tau", "2"}}),
         alone("mirostat_2", {{"mirostat", "2"}, {"mirostat_tau", "2"}}),
     };

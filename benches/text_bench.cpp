@@ -1,6 +1,6 @@
-// Text to tokens on one thread: MB/s and tokens/s of each vocabulary of the reference data over English
-// prose, a text of many scripts made here, and long runs of one character. "first" encodes each text once
-// with a tokenizer that has seen none, the others again and again.
+// Tokenization on one thread: MB/s and tokens/s of each vocabulary of the reference data over English prose,
+// a generated text of many scripts, and long runs of one character. "first" encodes each text once with a new
+// tokenizer, the other rows repeatedly.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

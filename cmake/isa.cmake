@@ -5,7 +5,7 @@
 file(REMOVE_RECURSE ${CMAKE_BINARY_DIR}/isa-objects)
 
 # Kernels take long to compile, and a sanitizer finds little in them: they do not synchronize, and tests with guard pages
-# find what they read past the end. So a sanitized build may link another build's objects.
+# find reads past the end. So a sanitized build may link another build's objects.
 set(TSR_KERNEL_OBJECTS "" CACHE PATH "A build folder whose kernel objects are linked instead of compiling them again")
 set(TSR_KERNEL_OBJECTS_MATCH "." CACHE STRING "The libraries of kernels that TSR_KERNEL_OBJECTS is for, as a pattern of names")
 
@@ -24,23 +24,24 @@ function(tsr_isa_library name)
     add_library(${name} OBJECT ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE tsr_flags)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
-    # -falign-functions: else what comes before a kernel in the file makes some of them 3 % slower or faster.
+    # -falign-functions: otherwise the code before a kernel in the file changes its alignment, and its speed by up to 3 %.
     target_compile_options(${name} PRIVATE ${ARG_FLAGS} -falign-functions=64 -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables)
-    # For AArch64 gcc also orders instructions before it gives them registers, so that tiles had sums on the stack. It
-    # orders them once more after that.
+    # For AArch64 gcc also schedules instructions before register allocation, which spilled tiles' sums. It schedules
+    # again afterwards.
     if(TSR_ARM64 AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         target_compile_options(${name} PRIVATE -fno-schedule-insns)
     endif()
-    # Else gcc, at -O1 and below, returns from a kernel with the upper halves of vectors in use, and until the next one
-    # clears them an Intel processor traps at each change between old and new encodings: 285 ns a product of scalar
-    # code that calls fmaf, for 5.6.
-    # Tuned for one processor, as by -march=native among a user's flags, gcc 12's kernels may be slower on that one:
-    # -march=znver3 takes 9 % of eight tokens of Q4_K and 17 % of prompts on Zen 3. scripts/check_isa_flags.py looks.
+    # -fexpensive-optimizations: without it gcc, at -O1 and below, returns from a kernel with the upper halves of vector
+    # registers in use, and an Intel processor pays for every change between SSE and AVX encodings until the next kernel
+    # clears them: 285 ns instead of 5.6 for a product of scalar code that calls fmaf.
+    # -mtune=generic: tuned for one processor, as by -march=native among a user's flags, gcc 12's kernels may be slower
+    # on that very processor: -march=znver3 loses 9 % with eight tokens of Q4_K and 17 % of prompts on Zen 3.
+    # scripts/check_isa_flags.py checks this.
     if(TSR_X86 AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         target_compile_options(${name} PRIVATE -fexpensive-optimizations -mtune=generic)
     endif()
-    # Undefined behaviour as traps: such a unit takes a quarter less time to compile (packed_k236.cpp 141 s, now 104). A trap
-    # says no more than its line, and that by AddressSanitizer, with ASAN_OPTIONS=handle_sigill=1.
+    # Undefined behaviour as traps: a unit then takes a quarter less time to compile. A trap shows only its line, and only
+    # with ASAN_OPTIONS=handle_sigill=1.
     if(TSR_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         target_compile_options(${name} PRIVATE -fsanitize-undefined-trap-on-error)
     endif()
@@ -48,7 +49,7 @@ function(tsr_isa_library name)
         CONTENT "$<JOIN:$<TARGET_OBJECTS:${name}>,\n>\n")
 endfunction()
 
-# gcc 12 warns of uninitialized values in its own header for AVX-512, where they mean "any value".
+# gcc 12 warns of uninitialized values in its own AVX-512 header, where they are deliberate.
 set(TSR_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
     $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 

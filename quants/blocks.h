@@ -12,7 +12,7 @@
 // formula adds.
 //
 // Included by ISA units: only C headers, and the functions are `static`, so that a unit compiled for a newer
-// instruction set leaves no weak symbol that the linker could pick for everybody.
+// instruction set leaves no weak symbol that the linker could pick for every processor.
 #include <stdint.h>
 
 namespace tessera::quants {
@@ -235,7 +235,7 @@ static inline int k_min(const uint8_t* scales, int j) {
     return j < 4 ? scales[j + 4] & 63 : (scales[j + 4] >> 4) | (scales[j] >> 6) << 4;
 }
 
-/// The integer scale of sub-block j, its offset already taken off.
+/// The integer scale of sub-block j, its offset subtracted.
 static inline int scale_at(const BlockQ2_K& b, int j) { return b.scales[j] & 15; }
 static inline int scale_at(const BlockQ3_K& b, int j) {
     const int low = (b.scales[j % 8] >> (4 * (j / 8))) & 15;
@@ -378,7 +378,7 @@ static inline int code_at(const BlockTQ1_0& b, int e) {
 }
 static inline int code_at(const BlockTQ2_0& b, int e) { return plane2(b.qs, e); }
 
-// ---- the structs are what types.def says
+// ---- the structs have the sizes of types.def
 
 #define TSR_BLOCK_IS_Weight(Name, weights, n_bytes)                              \
     static_assert(sizeof(Block##Name) == n_bytes && alignof(Block##Name) == 1 && \

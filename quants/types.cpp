@@ -1,7 +1,7 @@
-// Owns the registry: one TypeInfo for each row of types.def, found by id, by name and as a list.
-// Assumes that a type has an encoder with a search exactly if encode/encoders.def lists it, and one of one
-// pass exactly if encode/encode.h declares encode() for its block. Where there is only the latter it serves
-// as both. Decoders: quants/ref. Block layouts: quants/blocks.h.
+// Owns the registry: one TypeInfo for each row of types.def, found by id, by name and as a list. Assumes that
+// a type has an encoder with a search exactly if encode/encoders.def lists it, and a one-pass encoder exactly
+// if encode/encode.h declares encode() for its block. A one-pass encoder without the other serves as both.
+// Decoders: quants/ref. Block layouts: quants/blocks.h.
 #include "quants/types.h"
 
 #include <algorithm>
@@ -49,8 +49,8 @@ constexpr StoreFn store_fn() {
     }
 }
 
-/// The encoder with a search, where there is one. (Whether there is one is no comparison with null: under
-/// UndefinedBehaviorSanitizer gcc takes no address for a constant expression there.)
+/// The encoder with a search, or null. (Not a comparison with null: under UndefinedBehaviorSanitizer gcc does
+/// not take an address for a constant expression there.)
 template <class Block>
 constexpr bool kHasSearch = false;
 template <class Block>
@@ -101,7 +101,7 @@ constexpr auto kIndexOfId = [] {
     return index;
 }();
 
-/// Ids that files carry and we refuse, with the reason and the way out.
+/// Ids that appear in files but are not supported, with the reason and a remedy.
 struct RefusedIds {
     uint32_t first, last;
     const char* what;

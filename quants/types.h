@@ -31,7 +31,7 @@ using DequantizeFn = void (*)(const void* src, float* dst, int64_t n);
 /// Encodes n weights (n % block == 0). `importance` [n] or null weighs the squared error of each weight.
 using QuantizeFn = void (*)(const float* src, const float* importance, void* dst, int64_t n);
 
-/// The same in one pass without a search, for what is written while it is used: the cache of keys and values.
+/// The same in one pass without a search, for data encoded while the model runs: the KV cache.
 using StoreFn = void (*)(const float* src, void* dst, int64_t n);
 
 struct TypeInfo {
@@ -55,8 +55,8 @@ std::span<const TypeInfo> all_types();
 /// Never fails: Type has no values outside the list.
 const TypeInfo& type_info(Type type);
 
-/// A type id as a file gives it. Errors name retired ids (4, 5, 31-33, 36-38) with what replaced them, ids of
-/// other programs' private types, and unknown ones.
+/// A type id from a file. Errors name retired ids (4, 5, 31-33, 36-38) with their replacement, private ids of
+/// other programs, and unknown ones.
 Result<Type> type_from_id(uint32_t id);
 
 /// "Q4_K" or "q4_k"; the error hints at the nearest name.

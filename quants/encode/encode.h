@@ -1,6 +1,6 @@
 #pragma once
-// Encoders of one pass: f32 to one block of a type. A type has one exactly if encode() is declared here for
-// its block; the registry finds it by that. Those with a search: encoders.def.
+// One-pass encoders: f32 to one block of a type. A type has one exactly if encode() is declared here for its
+// block, which is how the registry finds it. Encoders with a search: encoders.def.
 #include <bit>
 
 #include "common/f16.h"

@@ -6,8 +6,8 @@
 namespace tessera::quants {
 
 // encode_NAME(src, importance, dst, n): n weights (a multiple of the block) to consecutive blocks at dst.
-// importance [n] weighs the squared error of each weight; null: all alike. What is negative or NaN in it
-// counts as 0, and where all of a block's are 0, all weights count alike. Never fails: a block with an
+// importance [n] weighs the squared error of each weight; null: all equally. Negative and NaN importance
+// counts as 0, and where all of a block's are 0, all weights count equally. Never fails: a block with an
 // infinite or NaN weight decodes to NaNs, so that damage stays visible; values beyond the format's range
 // saturate.
 #define TSR_ENCODER(Name, name, Kind) \

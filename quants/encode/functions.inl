@@ -26,7 +26,7 @@ void encode_supers(const float* src, const float* importance, void* dst, int64_t
         Kind::encode(src + i * kSuper, importance ? importance + i * kSuper : nullptr, out[i]);
 }
 
-// Kind by kind: `Block* out` is what eight blocks at a time go to.
+// One function a kind; `Block* out` receives eight blocks at a time.
 #define TSR_ENCODE_EIGHT(Name, call)                    \
     encode_blocks<Block##Name>(src, importance, dst, n, \
                                [](const float* x, const float* w, Block##Name* out, int count) { call; })

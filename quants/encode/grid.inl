@@ -1,7 +1,7 @@
 // Encoders of the codebook types IQ2 and IQ3: groups of 8 weights that are looked up whole, eight groups side
-// by side, one a lane. A word's error is the sum of what its two halves cost, so all words of a codebook are
-// compared with one addition each: the search is exact. Scales are found as for other superblocks
-// (super.inl), from a start that lets every weight have its nearest level.
+// by side, one a lane. A word's error is the sum of the costs of its two halves, so all words of a codebook
+// are compared with one addition each: the search is exact. Scales are searched as for other superblocks
+// (super.inl), from a start that gives every weight its nearest level.
 #include "quants/encode/halves.h"
 #include "quants/encode/super.inl"
 
@@ -11,10 +11,10 @@ namespace {
 constexpr int kGroupWeights = 8, kGroupSets = kSuper / (kGroupWeights * kLanes);
 constexpr int kGroupsOfSuper = kSuper / kGroupWeights;
 
-/// What a lane's group is coded as.
+/// The code of a lane's group.
 struct GroupCode {
     int32_t word[2];  ///< one of 8 weights or two of 4
-    int32_t flipped;  ///< the weight that has not its own sign, or -1
+    int32_t flipped;  ///< the weight stored with the wrong sign, or -1
     uint32_t signs;   ///< as stored
 };
 
@@ -28,7 +28,7 @@ struct WordSearch {
 
     Flt error;
     Int word[kWordsOfGroup];
-    Int flipped;  ///< the weight whose sign is not its own, or -1
+    Int flipped;  ///< the weight with the wrong sign, or -1
 
     /// sum w (size - step * level)^2 of one weight at each level.
     TSR_INLINE void costs_of(const Flt& size, const Flt& w, const Flt& step, Flt* costs) {
@@ -54,7 +54,7 @@ struct WordSearch {
         }
     }
 
-    /// Where the codebook's signs must be even and a lane's are not: turns the weight around that costs
+    /// Where the number of negative signs must be even and a lane's is odd: inverts the sign that costs
     /// least.
     TSR_INLINE void make_even(const Group<kGroupWeights>& sizes, const Int& odd, const Flt& step, Flt* costs,
                               Int& flipped) {
@@ -80,7 +80,7 @@ struct WordSearch {
         }
     }
 
-    /// `sizes`: magnitudes. `odd`: lanes whose own signs the codebook cannot take.
+    /// `sizes`: magnitudes. `odd`: lanes whose number of negative signs the codebook cannot store.
     TSR_ONCE void run(const Group<kGroupWeights>& sizes, const Int& odd, const Flt& step, WordSearch& out) {
         Flt costs[kGroupWeights * kLevelCount];
         for (int e = 0; e < kGroupWeights; e++)
@@ -129,7 +129,7 @@ struct GridSuper {
         uint32_t signs[kGroupsOfSuper];
         Norm norm;
     };
-    /// A step for each sub-block and what comes of it.
+    /// A step for each sub-block, and the resulting codes and errors.
     struct Fit {
         float step[kSubs], error[kSubs];
         GroupCode codes[kGroupsOfSuper];
@@ -202,7 +202,7 @@ struct GridSuper {
         }
     }
 
-    /// What the best step for the codes of sub-block j consists of: sum w level size and sum w level^2.
+    /// The sums of the best step for the codes of sub-block j: sum w level size and sum w level^2.
     static void sums_of(const Data& data, const Fit& fit, int j, float* level_size, float* level_level) {
         const WordHalves* halves = Book::halves();
         *level_size = *level_level = 0;

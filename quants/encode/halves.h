@@ -1,6 +1,6 @@
 #pragma once
-// The codebooks as the search wants them: every word as two halves, each a number whose digits are levels.
-// Included by ISA units: only C headers here.
+// The codebooks in the form that the search needs: every word as two halves, each a number whose digits are
+// levels. Included by ISA units: only C headers here.
 #include <stdint.h>
 
 namespace tessera::quants {

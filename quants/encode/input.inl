@@ -1,10 +1,10 @@
-// From rows of weights to groups of lanes, and codes back to rows.
+// Gathers rows of weights into groups of lanes, and scatters codes back to rows.
 #include "quants/encode/search.inl"
 
 namespace tessera::quants {
 namespace {
 
-/// What was divided out of some weights, and whether they can be encoded at all.
+/// The power of two divided out of some weights, and whether they can be encoded at all.
 struct Norm {
     float factor;  // weights are multiplied by this power of two
     float inverse;
@@ -13,7 +13,8 @@ struct Norm {
     bool weighted;  // some importance is positive
 };
 
-/// Small enough to leave every sum to the weights that count, large enough to tell those that do not apart.
+/// An importance small enough not to change the sums of weights that count, and large enough to distinguish
+/// weights that do not.
 constexpr float kLeastWeight = 0x1p-20f;
 
 /// 2^-k for a magnitude in [2^k, 2^(k+1)).
@@ -71,8 +72,8 @@ TSR_INLINE void put_codes(const Group<n>& g, const Flt& step, const Flt& offset,
     }
 }
 
-/// Each lane to the nearest half of its value times `factors`, as bits; `values` becomes what the half stands
-/// for, times `inverses`.
+/// Rounds each lane's value times `factors` to the nearest half, returned as bits; `values` becomes the value
+/// of the half times `inverses`.
 TSR_INLINE void round_to_halves(Flt& values, const float* factors, const float* inverses, uint16_t* bits) {
     float lanes[kLanes];
     store(lanes, values);

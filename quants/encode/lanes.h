@@ -1,7 +1,7 @@
 #pragma once
-// Eight floats or integers side by side, in the compiler's own vectors: the vocabulary of the encoders. A
-// lane is a sub-block of weights, so every sum runs inside its lane, in the order of the weights, and the
-// same source gives the same bits whatever the width of the registers it is compiled for.
+// Eight floats or integers side by side, in the compiler's vector extensions: the operations of the encoders.
+// A lane is a sub-block of weights, so every sum runs inside its lane, in the order of the weights, and the
+// same source gives the same bits for any register width.
 //
 // Included by ISA units: only C headers, and everything is local to the unit.
 #include <stdint.h>
@@ -169,7 +169,7 @@ TSR_INLINE float extreme_lane(const Flt& a) {
 constexpr float kMaxHalf = 65504.0f;
 constexpr uint16_t kHalfNan = 0x7e00;
 
-/// To nearest even; beyond the largest half, that. No NaNs.
+/// To nearest even; values beyond the largest half become it. No NaNs.
 inline uint16_t half_bits(float v) {
     const uint32_t sign = (__builtin_bit_cast(uint32_t, v) >> 16) & 0x8000u;
     float a = __builtin_fabsf(v);

@@ -16,7 +16,7 @@ TSR_INLINE void put_fifth(const uint8_t* codes, uint8_t* qh) {
     store_u32(bits, qh);
 }
 
-/// Eight blocks as they came in.
+/// Eight blocks of the input.
 template <class Block>
 struct Eight {
     static constexpr int kWeights = Block::kWeights;

@@ -1,17 +1,17 @@
-// The one scale search behind all encoders. Eight sub-blocks are searched side by side, one a lane. A
-// candidate step gives every weight its nearest level, and those levels give the step of least weighted
-// square error in return (a line through the origin, or with a minimum any line): the best of a scan of
-// candidates is kept, refined by doing the same once more from its own result.
+// The scale search behind all encoders. Eight sub-blocks are searched side by side, one a lane. A candidate
+// step gives every weight its nearest level, and those levels in turn give the step of least weighted square
+// error (a line through the origin, or with a minimum any line). The best of a scan of candidates is kept,
+// and refined by repeating this from its own result.
 //
-// Weights come divided by a power of two near the largest magnitude, so that no sum overflows and none is
-// lost.
+// Weights are divided beforehand by a power of two near the largest magnitude, so that no sum overflows or
+// vanishes.
 #include "quants/blocks.h"
 #include "quants/encode/lanes.h"
 
 namespace tessera::quants {
 namespace {
 
-/// For the inner loops: in a function of their own all their sums stay in registers.
+/// For the inner loops: in a separate function all their sums stay in registers.
 #define TSR_ONCE [[gnu::noinline]] static
 
 /// Eight sub-blocks of n weights: weight e of lane l is lane l of x[e]. w > 0 weighs its squared error.
@@ -82,7 +82,7 @@ struct Scan {
 
 // ---- x = step * level
 
-/// The sums over a sub-block that its error at a step consists of.
+/// The sums over a sub-block that determine its error at a step.
 struct ScaleSums {
     Flt level_level;  // sum w level^2
     Flt level_rest;   // sum w level (x - step * level)

@@ -1,8 +1,7 @@
 // Encoders of superblocks: 256 weights in sub-blocks whose integer scales share one or two halves. The free
 // steps of the sub-blocks are searched first (search.inl). Then halves and integers are fitted to each other
-// in turn: each sub-block takes, among the integers next to its free step, the one of least error under the
-// halves at hand; the halves become those of least error for the integers; and the best state that was met is
-// stored.
+// alternately: each sub-block takes the integer next to its free step with the least error under the current
+// halves; the halves become those of least error for the integers; and the best state found is stored.
 #include "quants/encode/plain.inl"
 
 namespace tessera::quants {
@@ -24,7 +23,7 @@ struct Super {
             load_lane(super.groups[j / kLanes], j % kLanes, x + n * j, importance + (importance ? n * j : 0),
                       super.norm);
     }
-    /// The half nearest to a step as it will be stored, and what that half stands for here.
+    /// The stored half nearest to a step, and the step that it stands for.
     uint16_t half(float step) const { return half_bits(step * norm.inverse); }
     float value(uint16_t half) const { return half_value(half) * norm.factor; }
 };
@@ -175,7 +174,7 @@ struct LinedSuper {
         return normal;
     }
 
-    /// The best d and dmin for the integers at hand.
+    /// The best d and dmin for the current integers.
     static void refit(const Normal& normal, float* d, float* dmin) {
         const float ss = sum_lanes(normal.ss), sm = sum_lanes(normal.sm), mm = sum_lanes(normal.mm);
         const float sr = sum_lanes(normal.sr), mr = sum_lanes(normal.mr);

@@ -1,4 +1,4 @@
-// Moves floats between a file's rows and packed groups, whatever they mean: only their size counts.
+// Moves floats between a file's rows and packed groups. Their meaning does not matter, only their size.
 #include "quants/pack/floats.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace tessera::kernels {
 
 namespace {
 
-/// k that all rows take before the next ones: their part of the group stays in the first cache.
+/// k that all rows copy before the next ones: their part of the group stays in L1.
 constexpr int64_t kStretch = 256;
 
 template <class Element>

@@ -1,7 +1,8 @@
 #pragma once
-// Packed floats: 8 rows side by side, k after k, so that 8 rows' weights of one k are one load. The moves are
-// the same functions in every kernel table, compiled without ISA flags: memory bounds them. Contract of the
-// functions: quants/kernels/packed.h. Included by ISA units: only C headers here, and nothing inline.
+// Packed floats: 8 rows side by side, k after k, so that the weights of one k of 8 rows are one load. Packing
+// functions are the same in every kernel table and compiled without ISA flags, since memory bounds them.
+// Contract of the functions: quants/kernels/packed.h. Included by ISA units: only C headers here, and nothing
+// inline.
 #include <stddef.h>
 #include <stdint.h>
 

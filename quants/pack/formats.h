@@ -1,9 +1,9 @@
 #pragma once
 // The packed formats, one struct a type: how one row of one unit (32 or 256 weights) is read from and written
-// to a file's block, how it is read from and written to a packed unit of 8 rows, and what its numbers mean.
-// Pictures: docs/formats/packed-layouts.md; the blocks of a file: quants/blocks.h. Every mapping only moves
-// bits, so each pair of functions is a bijection. The wide packers of an ISA replace the moves of codes,
-// never the meaning. Included by ISA units: only C headers, everything local to the unit.
+// to a file's block, how it is read from and written to a packed unit of 8 rows, and the meaning of its
+// numbers. Pictures: docs/formats/packed-layouts.md; the blocks of a file: quants/blocks.h. Every mapping
+// only moves bits, so each pair of functions is a bijection. The vector packers of an ISA replace the moves
+// of codes, never the meaning. Included by ISA units: only C headers, everything local to the unit.
 #include "quants/pack/grids.h"
 #include "quants/pack/unit.h"
 
@@ -33,7 +33,7 @@ struct Q4_1 : Halves<quants::BlockQ4_1, 4, MinKind::PerBlock, 0> {};
 struct Q5_0 : Halves<quants::BlockQ5_0, 5, MinKind::None, 16> {};
 struct Q5_1 : Halves<quants::BlockQ5_1, 5, MinKind::PerBlock, 0> {};
 
-/// The operand of a table code is the table's value + 128; that makes it unsigned.
+/// The operand of a table code is the table's value + 128, which makes it unsigned.
 struct IQ4_NL : Halves<quants::BlockIQ4_NL, 4, MinKind::None, 128> {
     static constexpr int operand(int code) {
         constexpr uint8_t kOperand[16] = {1,   24,  45,  63,  79,  93,  106, 118,
@@ -64,7 +64,7 @@ struct MXFP4 : Facts<quants::BlockMXFP4, 4, MinKind::None, 12> {
     }
 };
 
-/// Stored with the sign bit turned over, which is the weight + 128.
+/// Stored with the sign bit inverted, which is the weight + 128.
 struct Q8_0 : Facts<quants::BlockQ8_0, 8, MinKind::None, 128> {
     static void read_disk(const quants::BlockQ8_0& b, RowUnit& u) {
         u.d = quants::load_u16(b.d);
@@ -240,7 +240,7 @@ struct Q3_K : Facts<quants::BlockQ3_K, 3, MinKind::None, 4> {
         write_planes<2, 32, 0>(u.code, b.qs);
         write_planes<1, 32, 2>(u.code, b.hmask);
     }
-    // The two halves of a block go together, as one halfword.
+    // The two halves of a block are moved together, as one halfword.
     static void read_head(const uint8_t* unit, int row, RowUnit& u) {
         Facts::read_head(unit, row, u);
         for (int b = 0; b < 8; b++) {
@@ -355,7 +355,7 @@ struct TQ1_0 : Facts<quants::BlockTQ1_0, 0, MinKind::None, 1> {
     }
 };
 
-/// The largest magnitude of an operand from which `less` was taken.
+/// The largest magnitude of an operand less `less`.
 template <class F>
 constexpr int largest_operand(int less) {
     int largest = 0;

@@ -11,9 +11,9 @@ namespace tessera::kernels {
 namespace {
 
 // ---- extra bits: one for each word of 8 weights, 4 for each block, in the code of the word's last weight.
-// They hold a field of 4 bits for each block, so laid that a kernel gets all fields of a unit by two masks, a
-// shift and an addition for each two blocks: bit n of the fields of blocks p (0..3) and p + 4, as bit i = n
-// and i = 4 + n of a byte, stands in block 2 p + i % 2 where a plane has bit (i | 1) of a byte.
+// They hold a field of 4 bits for each block, arranged so that a kernel extracts all fields of a unit with
+// two masks, a shift and an addition for each two blocks: bit n of the fields of blocks p (0..3) and p + 4,
+// as bit i = n and i = 4 + n of a byte, lies in block 2 p + i % 2 where a plane has bit (i | 1) of a byte.
 
 /// The place among 256 codes of bit n of the field of block b.
 constexpr int extra_bit_at(int b, int n) {
@@ -34,7 +34,7 @@ inline void put_extra_field(int field, int b, uint8_t* code) {
 
 // ---- formats
 
-/// What the codebook types share. Head: d[8], the indices' low bytes (byte 8 * word + row), then as far as
+/// Common to the codebook types. Head: d[8], the indices' low bytes (byte 8 * word + row), then as far as
 /// the type has them the other bits of the indices (byte 8 * block + row) and the scales as nibbles, those of
 /// blocks 0-3 low and of blocks 4-7 high: byte 8 * (block % 4) + row, or 16 * (block % 4) + 2 * row + half.
 ///   WordK     weights of a word
@@ -55,7 +55,7 @@ struct Grid : Facts<Block, 1, MinKind::None, Zero> {
     static_assert(kScalesAt + (kScaleInHead ? 32 * Halves : 0) == Base::kHeadBytes);
     static constexpr float kFactor = 1.0f / static_cast<float>(Parts);
 
-    /// The two ends of an operand's range, which is what its size is found by; weights are not made of codes.
+    /// The two ends of an operand's range, which determine its size; weights do not consist of codes.
     static constexpr int operand(int code) { return code == 0 ? Zero - Most : Zero + Most; }
     static float d(const RowUnit& u) { return kFactor * half_bits_to_float(u.d); }
     static int scale(const RowUnit& u, int j) {

@@ -1,7 +1,7 @@
 #pragma once
-// What the packed formats are made of: a row's part of a unit as plain numbers, and the moves of bits between
-// it, a file's block and a packed unit of 8 rows. The formats: formats.h. Included by ISA units: only C
-// headers, everything local to the unit.
+// Building blocks of the packed formats: a row's part of a unit as plain numbers, and the moves of bits
+// between it, a file's block and a packed unit of 8 rows. The formats: formats.h. Included by ISA units: only
+// C headers, everything local to the unit.
 #include <stdint.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ inline float half_bits_to_float(uint32_t h) {
 
 // ---- codes in a file's block
 
-// Eight codes at a time in a word, lowest first: the compiler makes a mess of the same loops over bytes.
+// Eight codes at a time in a word, lowest first: gcc 12 compiles loops over bytes badly.
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lowest byte of a word is the first in memory");
 
@@ -94,8 +94,8 @@ inline void write_fifth_bits(const uint8_t* code, uint8_t* qh) {
     for (int i = 0; i < 4; i++) qh[i] = bytes_to_bits(load_eight(code + 8 * i) >> 4 & kEachByte);
 }
 
-/// 32 codes as the compiler's vector. Of a loop over words it makes vectors now and then, and twice the time
-/// otherwise.
+/// 32 codes as a vector of the compiler: a loop over words is vectorized only sometimes, and takes twice the
+/// time otherwise.
 using Bytes32 [[gnu::vector_size(32)]] = uint64_t;
 
 /// Moves a field of Bits bits of 256 codes, at bit At of the code, from planes of Width bytes. At = 0 goes
@@ -139,13 +139,12 @@ struct CodePart {
     int vector, from, bits, to;
 };
 
-/// The place of group g in a byte of single bits: groups g and g + 2 lie 4 bits apart, for what lies there of
+/// The place of group g in a byte of single bits: groups g and g + 2 lie 4 bits apart, for the extra bits of
 /// codebook types (extra_bit_at).
 constexpr int bit_of_group(int g) { return 2 * (g / 4) + g % 2 + 4 * (g / 2 % 2); }
 
-// Codes that do not go into a byte without a rest: as many groups as there is room for lie whole in the low
-// bits, where a mask is all that it takes to have them, and two or three in the bits above. A half block
-// is made of few vectors.
+// Codes whose width does not divide 8: as many groups as fit lie whole in the low bits, where a mask extracts
+// them, and two or three are split over the bits above. A half block takes few vectors.
 constexpr CodePart kParts3[8][2] = {
     {{0, 0, 3, 0}}, {{0, 3, 3, 0}}, {{2, 0, 3, 0}}, {{0, 6, 2, 0}, {2, 6, 1, 2}},
     {{1, 0, 3, 0}}, {{1, 3, 3, 0}}, {{2, 3, 3, 0}}, {{1, 6, 2, 0}, {2, 7, 1, 2}}};
@@ -196,10 +195,10 @@ inline void write_codes(const uint8_t* code, uint8_t* block, int row) {
     }
 }
 
-// ---- facts
+// ---- properties
 
-/// Facts that every format has. Units of 256 weights apply integer scales to sub-blocks, and the float ones
-/// at the end of the unit.
+/// Properties that every format has. Units of 256 weights apply integer scales to sub-blocks, and the float
+/// ones at the end of the unit.
 template <class Block, int Bits, MinKind Min, int Zero>
 struct Facts {
     using Disk = Block;
@@ -210,9 +209,9 @@ struct Facts {
     static constexpr int kHeadBytes = kUnitBytes - kUnitK * Bits;  // of 8 rows, in front of the codes
     static constexpr bool kSuper = kUnitK == 256;
     static constexpr MinKind kMin = Min;
-    static constexpr int kZero = Zero;  // what the operand of a zero weight is
+    static constexpr int kZero = Zero;  // the operand of a zero weight
     static constexpr int kMinAt = 16;   // of the minima in the head
-    /// Whether a weight is a matter of its code alone; otherwise the format has weight(unit, k).
+    /// Whether a weight depends on its code alone; otherwise the format has weight(unit, k).
     static constexpr bool kOfCodes = true;
 
     /// The unsigned operand of a code; the weight is operand - kZero.

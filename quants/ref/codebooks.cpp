@@ -1,10 +1,10 @@
 // The codebooks, expanded at compile time from quants/tables/*.inc.
 //
-// A word is a group of n digits, each standing for one of L levels; read as a number in base L (digit 0 the
+// A word is a group of n digits, each standing for one of L levels; read as numbers in base L (digit 0 the
 // least significant) the words of every codebook rise. So a codebook is stored as the gaps between its
-// members, one base64 digit a member: digit v > 0 says that the next member lies v further on (the first
-// counts from -1), digit 0 ('A') moves on by 63 without naming a member. Which words are members is part of
-// the formats (ggml/src/ggml-common.h of ggml-org/llama.cpp).
+// members, one base64 digit a member: digit v > 0 means that the next member is v larger (the first counts
+// from -1), digit 0 ('A') adds 63 without naming a member. The members are part of the formats
+// (ggml/src/ggml-common.h of ggml-org/llama.cpp).
 #include "quants/ref/codebooks.h"
 
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// The codebooks ("grids") of the IQ1, IQ2 and IQ3 types: which combinations of magnitudes a group of weights
-// may take.
+// The codebooks ("grids") of the IQ1, IQ2 and IQ3 types: the combinations of magnitudes that a group of
+// weights may take.
 #include <array>
 #include <cstdint>
 

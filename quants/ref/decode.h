@@ -1,6 +1,6 @@
 #pragma once
 // The reference decoders: one block of each type to f32, exactly as its formula in quants/blocks.h says.
-// Readable first; what must be fast is in quants/kernels, and is tested against these.
+// Written for clarity; the fast code in quants/kernels is tested against them.
 #include <bit>
 
 #include "common/f16.h"

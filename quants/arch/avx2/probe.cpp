@@ -1,5 +1,5 @@
-// The limits of AVX2 with FMA. The empty assembly makes the compiler think that a value changed, so that it
-// neither drops the work nor moves it out of the loop; it costs no instruction.
+// The rooflines of AVX2 with FMA. The empty assembly makes the compiler assume that a value changed, so that
+// it neither drops the work nor hoists it out of the loop; it costs no instruction.
 #include "quants/arch/avx2/probe.h"
 
 #include <immintrin.h>
@@ -33,13 +33,13 @@ struct FmaLink {
     TSR_INLINE __m256 second() { return _mm256_set1_ps(0.5f); }
     TSR_INLINE void step(Acc& acc, __m256 w, __m256 x) {
         acc = _mm256_fmadd_ps(w, x, acc);
-        hide(acc);  // each by itself, or equal chains would be merged into one
+        hide(acc);  // one at a time, or equal chains would be merged
     }
     TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+x"(acc)); }
 };
 static_assert(chain_of<FmaLink>().macs_per_round == avx2::kFmaMacsPerRound);
 
-/// As kStreams streams side by side, each fetched kAhead bytes ahead.
+/// kStreams streams side by side, each prefetched kAhead bytes ahead.
 template <int kStreams, int kAhead>
 void read_streams(const void* p, size_t n_bytes) {
     const auto* base = static_cast<const char*>(p);

@@ -1,5 +1,5 @@
 #pragma once
-// What the probes of the instruction sets beyond AVX2 share with it.
+// Shared by the probes of AVX2 and of the instruction sets beyond it.
 #include "quants/kernels/probe.h"
 
 namespace tessera::kernels::avx2 {

@@ -3,7 +3,7 @@
 
 namespace tessera::kernels {
 
-// A head that is not decoded of two groups at once would be decoded of each and joined, in silence.
+// A head without a function for two groups would silently be decoded for each group and joined.
 static_assert(WideStream<Unpack<Q3_K>, WideVec>::kOpensPairs);
 static_assert(WideStream<Unpack<Q4_K>, WideVec>::kOpensPairs);
 static_assert(WideStream<Unpack<Q5_K>, WideVec>::kOpensPairs);

@@ -1,5 +1,4 @@
-// The limits of AVX-512 with VNNI; reads are those of AVX2, and so is how it works:
-// quants/arch/avx2/probe.cpp.
+// The rooflines of AVX-512 with VNNI; reads are those of AVX2. Method: quants/arch/avx2/probe.cpp.
 #include <immintrin.h>
 
 #include "quants/arch/avx2/probe.h"

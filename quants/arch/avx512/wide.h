@@ -1,6 +1,6 @@
 #pragma once
-// Vectors of two groups of 8 rows on AVX-512: the verbs of avx2/int_ops.h and of words.h that tiles over
-// panels need, on 16 lanes.
+// Vectors of two groups of 8 rows on AVX-512: the operations of avx2/int_ops.h and of words.h that panel
+// tiles need, on 16 lanes.
 #include "quants/arch/avx512/dot.h"
 
 namespace tessera::kernels {
@@ -19,7 +19,7 @@ TSR_INLINE WideFlt join_wide(Flt a, Flt b) {
 }
 TSR_INLINE WideInt load(const TwoGroups& p) { return join_wide(load(p.first), load(p.first + p.apart)); }
 TSR_INLINE void store_float(float* p, WideFlt v) { _mm512_storeu_ps(p, v); }
-/// The sums of a first group and of a second one.
+/// Stores the sums of a first group and of a second one.
 TSR_INLINE void store_groups(float* first, float* second, WideFlt v) {
     store_float(first, _mm512_castps512_ps256(v));
     store_float(second, _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
@@ -29,9 +29,9 @@ TSR_INLINE WideFlt broadcast_wide_float(float v) { return _mm512_set1_ps(v); }
 TSR_INLINE WideFlt as_float(WideInt a) { return _mm512_castsi512_ps(a); }
 TSR_INLINE WideInt as_bits(WideFlt a) { return _mm512_castps_si512(a); }
 
-// What operands are made with (packed_unpack.inl), as the verbs on one group's vector.
+// For operands (packed_unpack.inl): as the operations on one group's vector.
 
-/// Halfwords, which the compiler shifts by what it knows to be a constant.
+/// Halfwords: the shift counts are constants after inlining.
 using WideHalves = uint16_t __attribute__((vector_size(64)));
 TSR_INLINE WideInt bytes_like(WideInt, int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
 TSR_INLINE WideInt sub8(WideInt a, WideInt b) { return _mm512_sub_epi8(a, b); }
@@ -60,8 +60,8 @@ TSR_INLINE WideInt half_scale(WideInt a, int odd) {
     return as_bits(_mm512_cvtepi32_ps(_mm512_srai_epi32(odd ? a : _mm512_slli_epi32(a, 16), 16)));
 }
 
-/// Of four blocks, 8 bytes each, one group's and then the other's: each block's of both groups. Likewise of
-/// two blocks, 16 bytes each.
+/// Interleaves four blocks of 8 bytes of one group with those of the other, so that each block has both
+/// groups; and two blocks of 16 bytes.
 TSR_INLINE void store_blocks(uint8_t* p, WideInt v) {
     _mm512_storeu_si512(p, _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), v));
 }
@@ -75,7 +75,7 @@ TSR_INLINE WideInt load_i8_halves(RowsOfBoth p) {
     return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.at)));
 }
 
-/// As Act.
+/// As Act, for two groups.
 struct WideAct {
     const int8_t* at;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Fields, and products of bytes in words, for vectors of two groups: as avxvnni/words.h, which has the
-// reasons. Over the verbs of the header that includes this.
+// Fields, and products of bytes in words, for vectors of two groups; avxvnni/words.h explains the method.
+// Over the operations of the header that includes this.
 
 namespace tessera::kernels {
 namespace {
@@ -18,7 +18,7 @@ TSR_INLINE WideInt with_field(WideInt code, WideInt v, int bits, int from, int t
 TSR_INLINE RowsOfBoth rows_of(const TwoGroups&, const uint8_t* p) { return {p}; }
 TSR_INLINE WideInt load_u8_scale(RowsOfBoth p) { return as_bits(to_float(load_u8_words(p))); }
 
-/// An integer scale a row, and -kBias times it: one fma takes the bias off a sum and multiplies it.
+/// An integer scale a row, and -kBias times it: one fma removes the bias from a sum and scales it.
 struct WideScale {
     WideFlt by, less;
 };
@@ -41,7 +41,7 @@ TSR_INLINE WideFlt add_scaled(WideFlt sum, WideInt part, const WideScale& scale)
     return add_product(sum, sub(as_float(part), broadcast_wide_float(kBias)), scale.by);
 }
 
-/// The vectors of a panel's tile (NativeVec in kernels/tile.inl).
+/// The vectors of a panel's tile (see NativeVec in kernels/packed_sources.inl).
 struct WideVec {
     using At = TwoGroups;
     using Int = WideInt;

@@ -1,4 +1,4 @@
-// The limits of AVX-VNNI, which are those of AVX2 but for products of bytes; how it works:
+// The rooflines of AVX-VNNI, which are those of AVX2 except for products of bytes. Method:
 // quants/arch/avx2/probe.cpp.
 #include <immintrin.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Products of bytes in words: a whole block is summed without a step in between, and integer scales are
+// Products of bytes in words: a whole block is summed without an intermediate step, and integer scales are
 // multiplied in as floats, which is exact below 2^24 (docs/design/numerics.md). Over dot_words of the header
 // that includes this.
 #include "quants/arch/avx2/int_ops.h"
@@ -11,13 +11,13 @@ using Part = Int;  // 1 word a row
 using Sum = Flt;
 constexpr bool kBytesBySigns = false;
 constexpr bool kSignedOperands = false;
-/// What the zero point takes off is the same for every row, so sums start from there.
+/// The zero-point correction is the same for every row, so sums start from it.
 constexpr bool kZeroFirst = true;
 constexpr bool kLaneSums = false;
-/// Groups whose products may be added: a word has room for all of a block.
+/// Groups whose products may be added: a word has room for a whole block.
 constexpr int part_groups(int) { return 8; }
-/// Words start at the bits of this float, whose last place is 1: read as a float they are then kBias + sum
-/// while |sum| < 2^22, and a subtraction does what a conversion would, on a port that products do not need.
+/// Words start from the bits of this float, whose last place is 1: reinterpreted as a float they are kBias +
+/// sum while |sum| < 2^22, and a subtraction replaces a conversion, on a port that products do not need.
 constexpr float kBias = 0x1.8p23f;
 static_assert(32 * 255 * 127 < 1 << 22);
 TSR_INLINE Part bias() { return _mm256_castps_si256(_mm256_set1_ps(kBias)); }

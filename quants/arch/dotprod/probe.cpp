@@ -1,5 +1,5 @@
-// The limits of NEON with the dot product instructions, which are its own but for dot products of bytes; how
-// it works: quants/arch/neon/probe.cpp.
+// The rooflines of NEON with the dot product instructions, which are those of NEON except for dot products of
+// bytes. Method: quants/arch/neon/probe.cpp.
 #include <arm_neon.h>
 
 #include "quants/arch/neon/probe.h"

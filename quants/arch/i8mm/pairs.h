@@ -1,13 +1,13 @@
 #pragma once
 // Products of bytes with the matrix instructions: 2 rows by 8 k times 2 tokens by 8 k, a word for each of the
-// four pairs. What a panel's tile needs; few tokens go through the dot products of dotprod/dot.h.
+// four pairs. Only for panel tiles; few tokens go through the dot products of dotprod/dot.h.
 #include "quants/arch/dotprod/dot.h"
 
 namespace tessera::kernels {
 namespace {
 
-/// Rows 0 and 1, 2 and 3, 4 and 5, 6 and 7: of each two, 8 bytes a row (operands), or a word for each token
-/// of the first row and then of the second.
+/// Rows 0 and 1, 2 and 3, 4 and 5, 6 and 7: a register has 8 bytes a row of two rows (operands), or words:
+/// each token's of the first row, then of the second.
 struct PairInt {
     uint8x16_t v[4];
 };
@@ -70,7 +70,7 @@ TSR_INLINE PairFlt sub_product(const PairFlt& sum, const PairFlt& a, const PairF
                               sum, a, b);
 }
 
-/// The vectors of a panel's tile (NativeVec in kernels/tile.inl).
+/// The vectors of a panel's tile (see NativeVec in kernels/packed_sources.inl).
 struct PairVec {
     using Int = PairInt;
     using Flt = PairFlt;

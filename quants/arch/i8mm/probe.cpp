@@ -1,5 +1,5 @@
-// The limits of NEON with the 8-bit matrix instructions, which are its own but for products of bytes; how it
-// works: quants/arch/neon/probe.cpp.
+// The rooflines of NEON with the 8-bit matrix instructions, which are those of NEON except for products of
+// bytes. Method: quants/arch/neon/probe.cpp.
 #include <arm_neon.h>
 
 #include "quants/arch/neon/probe.h"

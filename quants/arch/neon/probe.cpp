@@ -1,5 +1,5 @@
-// The limits of NEON. The empty assembly makes the compiler think that a value changed, so that it neither
-// drops the work nor moves it out of the loop; it costs no instruction.
+// The rooflines of NEON. The empty assembly makes the compiler assume that a value changed, so that it
+// neither drops the work nor hoists it out of the loop; it costs no instruction.
 #include "quants/arch/neon/probe.h"
 
 #include <arm_neon.h>
@@ -36,13 +36,13 @@ struct FmaLink {
     TSR_INLINE float32x4_t second() { return vdupq_n_f32(0.5f); }
     TSR_INLINE void step(Acc& acc, float32x4_t w, float32x4_t x) {
         acc = vfmaq_f32(acc, w, x);
-        hide(acc);  // each by itself, or equal chains would be merged into one
+        hide(acc);  // one at a time, or equal chains would be merged
     }
     TSR_INLINE void hide(Acc& acc) { __asm__ volatile("" : "+w"(acc)); }
 };
 static_assert(chain_of<FmaLink>().macs_per_round == neon::kFmaMacsPerRound);
 
-/// As kStreams streams side by side, each fetched kAhead bytes ahead.
+/// kStreams streams side by side, each prefetched kAhead bytes ahead.
 template <int kStreams, int kAhead>
 void read_streams(const void* p, size_t n_bytes) {
     const auto* base = static_cast<const uint8_t*>(p);

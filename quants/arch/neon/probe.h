@@ -1,5 +1,5 @@
 #pragma once
-// What the probes of the instruction sets beyond NEON share with it.
+// Shared by the probes of NEON and of the instruction sets beyond it.
 #include "quants/kernels/probe.h"
 
 namespace tessera::kernels::neon {

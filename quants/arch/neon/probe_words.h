@@ -1,5 +1,5 @@
 #pragma once
-// Links (quants/kernels/probe.inl) whose accumulators are words: what those of dotprod and i8mm share.
+// Links (quants/kernels/probe.inl) whose accumulators are words, shared by dotprod and i8mm.
 #include <arm_neon.h>
 
 #include "quants/kernels/probe.inl"

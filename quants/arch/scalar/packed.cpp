@@ -1,4 +1,4 @@
-// The packed path in portable C, which defines it: what a packed byte means, and every bit of the product
+// The packed path in portable C, which defines the meaning of every packed byte and every bit of the product
 // (docs/design/numerics.md, "Integer path"). Written to be read; the other instruction sets are compared with
 // it by memcmp. The formats: quants/pack/formats.h.
 #include "quants/arch/scalar/packed.h"

@@ -1,5 +1,5 @@
-// The limits of plain C, one number at a time, as the scalar kernels work. The empty assembly makes the
-// compiler think that a value changed, so that it neither drops the work nor moves it out of the loop.
+// The rooflines of plain C, one number at a time, as the scalar kernels work. The empty assembly makes the
+// compiler assume that a value changed, so that it neither drops the work nor hoists it out of the loop.
 #include "quants/kernels/probe.h"
 
 namespace tessera::kernels {
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kChains = 8;
 
-// An operand that the compiler knows nothing of.
+// An operand that is opaque to the compiler.
 template <class T>
 [[gnu::always_inline]] inline T opaque(T value) {
     volatile T hidden = value;
