@@ -1,6 +1,6 @@
-// Speed of the products, one line a type: multiply-accumulates a second, weight bytes a second, and the share
-// of the roofline, which is measured next to each; and of what surrounds the packed ones. One thread. The
-// lists of types are the registry's and those of quants/pack.
+// Speed of the matrix products, one line a type: multiply-accumulates per second, weight bytes per second,
+// and the share of the roofline, which is measured next to each; also packing, unpacking and quantization.
+// One thread. The lists of types are the registry's and those of quants/pack.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "ggml-like/backend.h"
-#include "ggml-like/cpu/regions.h"
+#include "ggml-like/cpu/row_partition.h"
 #include "ggml-like/cpu/tuning.h"
 #include "quants/act_layout.h"
 #include "quants/dispatch.h"
@@ -30,7 +30,7 @@ constexpr int64_t kK = 2048;
 
 struct Shape {
     int64_t n_tok;
-    int64_t n_rows;  // a unit of work for prompts; for single tokens enough to leave the inner caches
+    int64_t n_rows;  // a unit of work for prompts; for single tokens more than L2 holds
 };
 constexpr Shape kShapes[] = {{512, 64}, {16, 2048}, {8, 2048}, {4, 2048}, {2, 2048}, {1, 2048}};
 
@@ -46,7 +46,7 @@ std::unique_ptr<T[], Free> aligned(size_t n) {
     return std::unique_ptr<T[], Free>(static_cast<T*>(p));
 }
 
-/// Random blocks whose weights are neither tiny nor huge, so that no subnormal slows the product down.
+/// Random blocks whose weights are neither tiny nor huge, so that no subnormal slows a product down.
 void fill_weights(const TypeInfo& info, size_t n_bytes, uint8_t* w) {
     std::mt19937 rng(1);
     const auto size = static_cast<size_t>(info.block_bytes);
@@ -80,9 +80,9 @@ double roofline_macs_per_second(const kernels::ProbeChain& chain) {
     return best;
 }
 
-/// Cycles of this core in a second, now: multiplications that wait for each other take three each on every
-/// processor measured so far. (Additions of constants do not: some processors make several a cycle without
-/// executing them.)
+/// Cycles of this core per second at this moment: multiplications that depend on each other take three cycles
+/// each on every processor measured so far. (Additions of constants do not: some processors make several per
+/// cycle without executing them.)
 double cycles_per_second() {
     constexpr int64_t kRounds = 4000, kUnrolled = 16, kLatency = 3;
     double best = 0;
@@ -115,8 +115,7 @@ double read_bytes_per_second(const kernels::ProbeTable& probe, const void* p, si
     return best;
 }
 
-/// Calls `body` once a round; the best time in seconds, as other programs may take the core away in any
-/// round.
+/// Calls `body` once a round; the best time in seconds, since other programs may interrupt any round.
 template <class Body>
 double best_seconds(benchmark::State& state, const Body& body) {
     double best = 1e30;
@@ -130,7 +129,7 @@ double best_seconds(benchmark::State& state, const Body& body) {
     return best;
 }
 
-/// One of a table's float products; where the weights are packed their bytes mean other ones.
+/// One of a table's float products; packed weights are other numbers than the same bytes unpacked.
 void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info,
                 kernels::MatmulFn matmul, Shape shape) {
     const auto row_bytes = static_cast<size_t>(info.row_bytes(kK));
@@ -144,7 +143,7 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const auto scratch = aligned<float>(kernels::kScratchFloats);
     kernels::MatmulArgs args{w.get(), row_bytes,   shape.n_rows, kK,           x.get(),
                              kK,      shape.n_tok, y.get(),      shape.n_rows, scratch.get()};
-    args.fetch = kernels::choose_float_fetch();
+    args.prefetch = kernels::choose_tuning().floats;
 
     const double roofline = roofline_macs_per_second(kernels::probe_table(isa.table->name)->fma);
     const double best = best_seconds(state, [&] { matmul(args); });
@@ -159,8 +158,8 @@ void run_matmul(benchmark::State& state, const kernels::IsaInfo& isa, const Type
 
 constexpr int64_t kPackedK = 4096;
 constexpr int64_t kPackedRows = 256;  // of a call, as the engine's of several tokens
-/// Rows of a call as a token's are: of Q5_K and Q5_0 four streams of a quarter are as far apart as no two
-/// should be (streams.h, share_a_hash).
+/// Rows of a call of a single token: with Q5_K and Q5_0 four streams of a quarter each would alias in L1
+/// (quants/kernels/streams.h).
 constexpr int64_t kTokenRows = 1536;
 /// Rows of a thread's share of a small matrix.
 constexpr int64_t kShareRows = 1024;
@@ -181,7 +180,7 @@ struct Packed {
 
     Packed(const kernels::IsaInfo& isa, const TypeInfo& type, int64_t rows, int64_t k = kPackedK)
         : info(type), functions(isa.table->packed[static_cast<uint32_t>(type.type)]), n_rows(rows), n_k(k) {
-        // The packed bytes of a few groups, over and over.
+        // The packed bytes of a few groups, repeated.
         const size_t group_bytes = 8 * row_bytes;
         const auto file = aligned<uint8_t>(group_bytes);
         fill_weights(info, group_bytes, file.get());
@@ -217,7 +216,7 @@ struct Tokens {
     }
 };
 
-/// fn(stretch) for the rows of a matrix in calls of so many.
+/// fn(rows) for the rows of a matrix in calls of n rows.
 struct CallsOf {
     int64_t n;
     template <class Fn>
@@ -226,21 +225,20 @@ struct CallsOf {
     }
 };
 
-/// The same in the calls that a thread makes of its shares (ThreadPool::run_ranges, few), one share after the
-/// other, in a row or in pieces.
+/// The same in the calls that a thread makes of its share (ThreadPool::run_ranges, coarse), one share after
+/// the other.
 struct CallsOfShares {
-    bool in_pieces;
     template <class Fn>
     void operator()(const Packed& packed, Fn&& fn) const {
-        const int64_t rows = cpu::kPieceRows, unit_bytes = rows * static_cast<int64_t>(packed.row_bytes);
-        const auto regions = cpu::regions_of(kShareRows, {rows, in_pieces ? unit_bytes : 0});
+        const auto partition = cpu::partition_of(kShareRows);
         for (int64_t row = 0; row + kShareRows <= packed.n_rows; row += kShareRows) {
-            for (int64_t unit = 0, n, left; (left = regions.n_units() - unit) > 0; unit += n) {
+            for (int64_t unit = 0, n, left; (left = partition.n_units() - unit) > 0; unit += n) {
                 n = left - left / 3;
-                regions.each_stretch(unit, unit + n, [&](cpu::Stretch stretch, const cpu::Stretch&) {
-                    stretch.row += row;
-                    fn(stretch);
-                });
+                partition.each_range(unit, unit + n, cpu::max_rows(1),
+                                     [&](cpu::RowRange rows, const cpu::RowRange&) {
+                                         rows.row += row;
+                                         fn(rows);
+                                     });
             }
         }
     }
@@ -257,11 +255,10 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     const double of_int8 = roofline_macs_per_second(probe->int8);
     const double of_fma = roofline_macs_per_second(probe->fma);
     const double best = best_seconds(state, [&] {
-        calls(packed, [&](const cpu::Stretch& rows) {
+        calls(packed, [&](const cpu::RowRange& rows) {
             packed.functions.matmul({packed.w.get() + static_cast<size_t>(rows.row) * packed.row_bytes,
-                                     rows.n_rows(), kPackedK, tokens.view(), n_tok, y.get() + rows.row,
-                                     n_rows, scratch.get(), nullptr, kernels::choose_fetch(), rows.apart,
-                                     rows.apart});
+                                     rows.n, kPackedK, tokens.view(), n_tok, y.get() + rows.row, n_rows,
+                                     scratch.get(), kernels::choose_tuning().packed});
         });
     });
     const double macs = static_cast<double>(n_tok * n_rows * kPackedK);
@@ -275,8 +272,8 @@ void run_packed(benchmark::State& state, const kernels::IsaInfo& isa, const Type
     state.counters["of_read"] = static_cast<double>(packed.bytes) / best / of_read;
 }
 
-/// Scores of a prompt's attention: a unit's queries times the keys of a chunk, page by page and out of the
-/// caches, to rows of a chunk's length.
+/// Scores of a prompt's attention: a task's queries times the keys of a chunk, page by page and in the
+/// caches, into rows of a chunk's length.
 void run_scores(benchmark::State& state, const kernels::IsaInfo& isa, const TypeInfo& info,
                 int64_t head_dim) {
     const Packed keys(isa, info, kKvChunk, head_dim);
@@ -287,7 +284,8 @@ void run_scores(benchmark::State& state, const kernels::IsaInfo& isa, const Type
         for (int64_t pos = 0; pos < kKvChunk; pos += kKvPage) {
             const uint8_t* page = keys.w.get() + static_cast<size_t>(pos) * keys.row_bytes;
             keys.functions.matmul({page, kKvPage, head_dim, queries.view(), queries.n_tok, scores.get() + pos,
-                                   kKvChunk, scratch.get(), page, kernels::choose_attention_fetch()});
+                                   kKvChunk, scratch.get(), kernels::kCachedWeights, nullptr, page,
+                                   kernels::choose_tuning().beside_to_l1});
         }
     });
     const double macs = static_cast<double>(queries.n_tok * kKvChunk * head_dim);
@@ -349,8 +347,7 @@ void register_packed(const kernels::IsaInfo& isa, const TypeInfo& info) {
     for (const int64_t n_tok : kDramTokens) add("packed_dram", dram_rows, calls, n_tok);
     add("packed_token", dram_rows, CallsOf{kTokenRows}, 1);
     const int64_t share_rows = dram_rows / kShareRows * kShareRows;
-    add("packed_shares", share_rows, CallsOfShares{false}, 1);
-    add("packed_pieces", share_rows, CallsOfShares{true}, 1);
+    add("packed_shares", share_rows, CallsOfShares{}, 1);
     for (const int64_t head_dim : kHeadDims) {
         if (std::ranges::find(kKvTypes, info.type) == std::end(kKvTypes)) continue;
         add_row(row_name("packed_scores_" + std::to_string(head_dim), isa, info.name, 0),

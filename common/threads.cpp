@@ -1,7 +1,7 @@
 // The pool's protocol. A worker takes units from `remaining` or a share, and may read the job only while it
-// holds one: the run cannot end, and the job cannot change, before that unit is reported in `pending`. A
-// worker that comes late therefore finds nothing to take, or joins whatever run is then current; it can never
-// mix two runs. A run needs nobody but its caller, so workers that the system leaves asleep cost no waiting.
+// holds one: the run cannot end, and the job cannot change, before that unit is reported in `pending`. A late
+// worker therefore finds nothing to take, or joins whichever run is then current; it can never mix two runs.
+// A run needs only its caller, so workers that the system leaves asleep delay nothing.
 #include "common/threads.h"
 
 #include <sched.h>
@@ -19,18 +19,17 @@ namespace tessera {
 
 namespace {
 
-// Two 64-byte lines: processors fetch lines in pairs, and some have 128-byte lines.
+// Two 64-byte cache lines: processors prefetch lines in pairs, and some have 128-byte lines.
 constexpr size_t kCacheLine = 128;
-// Longer than the gap between two phases of a forward pass, even if the other thread is interrupted
-// meanwhile: to be woken takes longer still.
+// Longer than the gap between two parallel regions of a forward pass, even if another thread is interrupted
+// meanwhile; waking a sleeping thread takes longer still (50 us lost up to 0.6 %).
 constexpr std::chrono::microseconds kSpinTime(250);
 constexpr int kYields = 16;
-// A range is half of what is left of a share: whoever is done before its thread finds the rest. Where starts
-// cost as much as units, a thread takes two thirds of its own that is soon done, which has it start half as
-// often (docs/performance-notes.md, "Fewer starts").
-constexpr uint32_t kSoonDone = 64;
-constexpr uint32_t range_units(uint32_t n_left, bool few) {
-    return few && n_left <= kSoonDone ? n_left - n_left / 3 : std::max(n_left / 2, 1U);
+// A range is half of the units left in a share, so that an idle thread finds the rest to steal. Coarse: two
+// thirds of the thread's own share once that is short, which halves the number of starts.
+constexpr uint32_t kShortShare = 64;
+constexpr uint32_t range_units(uint32_t n_left, bool coarse) {
+    return coarse && n_left <= kShortShare ? n_left - n_left / 3 : std::max(n_left / 2, 1U);
 }
 
 void pause_briefly() {
@@ -41,37 +40,15 @@ void pause_briefly() {
 #endif
 }
 
-/// What a thread asks for while it waits. Written and read by that thread alone.
-struct alignas(kCacheLine) WaitFetch {
-    Streams streams;
-    int64_t at = 0;  // so many bytes of each were asked for
-
-    /// Asks for the next two lines of each; false when that was done.
-    bool step() {
-        if (!streams.first || at >= ThreadPool::kFetchedAhead) return false;
-        for (int i = 0; i < streams.n; i++)
-            for (const int64_t line : {0, 64}) fetch_line(i * streams.apart + at + line);
-        at += 128;
-        return true;
-    }
-
-  private:
-    // A number, since there may be nothing to point to.
-    void fetch_line(int64_t behind_first) const {
-        const auto line = reinterpret_cast<uintptr_t>(streams.first) + static_cast<uintptr_t>(behind_first);
-        __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
-    }
-};
-
-// Waits actively until ready(); false when it is time to sleep.
+// Spins until ready(); false when it is time to sleep.
 template <class Ready>
-bool spin_until(Ready&& ready, bool spin, WaitFetch& meanwhile) {
+bool spin_until(Ready&& ready, bool spin) {
     if (spin) {
         const auto start = std::chrono::steady_clock::now();
         do {
             for (int i = 0; i < 32; i++) {
                 if (ready()) return true;
-                if (!meanwhile.step()) pause_briefly();
+                pause_briefly();
             }
         } while (std::chrono::steady_clock::now() - start < kSpinTime);
     }
@@ -84,9 +61,9 @@ bool spin_until(Ready&& ready, bool spin, WaitFetch& meanwhile) {
 
 }  // namespace
 
-/// Units of a run that are not taken in order: each thread begins with a share of its own, so that it goes
-/// through memory in one direction while others are far away, and then helps the others from their ends. Both
-/// bounds are one word, since how many to take must belong to the run that they are taken from.
+/// A thread's static share of a run's units. The thread goes through it in one direction, and others steal
+/// from its tail. Both bounds are in one word, so that units are taken from the run that the bounds were read
+/// for.
 class alignas(kCacheLine) UnitShare {
   public:
     struct Range {
@@ -95,7 +72,7 @@ class alignas(kCacheLine) UnitShare {
     };
 
     void put(Range range) { word_.store(word_of(range), std::memory_order_release); }
-    /// Units from the front for the share's own thread, from the back for others; empty when nothing is left.
+    /// Units from the front for the share's own thread, from the tail for others; empty when none are left.
     Range take(bool front, Schedule schedule) {
         uint64_t word = word_.load(std::memory_order_relaxed);
         for (;;) {
@@ -112,7 +89,7 @@ class alignas(kCacheLine) UnitShare {
                 return taken;
         }
     }
-    /// Takes all; returns how many.
+    /// Takes all units; returns their number.
     int64_t drop() { return range_of(word_.exchange(0, std::memory_order_relaxed)).size(); }
 
   private:
@@ -132,13 +109,12 @@ struct ThreadPool::State {
     void* context = nullptr;
     const std::atomic<bool>* abort = nullptr;
     int64_t n_units = 0;
-    // Late workers may use another run's: it sets speed, never which units run.
+    // A late worker may see another run's schedule: it sets speed, never which units run.
     std::atomic<Schedule> schedule{Schedule::StaticSteal};
 
-    // Units that nobody has taken yet, of a run where they are taken in order.
+    // Units not yet taken, of a run with Schedule::Dynamic.
     alignas(kCacheLine) std::atomic<int64_t> remaining{0};
-    std::vector<UnitShare> shares;                            // a thread's each, of other runs
-    std::vector<WaitFetch> fetches;                           // a thread's each
+    std::vector<UnitShare> shares;                            // one a thread, for the other schedules
     alignas(kCacheLine) std::atomic<int64_t> pending{0};      // units not yet reported as done
     alignas(kCacheLine) std::atomic<uint32_t> generation{0};  // raised by every run; idle workers sleep on it
     std::atomic<bool> stop{false};
@@ -148,7 +124,7 @@ struct ThreadPool::State {
 
     bool aborted() const { return abort && abort->load(std::memory_order_relaxed); }
 
-    // Takes units until none is left; returns how many this thread has to report.
+    // Takes units until none are left; returns the number that this thread has to report.
     int64_t work(int worker) { return work_shares(worker) + work_units(worker); }
 
     int64_t work_units(int worker) {
@@ -202,8 +178,7 @@ struct ThreadPool::State {
         uint32_t seen = 0;
         for (;;) {
             const auto changed = [&] { return generation.load(std::memory_order_acquire) != seen; };
-            if (!spin_until(changed, spin, fetches[static_cast<size_t>(worker)]))
-                generation.wait(seen, std::memory_order_acquire);
+            if (!spin_until(changed, spin)) generation.wait(seen, std::memory_order_acquire);
             // Read before the work: a run that starts meanwhile is noticed at the next turn.
             seen = generation.load(std::memory_order_acquire);
             if (stop.load(std::memory_order_relaxed)) return;
@@ -216,7 +191,7 @@ struct ThreadPool::State {
 
     void wait_until_done() {
         const auto done = [&] { return pending.load(std::memory_order_acquire) == 0; };
-        if (spin_until(done, spin, fetches[0])) return;
+        if (spin_until(done, spin)) return;
         for (;;) {
             // `finished` may still rise for an earlier run; that only costs one more look at `pending`.
             const uint32_t before = finished.load();
@@ -234,15 +209,15 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(int n_threads)
     : state_(std::make_unique<State>()), n_threads_(std::clamp(n_threads, 1, kMaxThreads)) {
     const CpuTopology& topology = cpu_topology();
-    // With more workers than processors a spinning thread keeps the one it waits for from running.
+    // With more workers than processors a spinning thread would keep the thread that it waits for from
+    // running.
     state_->spin = n_threads_ <= topology.n_logical && (topology.quota == 0 || n_threads_ <= topology.quota);
     state_->shares = std::vector<UnitShare>(static_cast<size_t>(n_threads_));
-    state_->fetches = std::vector<WaitFetch>(static_cast<size_t>(n_threads_));
     state_->threads.reserve(static_cast<size_t>(n_threads_ - 1));
     for (int worker = 1; worker < n_threads_; worker++) {
         try {
             state_->threads.emplace_back(&State::worker_loop, state_.get(), worker);
-        } catch (const std::system_error&) {  // the system's thread limit: go on with those we have
+        } catch (const std::system_error&) {  // the system's thread limit: continue with fewer
             n_threads_ = worker;
         }
     }
@@ -252,10 +227,6 @@ ThreadPool::~ThreadPool() {
     state_->stop.store(true, std::memory_order_relaxed);
     state_->wake_workers();
     for (std::thread& thread : state_->threads) thread.join();
-}
-
-void ThreadPool::fetch_while_waiting(int worker, const Streams& soon) {
-    state_->fetches[static_cast<size_t>(worker)] = {soon, 0};
 }
 
 void ThreadPool::run_job(int64_t n_units, Schedule schedule, RangeFn fn, void* context) {

@@ -1,5 +1,6 @@
 #pragma once
-// The one thread pool. Work is cut into units that are handed out dynamically; the caller is worker 0.
+// The thread pool. Work is divided into units, which threads take as they become free; the caller is worker
+// 0.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -8,16 +9,9 @@
 
 namespace tessera {
 
-/// How a run's units are handed out: one by one in rising order, or from each thread's share one by one, in
-/// ranges, in fewer ranges.
+/// How a run's units are assigned to threads, in OpenMP's words: one by one in rising order; statically with
+/// work stealing, one by one or in shrinking ranges (guided), which are longer with GuidedCoarse.
 enum class Schedule : uint8_t { Dynamic, StaticSteal, Guided, GuidedCoarse };
-
-/// Memory that is read in n streams side by side, from `first` on and so many bytes apart.
-struct Streams {
-    const std::byte* first = nullptr;
-    int64_t apart = 0;
-    int n = 0;
-};
 
 /// Workers wait by spinning (about 250 us), then yielding, then sleeping on a futex, so an idle pool costs
 /// nothing and a busy machine is not starved. run() is called by one thread at a time.
@@ -43,9 +37,10 @@ class ThreadPool {
                    [&fn](int64_t unit, int64_t, int worker) { fn(unit, worker); });
     }
 
-    /// The same, fewer than 2^32, in no order: a thread takes units one behind the other from a share of its
-    /// own, then from the ends of others' shares. Neighbours that write side by side, or read what their
-    /// thread wrote before, then cost no way between caches, which is long where these are far apart.
+    /// The same for fewer than 2^32 units, in no order: each thread takes units from the front of its own
+    /// static share, then steals from the tails of others' shares. Neighbouring units that write next to each
+    /// other, or read what their thread wrote before, then avoid cache-line transfers between cores, which
+    /// are slow across chiplets.
     template <class Fn>
     void run_shares(int64_t n_units, Fn&& fn) {
         run_erased(n_units, Schedule::StaticSteal, [&fn](int64_t first, int64_t end, int worker) {
@@ -53,19 +48,13 @@ class ThreadPool {
         });
     }
 
-    /// run_shares with neighbouring units together: fn(first, end, worker). The ranges become shorter, down
-    /// to one unit, so that they are few and yet all threads end at the same time. few: fewer ones, where to
-    /// start one costs about as much as a unit takes.
+    /// run_shares in ranges: fn(first, end, worker). Ranges shrink, down to one unit, so that they are few
+    /// and yet all threads finish at the same time. coarse: fewer ranges, for units that cost about as much
+    /// as the start of a range.
     template <class Fn>
-    void run_ranges(int64_t n_units, Fn&& fn, bool few = false) {
-        run_erased(n_units, few ? Schedule::GuidedCoarse : Schedule::Guided, fn);
+    void run_ranges(int64_t n_units, Fn&& fn, bool coarse = false) {
+        run_erased(n_units, coarse ? Schedule::GuidedCoarse : Schedule::Guided, fn);
     }
-
-    /// By `worker` from a run: what it will likely read in the next one. While it waits actively it asks for
-    /// that, as far as the second cache, up to kFetchedAhead bytes of each stream. Only asked for, it need
-    /// not be there any more.
-    void fetch_while_waiting(int worker, const Streams& soon);
-    static constexpr int64_t kFetchedAhead = int64_t{64} << 10;
 
     /// A flag that run() polls between units; nullptr for none. The flag outlives its use here.
     void set_abort_flag(const std::atomic<bool>* flag) { abort_ = flag; }

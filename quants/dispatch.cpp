@@ -1,5 +1,6 @@
-// The list of kernel tables in this program and the choice among them. Asks common/cpu what the machine and
-// its operating system allow; the tables themselves are in quants/arch. Compiled without ISA flags.
+// The list of kernel tables in this program and the choice among them and among the rows of tuning.h.
+// common/cpu.h detects what the processor and the operating system allow; the tables themselves are in
+// quants/arch. Compiled without ISA flags.
 #include "quants/dispatch.h"
 
 #include <cstdlib>
@@ -56,13 +57,9 @@ Result<const IsaInfo*> choose_isa_from_environment() {
     return isa;
 }
 
-Fetch choose_fetch() {
+const CpuTuning& choose_tuning() {
     const CpuFeatures& cpu = cpu_features();
-    return cpu.intel || cpu.zen3 || cpu.zen5 ? Fetch::FarStreams : Fetch::TwoSteps;
+    return cpu.zen5 ? kZen5Tuning : cpu.zen3 ? kZen3Tuning : cpu.intel ? kIntelTuning : kDefaultTuning;
 }
-
-Fetch choose_float_fetch() { return cpu_features().zen5 ? Fetch::FarStreams : Fetch::TwoSteps; }
-
-Fetch choose_attention_fetch() { return cpu_features().zen5 ? Fetch::NextNear : Fetch::NextOnly; }
 
 }  // namespace tessera::kernels

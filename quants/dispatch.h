@@ -26,12 +26,7 @@ Result<const IsaInfo*> choose_isa(std::string_view wanted);
 /// choose_isa of TESSERA_ISA (unset or empty = best).
 Result<const IsaInfo*> choose_isa_from_environment();
 
-/// What measurements say is best for this processor (docs/performance-notes.md); TwoSteps where none were
-/// made.
-Fetch choose_fetch();
-/// The same for packed floats.
-Fetch choose_float_fetch();
-/// The same for what attention reads: NextOnly or NextNear.
-Fetch choose_attention_fetch();
+/// The row of quants/kernels/tuning.h for this processor.
+const CpuTuning& choose_tuning();
 
 }  // namespace tessera::kernels

@@ -41,26 +41,6 @@ struct Facts {
     std::unique_ptr<Roofline> roofline;  // where it was asked for
 };
 
-/// How the weights of few tokens are fetched: in JSON, and for readers.
-struct FetchNames {
-    const char *key, *text;
-};
-FetchNames fetch_names() {
-    switch (kernels::choose_fetch()) {
-        case kernels::Fetch::FarStreams:
-            return {"far_streams",
-                    "weights from four places at a time, in one step (best on Zen 3, Zen 5 and Intel's)"};
-        default:
-            return {"two_steps", "weights in two steps, to the outer cache and from there on"};
-    }
-}
-/// The same of weights that are halves or floats.
-FetchNames float_fetch_names() {
-    if (kernels::choose_float_fetch() == kernels::Fetch::FarStreams)
-        return {"one_step", "in one step (best on Zen 5)"};
-    return {"two_steps", "in two steps"};
-}
-
 /// Everything the processor and the system allow, used by a kernel table or not.
 std::vector<std::string> features() {
     const CpuFeatures& cpu = cpu_features();
@@ -106,8 +86,7 @@ Json as_json(const Facts& facts) {
                 {"isa", facts.isa->name},
                 {"isa_reason", facts.isa_reason},
                 {"isas", isas},
-                {"fetches", fetch_names().key},
-                {"float_fetches", float_fetch_names().key},
+                {"tuning", kernels::choose_tuning().family},
                 {"cpu", cpu.model_name},
                 {"cpu_features", features()},
                 {"logical_cores", cpu.n_logical},
@@ -147,8 +126,7 @@ std::string as_text(const Facts& facts) {
     for (const kernels::IsaInfo& isa : kernels::all_isas())
         line(("  " + std::string(isa.name)).c_str(),
              (isa.usable ? "usable, needs " : "not usable here, needs ") + std::string(isa.needs));
-    line("fetches", fetch_names().text);
-    line("  floats", float_fetch_names().text);
+    line("memory", kernels::choose_tuning().text);
     line("processor", printable(cpu.model_name.empty() ? "unknown" : cpu.model_name, 200));
     line("  offers", join(features(), [](const std::string& name) { return name; }));
     const std::string quota = cpu.quota > 0 ? strf(", quota %.2f cores", cpu.quota) : "";

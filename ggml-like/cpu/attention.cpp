@@ -1,21 +1,20 @@
-// Attention over the paged cache. A unit is (KV head, block of tokens): all query heads that share the KV
+// Attention over the paged KV cache. A task is (KV head, block of tokens): all query heads that share the KV
 // head are rows of one small matrix product per page. Keys are taken in chunks of kKvChunk at absolute
-// boundaries; each chunk's softmax stands alone and chunks are joined in rising order, so the result of a
-// token depends on its position and the cache alone. The causal limit and the window are position arithmetic;
-// no mask exists.
+// boundaries; each chunk has its own softmax, and chunks are merged in rising order, so a token's result
+// depends on its position and the cache alone. The causal limit and the window are position arithmetic; there
+// is no mask.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
 
 #include "ggml-like/cpu/backend.h"
-#include "ggml-like/cpu/fetch.h"
+#include "ggml-like/cpu/prefetch.h"
 #include "ggml-like/cpu/tuning.h"
 
 namespace tessera {
 
-using cpu::fetch;
-using cpu::prefetch_tlb;
+using cpu::prefetch_l2, cpu::prefetch_tlb;
 
 namespace {
 
@@ -29,13 +28,14 @@ bool any_not_finite(const uint16_t* halves, int64_t n) {
 
 bool is_float(Type type) { return type == Type::F32 || type == Type::F16; }
 
-/// Rows up to which halves go into a product as they are, converted again for each tile of rows; for more
-/// they are converted first.
+/// Up to this many rows a product converts f16 keys or values itself, again for each tile of rows; for more
+/// rows they are converted before.
 constexpr int64_t kFewRows = 16;
 
-/// One row's result of a chunk joins those before it; a sum of 0 stands for none.
-void join_chunk(const cpu::VecTable& vec, int64_t head_dim, float max, float sum, const float* out,
-                float& run_max, float& run_sum, float* run) {
+/// Merges one row's result of a chunk into the chunks before it; a sum of 0 means that the row saw none of
+/// it.
+void merge_chunk(const cpu::VecTable& vec, int64_t head_dim, float max, float sum, const float* out,
+                 float& run_max, float& run_sum, float* run) {
     if (sum == 0) return;
     if (run_sum != 0) return vec.softmax_merge(&run_max, &run_sum, run, max, sum, out, head_dim);
     std::memcpy(run, out, static_cast<size_t>(head_dim) * sizeof(float));
@@ -43,7 +43,7 @@ void join_chunk(const cpu::VecTable& vec, int64_t head_dim, float max, float sum
     run_sum = sum;
 }
 
-/// One worker's attention scratch, cut into its arrays.
+/// One worker's attention scratch, divided into its arrays.
 struct AttentionScratch {
     float* queries;    // [rows, head_dim]
     float* scores;     // [rows, kKvChunk]
@@ -100,15 +100,15 @@ struct CpuBackend::AttnTask {
     const Segment* segment;
     const ActBuffer* q;
     int64_t kv_head;
-    int64_t tok0, n_tok;    // within the segment
-    int64_t n_act;          // rows of activations, which are multiplied together next
-    int64_t fetch_end = 0;  // the worker goes on to the chunks up to this position
+    int64_t tok0, n_tok;       // within the segment
+    int64_t n_act;             // rows of the batch, which the next product takes together
+    int64_t prefetch_end = 0;  // the worker continues with the chunks up to this position
 
     int64_t n_group() const { return args->n_head / args->kv.n_head_kv; }
     int64_t n_rows() const { return n_tok * n_group(); }
     int64_t first_pos() const { return segment->pos0 + tok0; }
     int64_t last_pos() const { return first_pos() + n_tok - 1; }
-    /// Of its queries by themselves, as quantized keys want them.
+    /// The layout of the queries' int8 images, for quantized keys.
     ActRun query_run() const { return {0, n_rows()}; }
     /// First key that a query at `pos` sees.
     int64_t first_key(int64_t pos) const {
@@ -119,15 +119,16 @@ struct CpuBackend::AttnTask {
     /// This head's keys or values in the page of a position.
     const std::byte* keys(int64_t pos) const { return at(pos, args->kv.k_offset, args->kv.k_type); }
     const std::byte* values(int64_t pos) const { return at(pos, args->kv.v_offset, args->kv.v_type); }
-    /// The keys of a page that this worker goes on to, null where it does not.
-    const std::byte* next_keys(int64_t pos) const { return pos < fetch_end ? keys(pos) : nullptr; }
-    /// Fetches the keys of the first chunk, or of its first page where each page asks for the next one:
-    /// nothing comes before them. Behind the window there are no pages.
-    void fetch_first_keys(int64_t chunk) const {
+    /// The keys of a page that this worker continues with, else null.
+    const std::byte* next_keys(int64_t pos) const { return pos < prefetch_end ? keys(pos) : nullptr; }
+    /// Prefetches the keys of the first chunk, or their first page where each page prefetches the next one,
+    /// since no product runs before them. Pages behind the window do not exist.
+    void prefetch_first_keys(int64_t chunk) const {
         int64_t pos = std::max(chunk * kKvChunk, first_key(first_pos()));
         const int64_t n_ahead = is_float(args->kv.k_type) ? 1 : kKvChunk;
-        const int64_t end = std::min({(chunk + 1) * kKvChunk, fetch_end, pos + n_ahead});
-        for (; pos < end; pos = (pos / kKvPage + 1) * kKvPage) fetch(keys(pos), head_bytes(args->kv.k_type));
+        const int64_t end = std::min({(chunk + 1) * kKvChunk, prefetch_end, pos + n_ahead});
+        for (; pos < end; pos = (pos / kKvPage + 1) * kKvPage)
+            prefetch_l2(keys(pos), head_bytes(args->kv.k_type));
     }
     size_t head_bytes(Type type) const {
         return static_cast<size_t>(kKvPage * type_info(type).row_bytes(args->kv.head_dim));
@@ -140,7 +141,7 @@ struct CpuBackend::AttnTask {
     int64_t act_col(int64_t r) const { return (kv_head * n_group() + r % n_group()) * args->kv.head_dim; }
 };
 
-/// The unit's queries, as rows; for quantized keys as any activation is quantized, too.
+/// Copies the task's queries to rows, or quantizes them for quantized keys.
 void CpuBackend::gather_queries(const AttnTask& unit, int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
@@ -156,9 +157,9 @@ void CpuBackend::gather_queries(const AttnTask& unit, int worker) {
     }
 }
 
-/// n numbers of a page of halves or floats, from number `first` on, as the weights of a product with n_rows
-/// rows; and as many of those that are read next, null for none, are asked for: with few rows line by line as
-/// these are read, since of what is asked for at once only the first two dozen lines come early.
+/// n numbers of a page of f16 or f32, from number `first` on, as the weights of a product with n_rows rows.
+/// The same number of bytes at `next`, unless null, is prefetched: for few rows as the weights are read,
+/// since of a burst only the first two dozen lines arrive early.
 kernels::PanelsArgs CpuBackend::page_panels(Type type, const std::byte* page, int64_t first, int64_t n,
                                             int64_t n_rows, const std::byte* next, float* floats) {
     const size_t size = type == Type::F32 ? sizeof(float) : sizeof(uint16_t);
@@ -166,9 +167,9 @@ kernels::PanelsArgs CpuBackend::page_panels(Type type, const std::byte* page, in
     args.n_tok = n_rows;
     args.w = page + static_cast<size_t>(first) * size;
     if (n_rows <= kFewRows)
-        args.next = next;
+        args.beside = next;
     else if (next)
-        fetch(next, static_cast<size_t>(n) * size);
+        prefetch_l2(next, static_cast<size_t>(n) * size);
     if (type == Type::F32) return args;
     args.half = n_rows <= kFewRows;
     if (args.half) return args;
@@ -198,14 +199,17 @@ void CpuBackend::attn_scores_quantized(const AttnTask& unit, int64_t begin, int6
         args.y = a.scores + (pos - base);
         args.y_stride = kKvChunk;
         args.scratch = scratch_[static_cast<size_t>(worker)].kernel;
-        // The page's values are asked for as its keys are read; what they take more than keys, at once.
-        args.fetch = attention_fetch_;
+        // The page's values are prefetched as its keys are read, and the bytes by which values are longer
+        // before.
+        args.tuning = kernels::kCachedWeights;
+        args.beside_to_l1 = tuning_.beside_to_l1;
         const std::byte* values = unit.values(pos);
-        const size_t fetched = v_bytes < k_bytes ? 0 : k_bytes;
-        if (fetched > 0) args.next = values + static_cast<size_t>(pos % kKvPage) * row_bytes;
-        fetch(values + fetched, v_bytes - fetched);
+        const size_t beside = v_bytes < k_bytes ? 0 : k_bytes;
+        if (beside > 0) args.beside = values + static_cast<size_t>(pos % kKvPage) * row_bytes;
+        prefetch_l2(values + beside, v_bytes - beside);
         if (next_pos < end) prefetch_tlb(unit.values(next_pos), v_bytes);
-        if (const std::byte* keys = unit.next_keys(next_pos - kKvPage + kKvChunk)) prefetch_tlb(keys, k_bytes);
+        if (const std::byte* keys = unit.next_keys(next_pos - kKvPage + kKvChunk))
+            prefetch_tlb(keys, k_bytes);
         kernels_.packed[static_cast<uint32_t>(kv.k_type)].matmul(args);
     }
 }
@@ -221,9 +225,9 @@ void CpuBackend::attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t en
         const int64_t tile = pos % kKvPage / kKvTile;
         const int64_t n_tiles = cpu::n_blocks(std::min(next_pos, end) - pos, kKvTile);
         const std::byte* next = next_pos < end ? unit.keys(next_pos) : nullptr;
-        // Quantized values ask for none of their own: theirs go along with the keys.
+        // Quantized values are prefetched with the keys, not by their own product.
         if (!is_float(kv.v_type))
-            fetch(unit.values(pos), unit.head_bytes(kv.v_type));
+            prefetch_l2(unit.values(pos), unit.head_bytes(kv.v_type));
         else if (!next)
             next = unit.values(begin) + begin % kKvPage * type_info(kv.v_type).row_bytes(head_dim);
         kernels::PanelsArgs args =
@@ -242,7 +246,7 @@ void CpuBackend::attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t en
 
 /// chunk_out = scores times the values of [begin, end), positions rising.
 void CpuBackend::attn_values_f32(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_out,
-                             int worker) {
+                                 int worker) {
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
@@ -251,11 +255,11 @@ void CpuBackend::attn_values_f32(const AttnTask& unit, int64_t begin, int64_t en
         next_pos = (pos / kKvPage + 1) * kKvPage;
         const int64_t n = std::min(next_pos, end) - pos, first = pos % kKvPage * head_dim;
         const std::byte* next = next_pos < end ? unit.values(next_pos) : nullptr;
-        // Nor do quantized keys: those of the next chunk go along with the values.
+        // Quantized keys of the next chunk are prefetched with the values.
         if (is_float(kv.k_type)) {
             if (!next) next = unit.next_keys(next_pos);
         } else if (const std::byte* keys = unit.next_keys(pos + kKvChunk)) {
-            fetch(keys, unit.head_bytes(kv.k_type));
+            prefetch_l2(keys, unit.head_bytes(kv.k_type));
         }
         kernels::PanelsArgs args =
             page_panels(kv.v_type, unit.values(pos), first, n * head_dim, n_rows, next, a.page);
@@ -272,10 +276,10 @@ void CpuBackend::attn_values_f32(const AttnTask& unit, int64_t begin, int64_t en
     }
 }
 
-/// The same from quantized values: each row's weights take the values' scales in and become int16, block by
-/// block of 32 elements; the sum over the chunk is then an exact integer.
+/// The same from quantized values: each row's weights are multiplied by the values' scales and rounded to
+/// int16, block by block of 32 elements; the sum over the chunk is then an exact integer.
 void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_sum,
-                                 float* chunk_out, int worker) {
+                                       float* chunk_out, int worker) {
     static_assert(kKvChunk == cpu::kAttnValuesPositions);
     const KvLayer& kv = unit.args->kv;
     const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_blocks = head_dim / kernels::kActBlock;
@@ -312,7 +316,7 @@ void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int6
         for (int64_t i = 0; i < n; ++i) largest[i] = std::max(largest[i], std::fabs(d[i]));
     }
     const float* weights = a.scores + (begin - base);  // rows kKvChunk apart
-    // What is no number shows in the rows that see it, and in no other.
+    // A scale that is not finite makes the rows that see it NaN, and no others.
     for (int64_t i = 0; damaged && i < n_blocks * kKvChunk; ++i) {
         if (i % kKvChunk >= n || std::isfinite(a.value_scales[i])) continue;
         a.value_scales[i] = largest[i % kKvChunk] = 0;
@@ -335,22 +339,22 @@ void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int6
             next[part] = keys ? keys + static_cast<size_t>(b) * next_bytes : nullptr;
         }
         vec_.attn_values_block({.q = a.weights,
-                          .top = a.weight_tops,
-                          .codes = block,
-                          .n_pairs = n_pairs,
-                          .n_parts = n_parts,
-                          .head_dim = head_dim,
-                          .n_rows = n_rows,
-                          .out = chunk_out + element,
-                          .next = next,
-                          .next_bytes = static_cast<int64_t>(next_bytes),
-                          .next_near = attention_fetch_ == kernels::Fetch::NextNear});
+                                .top = a.weight_tops,
+                                .codes = block,
+                                .n_pairs = n_pairs,
+                                .n_parts = n_parts,
+                                .head_dim = head_dim,
+                                .n_rows = n_rows,
+                                .out = chunk_out + element,
+                                .next = next,
+                                .next_bytes = static_cast<int64_t>(next_bytes),
+                                .next_to_l1 = tuning_.beside_to_l1});
     }
 }
 
-/// Scores, softmax and values of one chunk for all rows of the unit. A row that sees no key of it gets sum 0.
+/// Scores, softmax and values of one chunk for all rows of the task. A row that sees no key of it gets sum 0.
 void CpuBackend::attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
-                              float* chunk_out, int worker) {
+                            float* chunk_out, int worker) {
     const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows(), n_group = unit.n_group();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
     const int64_t base = chunk * kKvChunk;
@@ -394,7 +398,7 @@ void CpuBackend::finish_task(const AttnTask& unit, const float* maxima, const fl
         vec_.scale(y.row(unit.act_row(r)) + unit.act_col(r), by, head_dim);
     }
     if (!y.needs_int8) return;
-    // The heads of a group are neighbours; int8 blocks that lie across groups wait for the whole row.
+    // The heads of a group are adjacent; int8 blocks that span groups wait for the whole row.
     for (int64_t r = 0; r < unit.n_rows() && n_group * head_dim % kernels::kActBlock == 0; r += n_group) {
         const int64_t row = unit.act_row(r), col = unit.act_col(r);
         quantize_part(y, {0, unit.n_act}, row, col, n_group * head_dim, y.row(row) + col);
@@ -411,8 +415,8 @@ void CpuBackend::attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker
     for (int64_t chunk = unit.first_chunk(); chunk <= unit.last_chunk(); ++chunk) {
         attn_chunk(unit, chunk, a.chunk_max, a.chunk_sum, a.chunk_out, worker);
         for (int64_t r = 0; r < n_rows; ++r)
-            join_chunk(vec_, head_dim, a.chunk_max[r], a.chunk_sum[r], a.chunk_out + r * head_dim,
-                       a.run_max[r], a.run_sum[r], a.run_out + r * head_dim);
+            merge_chunk(vec_, head_dim, a.chunk_max[r], a.chunk_sum[r], a.chunk_out + r * head_dim,
+                        a.run_max[r], a.run_sum[r], a.run_out + r * head_dim);
     }
     for (int64_t r = 0; r < n_rows; ++r) {
         float* out = y.row(unit.act_row(r)) + unit.act_col(r);
@@ -421,10 +425,10 @@ void CpuBackend::attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker
     finish_task(unit, a.run_max, a.run_sum, y);
 }
 
-/// Few tokens: chunks are units too, so that one long sequence uses every thread. Partial results of a round
-/// of chunks are joined in the same order as attn_single_pass joins them.
+/// Few tokens: chunks are separate tasks too, so that one long sequence uses every thread. Partial results of
+/// a round of chunks are merged in the same order as in attn_single_pass.
 void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
-                              std::span<const Segment> segments, ActBuffer& y) {
+                               std::span<const Segment> segments, ActBuffer& y) {
     const int64_t n_kv = args.kv.n_head_kv, head_dim = args.kv.head_dim, n_head = args.n_head;
     const int64_t n_units = static_cast<int64_t>(segments.size()) * n_kv;
     const int64_t rows_all =
@@ -437,7 +441,7 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
         const Segment& segment = segments[static_cast<size_t>(i / n_kv)];
         return AttnTask{&args, &segment, &q, i % n_kv, 0, segment.n_tok, n_act};
     };
-    // Rows of a unit are consecutive: those of the segments before it, then those of the KV heads before it.
+    // Rows of a task are consecutive: after those of earlier segments, then of earlier KV heads.
     auto first_row = [&](const AttnTask& unit) {
         int64_t n_tok = 0;
         for (const Segment* before = segments.data(); before != unit.segment; ++before)
@@ -450,13 +454,13 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
         first_chunk = std::min(first_chunk, unit.first_chunk());
         last_chunk = std::max(last_chunk, unit.last_chunk());
     }
-    const auto join = [&](const AttnTask& unit, int64_t n_chunks) {
+    const auto merge = [&](const AttnTask& unit, int64_t n_chunks) {
         for (int64_t r = 0; r < unit.n_rows(); ++r) {
             float* run = y.row(unit.act_row(r)) + unit.act_col(r);
             const int64_t row = first_row(unit) + r;
             for (int64_t at = row; at < n_chunks * rows_all; at += rows_all)
-                join_chunk(vec_, head_dim, maxima[at], sums[at], outs + at * head_dim, run_max[row],
-                           run_sum[row], run);
+                merge_chunk(vec_, head_dim, maxima[at], sums[at], outs + at * head_dim, run_max[row],
+                            run_sum[row], run);
         }
     };
     for (int64_t round = first_chunk; round <= last_chunk; round += cpu::kSplitRound) {
@@ -469,8 +473,8 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
             AttnTask unit = unit_at(i / n_runs);
             const int64_t begin = round + i % n_runs * n_run;
             const int64_t end = std::min(begin + n_run, round + n_chunks);
-            unit.fetch_end = std::min(end * kKvChunk, unit.last_pos() + 1);
-            unit.fetch_first_keys(std::max(begin, unit.first_chunk()));
+            unit.prefetch_end = std::min(end * kKvChunk, unit.last_pos() + 1);
+            unit.prefetch_first_keys(std::max(begin, unit.first_chunk()));
             gather_queries(unit, worker);
             for (int64_t chunk = begin; chunk < end; ++chunk) {
                 const int64_t at = (chunk - round) * rows_all + first_row(unit);
@@ -479,9 +483,9 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
                 else
                     attn_chunk(unit, chunk, maxima + at, sums + at, outs + at * head_dim, worker);
             }
-            // Who comes last joins them, which saves a phase.
+            // The last thread merges them, which saves a parallel region.
             if (n_done[i / n_runs].fetch_add(1, std::memory_order_acq_rel) + 1 < n_runs) return;
-            join(unit, n_chunks);
+            merge(unit, n_chunks);
             if (round + n_chunks > last_chunk)
                 finish_task(unit, run_max + first_row(unit), run_sum + first_row(unit), y);
         });
@@ -502,15 +506,14 @@ void CpuBackend::attend(const ActBuffer& q, int64_t n_act, const AttendArgs& arg
     } else {
         const int64_t n_kv = args.kv.n_head_kv;
         cpu::run_short(pool_, n_blocks * n_kv, n_tok, [&](int64_t i, int worker) {
-            // Later tokens see more keys: the longest units go first.
+            // Later tokens see more keys: the longest tasks go first.
             int64_t at = n_blocks - 1 - i / n_kv;
             const Segment* segment = segments.data();
             for (int64_t n; at >= (n = (segment->n_tok + block - 1) / block); ++segment) at -= n;
             const int64_t tok0 = at * block;
-            AttnTask unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0),
-                            n_act};
-            unit.fetch_end = unit.last_pos() + 1;
-            unit.fetch_first_keys(unit.first_chunk());
+            AttnTask unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0), n_act};
+            unit.prefetch_end = unit.last_pos() + 1;
+            unit.prefetch_first_keys(unit.first_chunk());
             attn_single_pass(unit, y, worker);
         });
     }

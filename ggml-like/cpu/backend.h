@@ -1,6 +1,6 @@
 #pragma once
-// CpuBackend: runs each verb at once on a thread pool with one instruction set's kernels. Owns the workers'
-// scratch. Results do not depend on the number of threads, the batch or the instruction set
+// CpuBackend: runs each operation at once on a thread pool with one instruction set's kernels. Owns the
+// workers' scratch. Results do not depend on the number of threads, the batch or the instruction set
 // (docs/design/numerics.md).
 #include <memory>
 #include <vector>
@@ -8,9 +8,8 @@
 #include "common/arena.h"
 #include "common/threads.h"
 #include "ggml-like/backend.h"
+#include "ggml-like/cpu/row_partition.h"
 #include "ggml-like/cpu/tuning.h"
-#include "ggml-like/cpu/phase_starts.h"
-#include "ggml-like/cpu/regions.h"
 #include "ggml-like/cpu/vec.h"
 #include "quants/act_layout.h"
 #include "quants/dispatch.h"
@@ -20,7 +19,7 @@ namespace tessera {
 
 class CpuBackend final : public Backend {
   public:
-    /// What the scratch must hold; the largest of each over all models and batches this backend will see.
+    /// Sizes that the scratch must hold: the largest of each over all models and batches.
     struct Limits {
         int64_t max_tok = 1;   ///< tokens of a batch
         int64_t max_rows = 1;  ///< rows of a matrix product: max_tok times the experts a token uses
@@ -28,11 +27,10 @@ class CpuBackend final : public Backend {
         int64_t n_expert = 0;
     };
 
-    /// `pool` outlives the backend. The kernel table is chosen by the caller (quants/dispatch.h). fetch: how
-    /// packed weights are asked for.
-    static Result<std::unique_ptr<CpuBackend>> create(ThreadPool& pool, const kernels::KernelTable& kernels,
-                                                      const Limits& limits,
-                                                      kernels::Fetch fetch = kernels::choose_fetch());
+    /// `pool` and `tuning` outlive the backend. The kernel table is chosen by the caller (quants/dispatch.h).
+    static Result<std::unique_ptr<CpuBackend>> create(
+        ThreadPool& pool, const kernels::KernelTable& kernels, const Limits& limits,
+        const kernels::CpuTuning& tuning = kernels::choose_tuning());
 
     /// Bytes of memory that create() takes.
     static size_t scratch_bytes(const Limits& limits, int n_threads);
@@ -63,63 +61,42 @@ class CpuBackend final : public Backend {
         float* kernel = nullptr;  // kernels::kScratchFloats or kPackedScratchBytes, whichever is larger
         float* tile = nullptr;    // [2, cpu::tile_floats()] results before their epilogue
         float* attention = nullptr;
-        bool up_first = false;  // gated rows go on in the matrix where those before them ended
     };
 
     CpuBackend(ThreadPool& pool, const kernels::KernelTable& kernels, const cpu::VecTable& vec,
-               const Limits& limits, kernels::Fetch fetch)
-        : pool_(pool),
-          kernels_(kernels),
-          vec_(vec),
-          fetch_(fetch),
-          limits_(limits),
-          phase_starts_(pool.n_threads()) {}
+               const Limits& limits, const kernels::CpuTuning& tuning)
+        : pool_(pool), kernels_(kernels), vec_(vec), tuning_(tuning), limits_(limits) {}
 
-    struct Places {
+    struct Buffers {
         std::vector<Scratch> scratch;
         float* partials = nullptr;
         int64_t partial_rows = 0;
         float* router_logits = nullptr;
     };
     template <class Memory>
-    static Places place(const Limits& limits, int n_threads, Memory& memory);
+    static Buffers allocate(const Limits& limits, int n_threads, Memory& memory);
 
     /// Row `row` of a packed matrix as floats.
     void decode_packed_row(const Weight& table, int64_t row, int worker, float* out);
     /// tile[t, r] = W[rows[r]] . x[tok0 + t] for n_tok tokens of a run, which begin a multiple of
-    /// KernelTable::act_tile behind its first and end with another one or the run. Pieces of rows are
-    /// tile_apart from each other. next: rows that this worker multiplies with after these, where that is
-    /// known; pieces go on behind themselves without.
-    void multiply(const Weight& w, const cpu::Stretch& rows, const ActBuffer& x, ActRun run, int64_t tok0,
-                  int64_t n_tok, float* tile, int64_t tile_stride, int64_t tile_apart, int worker,
+    /// KernelTable::act_tile after its first token and end with another multiple or the run. next: the
+    /// weights that this worker multiplies with afterwards, null if unknown.
+    void multiply(const Weight& w, const cpu::RowRange& rows, const ActBuffer& x, ActRun run, int64_t tok0,
+                  int64_t n_tok, float* tile, int64_t tile_stride, int worker,
                   const std::byte* next = nullptr);
-    /// Of few tokens' weights that come from memory in four streams: has this worker ask for what it reads in
-    /// the next phase while it waits for that.
-    void fetch_next_phase(const kernels::PackedMatmulArgs& now, const Weight& w, int worker);
-    /// Whether few tokens' products with w are made in pieces (cpu::Regions).
-    bool in_pieces(const Weight& w, int64_t n_tok) const;
-    void linear_rows(const LinearOut& out, const cpu::Stretch& rows, const ActBuffer& x, int64_t n_tok,
+    void linear_rows(const LinearOut& out, const cpu::RowRange& rows, const ActBuffer& x, int64_t n_tok,
                      int worker, const std::byte* next);
-    /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again: one row more among its many.
+    /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again, which is one row more among its
+    /// many.
     void shared_expert_gate(const Weight& w, const ActBuffer& x, ActRun run, int64_t tok0, int64_t n_tok,
                             float* gates, int worker);
-    /// The rows that gated units are made of: the gate's with as many of up, or where few tokens are read in
-    /// pieces and up lies behind the gate, those of both as one matrix. Its quarters are halves of either, so
-    /// that one product reads both, and the next goes on in the same four streams.
-    struct GatedWeights {
-        Weight both;     // or none
-        int64_t n_rows;  // of the gate, or of both
-        cpu::UnitSize unit;
-    };
-    GatedWeights gated_weights(const FfnGateUpArgs& args, int64_t n_tok) const;
-    /// Of all tokens of a run, in x and in y. next: of the gate and of up.
-    void gated_rows(const FfnGateUpArgs& args, const Weight& both, const cpu::Stretch& rows,
-                    const ActBuffer& x, ActRun run, ActBuffer& y, int worker,
-                    const std::byte* const (&next)[2]);
-    /// The products q and k as rows, and norms over whole rows: what store_qkv does with heads comes after.
+    /// Rows of gate and up, their activation and its int8 image, for all tokens of a run of x and y.
+    void gate_up_rows(const FfnGateUpArgs& args, const cpu::RowRange& rows, const ActBuffer& x, ActRun run,
+                      ActBuffer& y, int worker, const std::byte* next);
+    /// The products q and k as rows, and norms over whole rows; store_qkv does the rest head by head.
     void qk_rows(const ActBuffer& x, const QkvArgs& args, int64_t n_tok, ActBuffer& q);
-    /// Rotates one head of n_tok tokens in `tile` and puts it where it belongs: queries into q, keys and
-    /// values (part 1 and 2) into the segments' pages.
+    /// Rotates one head of n_tok tokens in `tile` and stores it: queries (part 0) into q, keys and values (1
+    /// and 2) into the segments' pages.
     void store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
                    int64_t tok0, int64_t n_tok, std::span<const Segment> segments, ActBuffer& q);
     void rotate_key(float* x, int64_t head_dim);
@@ -129,36 +106,33 @@ class CpuBackend final : public Backend {
                       const float* rows, int64_t stride);
     struct AttnTask;
     void gather_queries(const AttnTask& unit, int worker);
-    void attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
-                      float* chunk_out, int worker);
+    void attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_max, float* chunk_sum, float* chunk_out,
+                    int worker);
     void attn_scores_quantized(const AttnTask& unit, int64_t begin, int64_t end, int worker);
     kernels::PanelsArgs page_panels(Type type, const std::byte* page, int64_t first, int64_t n,
                                     int64_t n_rows, const std::byte* next, float* floats);
     void attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t end, int worker);
     void attn_values_f32(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_out, int worker);
     void attn_values_quantized(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_sum,
-                         float* chunk_out, int worker);
+                               float* chunk_out, int worker);
     void attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker);
     void attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
-                      std::span<const Segment> segments, ActBuffer& y);
-    /// Divides a unit's rows, which are in y, by their sums (and the sink's share), and quantizes them.
+                       std::span<const Segment> segments, ActBuffer& y);
+    /// Divides a task's rows, which are in y, by their sums (and the sink's share), and quantizes them.
     void finish_task(const AttnTask& unit, const float* maxima, const float* sums, ActBuffer& y);
-    /// Fills the int8 image of part of a row from its floats x; col and n are multiples of 32.
+    /// Quantizes part of a row from its floats x into its int8 image; col and n are multiples of 32.
     void quantize_part(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n, const float* x);
-    /// That part's image, which every thread has read, is fetched to be written, with those of its tile's
-    /// tokens: they lie on the same lines.
+    /// Prefetches that part's image for writing, since other cores have read it; and the images of the tile's
+    /// other tokens, which share its cache lines.
     void prefetch_image_for_write(ActBuffer& y, ActRun run, int64_t t, int64_t col, int64_t n);
-    /// Copies a token's floats and image, as far as `to` wants them.
+    /// Copies a token's floats and image, whichever of them `to` needs.
     void copy_row(const ActBuffer& from, ActRun run, int64_t t, ActBuffer& to, ActRun to_run, int64_t row);
 
     ThreadPool& pool_;
     const kernels::KernelTable& kernels_;
     const cpu::VecTable& vec_;
-    const kernels::Fetch fetch_;
-    const kernels::Fetch float_fetch_ = kernels::choose_float_fetch();
-    const kernels::Fetch attention_fetch_ = kernels::choose_attention_fetch();
+    const kernels::CpuTuning& tuning_;
     Limits limits_;
-    cpu::PhaseStarts phase_starts_;
     Arena arena_;
     std::vector<Scratch> scratch_;  // [n_threads]
     float* partials_ = nullptr;     // split attention: results of one round of chunks

@@ -1,5 +1,5 @@
-// What happens to queries, keys and values between their product and attention: rotation by position, and the
-// way of keys and values into the cache's pages. Layouts: KvLayer in ggml-like/backend.h.
+// Queries, keys and values between their product and attention: norms, rotation by position, and the stores
+// of keys and values into the cache's pages. Layouts: KvLayer in ggml-like/backend.h.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,6 +7,7 @@
 
 #include "common/exact_math.h"
 #include "ggml-like/cpu/backend.h"
+#include "ggml-like/cpu/prefetch.h"
 #include "ggml-like/cpu/tuning.h"
 #include "quants/blocks.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 bool is_float_type(Type type) { return type == Type::F32 || type == Type::F16; }
 
-/// Of a query `periods` whole periods from the start (AttnTempScaling).
+/// The factor of a query `periods` whole periods from the start (AttnTempScaling).
 float attn_temp_factor(double strength, int64_t periods) {
     return static_cast<float>(1 + strength * exact_log(static_cast<double>(1 + periods)));
 }
@@ -150,14 +151,15 @@ void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* t
         const int64_t pos = segment.pos0 + (first - segment.row0), n = last - first;
         if (part == 1) store_keys(args.kv, segment, head, pos, n, rows, tile_stride);
         if (part == 2) store_values(args.kv, segment, head, pos, n, rows, tile_stride);
-        // Rows that were normed whole are in q already.
-        const bool in_place = rows == q.row(first) + head * head_dim;
-        for (int64_t t = first; part == 0 && !in_place && t < last; ++t) {
-            if (t + cpu::kRowsAhead < last)
-                vec_.prefetch_for_write(q.row(t + cpu::kRowsAhead) + head * head_dim, head_bytes);
-            std::memcpy(q.row(t) + head * head_dim, rows + (t - first) * tile_stride,
+        // Queries with a norm over whole rows are in q already.
+        if (part != 0 || rows == q.row(first) + head * head_dim) continue;
+        const cpu::PrefetchedRows q_rows(n, 1, [&](int64_t t) {
+            vec_.prefetch_for_write(q.row(first + t) + head * head_dim, head_bytes);
+        });
+        q_rows.each([&](int64_t t) {
+            std::memcpy(q.row(first + t) + head * head_dim, rows + t * tile_stride,
                         static_cast<size_t>(head_bytes));
-        }
+        });
     }
 }
 

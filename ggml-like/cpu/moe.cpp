@@ -1,22 +1,22 @@
-// CpuBackend's expert verbs. Tokens are sorted by expert, so that each expert's weights are read once a
+// CpuBackend's mixture of experts. Tokens are sorted by expert, so that each expert's weights are read once a
 // batch; every expert is then the same matrix product as a dense layer over its rows. The sum over a token's
 // experts runs in its routing order, so results do not depend on the batch.
 #include <algorithm>
 #include <cstring>
 
 #include "ggml-like/cpu/backend.h"
-#include "ggml-like/cpu/regions.h"
+#include "ggml-like/cpu/row_partition.h"
 #include "ggml-like/cpu/tuning.h"
 
 namespace tessera {
 
-using cpu::n_blocks, cpu::rows_at, cpu::Stretch, cpu::unit_size;
+using cpu::n_blocks, cpu::row_ptr, cpu::RowRange;
 
 namespace {
 
-/// The n_used largest logits of one token by falling value, ties to the lower expert, and their weights: each
-/// expert joins those before it that are chosen so far, and of most one look at the last of these is enough.
-/// Uses up the logits.
+/// The n_used largest logits of one token in falling order, ties to the lower expert, and their weights, by
+/// insertion into the sorted list; most experts fail the first comparison, with its last entry. Overwrites
+/// the logits.
 void route_token(const cpu::VecTable& vec, RouterKind kind, float* logits, int64_t n_expert, int64_t n_used,
                  int32_t* expert, float* weight) {
     for (int64_t e = 0; e < n_expert; ++e) {
@@ -39,12 +39,12 @@ void route_token(const cpu::VecTable& vec, RouterKind kind, float* logits, int64
     for (int64_t j = 0; j < n_used; ++j) weight[j] /= sum;
 }
 
-/// Values of expert e, where there are any.
+/// The values of expert e, or none if `all` is empty.
 Vector of_expert(const Vector& all, int64_t e, int64_t n) {
     return all ? Vector{all.data + e * n, n} : Vector{};
 }
 
-/// Slots in expert order: a counting sort of the (token, choice) pairs, stable in tokens.
+/// Sorts slots by expert: a counting sort of the (token, choice) pairs, stable in tokens.
 void sort_by_expert(int64_t n_tok, MoeRoutes& routes) {
     std::fill(routes.expert_offset, routes.expert_offset + routes.n_expert + 1, 0);
     const int64_t n = n_tok * routes.n_used;
@@ -63,19 +63,20 @@ void sort_by_expert(int64_t n_tok, MoeRoutes& routes) {
             routes.active_experts[routes.n_active++] = static_cast<int32_t>(e);
 }
 
-/// fn(rows, next, worker) for all rows of the chosen experts' matrices: stretches whose matrices are experts.
+/// fn(rows, next, worker) for all rows of the active experts' matrices, whose numbers are the experts';
+/// `next` are the rows that follow.
 template <class Fn>
-void run_experts(ThreadPool& pool, const MoeRoutes& routes, int64_t n_out, cpu::UnitSize unit, int64_t n_tok,
-                 Fn&& fn) {
-    const auto whole = [&](int64_t i) { return Stretch{routes.active_experts[i], 0, n_out}; };
-    const cpu::Regions regions{routes.n_active, unit, whole};
-    cpu::run_units(pool, regions.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
-        regions.each_stretch(first, end,
-                             [&](const Stretch& rows, const Stretch& next) { fn(rows, next, worker); });
+void run_experts(ThreadPool& pool, const MoeRoutes& routes, int64_t n_out, int64_t n_tok, Fn&& fn) {
+    const cpu::RowPartition partition(routes.n_active, cpu::kUnitRows, [&](int64_t i) {
+        return RowRange{routes.active_experts[i], 0, n_out};
+    });
+    cpu::run_units(pool, partition.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
+        partition.each_range(first, end, cpu::max_rows(n_tok),
+                             [&](const RowRange& rows, const RowRange& next) { fn(rows, next, worker); });
     });
 }
 
-/// The expert whose tokens' rows have number `row` among them.
+/// The expert that row `row` in expert order belongs to.
 int64_t expert_of(const MoeRoutes& routes, int64_t row) {
     return std::upper_bound(routes.expert_offset, routes.expert_offset + routes.n_expert + 1, row) -
            routes.expert_offset - 1;
@@ -99,7 +100,7 @@ void CpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& 
     if (n_tok <= kFewTokens) {
         pool_.run_ranges(n_blocks(n_expert, kRows), [&](int64_t first, int64_t end, int worker) {
             const int64_t row0 = first * kRows, n_rows = std::min(end * kRows, n_expert) - row0;
-            multiply(args.w, {0, row0, n_rows}, x, {0, n_tok}, 0, n_tok, router_logits_ + row0, n_expert, 0,
+            multiply(args.w, {0, row0, n_rows}, x, {0, n_tok}, 0, n_tok, router_logits_ + row0, n_expert,
                      worker);
         });
         if (pool_.aborted()) return;
@@ -108,7 +109,7 @@ void CpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& 
         pool_.run(n_blocks(n_tok, kTokens), [&](int64_t unit, int worker) {
             const int64_t tok0 = unit * kTokens, end = std::min(tok0 + kTokens, n_tok);
             multiply(args.w, {0, 0, n_expert}, x, {0, n_tok}, tok0, end - tok0,
-                     router_logits_ + tok0 * n_expert, n_expert, 0, worker);
+                     router_logits_ + tok0 * n_expert, n_expert, worker);
             for (int64_t t = tok0; t < end; ++t) choose(t);
         });
     }
@@ -119,43 +120,37 @@ void CpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& 
 void CpuBackend::moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
                              const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) {
     if (pool_.aborted()) return;
-    // Copies take an eighth of the time of what run_rows counts.
+    // A copy takes an eighth of the time of the element that run_rows counts in.
     cpu::run_rows(pool_, n_tok * routes.n_used, x.dim / 8, [&](int64_t row, int) {
         copy_row(x, {0, n_tok}, routes.token_of_row[row], gathered,
                  expert_run(routes, expert_of(routes, row)), row);
     });
-    const GatedWeights weights = gated_weights(args, n_tok);
-    run_experts(pool_, routes, weights.n_rows, weights.unit, n_tok,
-                [&](const Stretch& rows, const Stretch& next, int worker) {
-                    const int64_t e = rows.matrix;
-                    const FfnGateUpArgs expert{.gate = args.gate.expert(e),
-                                               .up = args.up.expert(e),
-                                               .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
-                                               .up_bias = of_expert(args.up_bias, e, args.up.n_out),
-                                               .activation = args.activation};
-                    gated_rows(expert, weights.both.expert(e), rows, gathered, expert_run(routes, e), y,
-                               worker, {rows_at(args.gate, next), rows_at(args.up, next)});
-                });
+    run_experts(
+        pool_, routes, args.gate.n_out, n_tok, [&](const RowRange& rows, const RowRange& next, int worker) {
+            const int64_t e = rows.matrix;
+            const FfnGateUpArgs expert{.gate = args.gate.expert(e),
+                                       .up = args.up.expert(e),
+                                       .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
+                                       .up_bias = of_expert(args.up_bias, e, args.up.n_out),
+                                       .activation = args.activation};
+            gate_up_rows(expert, rows, gathered, expert_run(routes, e), y, worker, row_ptr(args.gate, next));
+        });
 }
 
 void CpuBackend::moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
                           const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) {
     if (pool_.aborted()) return;
-    const cpu::UnitSize unit = unit_size(down, in_pieces(down, n_tok), cpu::kPieceRows);
-    run_experts(pool_, routes, down.n_out, unit, n_tok,
-                [&](const Stretch& at, const Stretch& next, int worker) {
-                    const int64_t e = at.matrix;
-                    const ActRun run = expert_run(routes, e);
-                    for (int64_t tok0 = run.first; tok0 < run.first + run.n; tok0 += cpu::kTokBlock) {
-                        const int64_t n = std::min(cpu::kTokBlock, run.first + run.n - tok0);
-                        multiply(down.expert(e), at, y, run, tok0, n, rows.row(tok0) + at.row, rows.dim,
-                                 at.apart, worker, rows_at(down, next));
-                        for (int64_t i = tok0; bias && i < tok0 + n; ++i)
-                            at.each_piece([&](int64_t row0, int64_t) {
-                                vec_.add(rows.row(i) + row0, bias.data + e * down.n_out + row0, at.n);
-                            });
-                    }
-                });
+    run_experts(pool_, routes, down.n_out, n_tok, [&](const RowRange& at, const RowRange& next, int worker) {
+        const int64_t e = at.matrix;
+        const ActRun run = expert_run(routes, e);
+        for (int64_t tok0 = run.first; tok0 < run.first + run.n; tok0 += cpu::kTokBlock) {
+            const int64_t n = std::min(cpu::kTokBlock, run.first + run.n - tok0);
+            multiply(down.expert(e), at, y, run, tok0, n, rows.row(tok0) + at.row, rows.dim, worker,
+                     row_ptr(down, next));
+            for (int64_t i = tok0; bias && i < tok0 + n; ++i)
+                vec_.add(rows.row(i) + at.row, bias.data + e * down.n_out + at.row, at.n);
+        }
+    });
     pool_.run_shares(n_tok, [&](int64_t t, int) {
         for (int64_t j = 0; j < routes.n_used; ++j) {
             const int64_t i = t * routes.n_used + j;

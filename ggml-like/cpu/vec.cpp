@@ -1,5 +1,5 @@
-// Finds the vector verbs that go with a kernel table. Assumes that quants/dispatch has made the choice, so
-// that a table is usable when its name is asked for. The tables: ggml-like/cpu/arch.
+// Finds the vector functions of a kernel table. Assumes that quants/dispatch has chosen, so that a table is
+// usable when its name is asked for. The tables: ggml-like/cpu/arch.
 #include "ggml-like/cpu/vec.h"
 
 #include <string_view>

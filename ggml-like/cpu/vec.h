@@ -1,6 +1,6 @@
 #pragma once
-// Float vector verbs of one instruction set: everything between the matrix products. One constant table per
-// ISA, all with the same bits (docs/design/numerics.md): reductions run in 16 virtual lanes (element i
+// Float vector functions of one instruction set: everything between the matrix products. One constant table
+// per ISA, all with the same bits (docs/design/numerics.md): reductions run in 16 virtual lanes (element i
 // belongs to lane i % 16), each lane in rising i from +0, and end in the fixed tree lane[j] += lane[j + 8],
 // 4, 2, 1. Included by ISA units: only C headers here, and nothing inline.
 #include <stddef.h>
@@ -17,7 +17,7 @@ constexpr int64_t kAttnValuesPositions = 512;
 /// exact.
 struct AttnValuesArgs {
     const int16_t* q;  // [n_rows, positions], rows kAttnValuesPositions apart
-    const float* top;  // [n_rows] what 32767 stands for
+    const float* top;  // [n_rows] the value of 32767
     // The positions in parts, each n_pairs[part] pairs of positions: codes[part][(pair * head_dim + e) * 2 +
     // position % 2].
     const int8_t* const* codes;
@@ -26,10 +26,10 @@ struct AttnValuesArgs {
     int64_t head_dim;
     int64_t n_rows;
     float* out;  // rows head_dim apart
-    /// What is read after this, fetched meanwhile: so many bytes at each of next[n_parts] that is not null.
+    /// Prefetched meanwhile: next_bytes at each of next[n_parts] that is not null, to L1 or L2.
     const void* const* next = nullptr;
     int64_t next_bytes = 0;
-    bool next_near = false;  // to the inner cache
+    bool next_to_l1 = false;
 };
 
 struct VecTable {
@@ -93,9 +93,8 @@ struct VecTable {
     void (*nibble_pairs_to_int8)(const uint8_t* nibbles, int8_t* codes, int64_t n);
     void (*attn_values_block)(const AttnValuesArgs& args);
 
-    /// Asks for n bytes that are written soon: where other processors have read them, stores would wait for
-    /// one line after the other. (What is read soon: ggml-like/cpu/fetch.h. This is an instruction of its
-    /// own.)
+    /// Prefetches n bytes for writing: where other cores have read them, stores would wait for one cache line
+    /// after the other. An instruction of its own, unlike prefetches for reading (ggml-like/cpu/prefetch.h).
     void (*prefetch_for_write)(void* p, int64_t n);
 };
 

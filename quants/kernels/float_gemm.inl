@@ -9,7 +9,7 @@
 namespace tessera::kernels {
 namespace {
 
-/// Where a tile works. The rows of panel p go to y + 16 p.
+/// A tile's dimensions. The rows of panel p go to y + 16 p.
 struct TileArgs {
     int64_t n_k;
     int64_t x_stride;
@@ -17,17 +17,17 @@ struct TileArgs {
     bool accumulate;
 };
 
-/// k of a round of a tile's loop: with one its counting costs 4 % of the fma roofline (Granite Rapids).
+/// k of an iteration of a tile's loop: with one, loop control costs 4 % of the fma roofline (Granite Rapids).
 constexpr int kTileStep = 4;
 
-/// A tile's weights out of panels of 16 rows that lie kSize floats apart. What is constant here takes neither
+/// A tile's weights in panels of 16 rows that lie kSize floats apart. A constant distance takes neither
 /// registers nor instructions.
 template <class Isa, int64_t kSize>
 struct Panels {
     static constexpr int kStep = kTileStep;
     const float* panel;
 
-    [[gnu::always_inline]] inline void fetch(int) const {}
+    [[gnu::always_inline]] inline void prefetch(int) const {}
     /// The weights of the 16 rows of panel p at this k.
     [[gnu::always_inline]] inline typename Isa::Wide load(int p) const {
         return Isa::load(panel + p * kSize);
@@ -35,23 +35,23 @@ struct Panels {
     [[gnu::always_inline]] inline void next() { panel += kPanelRows; }
 };
 
-/// The same of panels that lie panel_size elements apart, each k's weights panel_stride. As many bytes as
-/// they hold are fetched from elsewhere as they are read, where next_bytes is not null.
+/// The same of panels that lie panel_size elements apart, consecutive k panel_stride elements. As the weights
+/// are read, as many bytes are prefetched from `beside` on, unless null.
 template <class Isa, class Element>
 struct PanelsOf {
     static constexpr int kStep = kTileStep;
     const Element* panel;
     int64_t panel_stride;
     int64_t panel_size;
-    const uint8_t* next_bytes = nullptr;
+    const uint8_t* beside = nullptr;
 
-    /// As many as a round reads of n_panels.
-    [[gnu::always_inline]] inline void fetch(int n_panels) {
-        if (!next_bytes) return;
+    /// Prefetches as many bytes as an iteration reads of n_panels.
+    [[gnu::always_inline]] inline void prefetch(int n_panels) {
+        if (!beside) return;
         const int n = n_panels * kStep * kPanelRows * static_cast<int>(sizeof(Element));
         TSR_UNROLL
-        for (int at = 0; at < n; at += 64) __builtin_prefetch(next_bytes + at);
-        next_bytes += n;
+        for (int at = 0; at < n; at += 64) __builtin_prefetch(beside + at);
+        beside += n;
     }
     [[gnu::always_inline]] inline typename Isa::Wide load(int p) const {
         if constexpr (sizeof(Element) == 2) {
@@ -63,8 +63,8 @@ struct PanelsOf {
     [[gnu::always_inline]] inline void next() { panel += panel_stride; }
 };
 
-/// Where a tile's tokens are at some k. As many share a pointer as addresses reach from it, since one for
-/// each takes more registers than there are, and then loads.
+/// The addresses of a tile's tokens at some k. Tokens within reach of one pointer's addressing mode share it,
+/// since one pointer each takes more registers than there are, and then loads.
 template <class Isa, int kTok>
 struct TokenRows {
     static constexpr int kShare = Isa::kTokensAPointer;
@@ -88,8 +88,8 @@ struct TokenRows {
     }
 };
 
-/// acc += the products at the rows' k-th k. Each x serves all panels while it is in a register: the other way
-/// round all tokens' would be kept in some.
+/// acc += the products at the k-th k. Each x serves all panels while it is in a register; the other loop
+/// order would keep all tokens' x in registers.
 template <class Isa, int kPanels, int kTok, class Source>
 TSR_INLINE void add_products(Source& w, const TokenRows<Isa, kTok>& x, int k,
                              typename Isa::Wide (&acc)[kPanels * kTok]) {
@@ -106,8 +106,8 @@ TSR_INLINE void add_products(Source& w, const TokenRows<Isa, kTok>& x, int k,
 }
 
 /// y[t, r] (+)= sum_k w[k, r] * x[t, k] for kTok tokens. With Isa::kTileTokens and one panel, or a share of
-/// those and several, the accumulators fill the registers as far as is good; with fewer tokens, more panels
-/// keep enough independent chains going to cover the latency of fma.
+/// them and several panels, the accumulators fill the registers; with fewer tokens, more panels keep enough
+/// independent chains in flight to hide the latency of fma.
 template <class Isa, int kPanels, int kTok, class Source>
 void tile(Source w, const TileArgs& a, const float* first, float* y) {
     typename Isa::Wide acc[kPanels * kTok];
@@ -118,7 +118,7 @@ void tile(Source w, const TileArgs& a, const float* first, float* y) {
     TokenRows<Isa, kTok> x(first, a.x_stride);
     int64_t left = a.n_k;
     for (; left >= Source::kStep; left -= Source::kStep) {
-        w.fetch(kPanels);
+        w.prefetch(kPanels);
         TSR_UNROLL
         for (int k = 0; k < Source::kStep; k++) add_products<Isa, kPanels, kTok>(w, x, k, acc);
         x.next(Source::kStep);
@@ -133,8 +133,8 @@ void tile(Source w, const TileArgs& a, const float* first, float* y) {
 template <class Source>
 using TileFn = void (*)(Source w, const TileArgs& a, const float* x, float* y);
 
-/// The largest number of tokens up to n that tiles are compiled for: every one of a small batch or a group of
-/// query heads, few of the larger ones, whose tiles are the longest.
+/// The largest number of tokens up to n that tiles are compiled for: all sizes of a small batch or a group of
+/// query heads, and few larger ones, whose tiles are the longest code.
 constexpr int64_t tile_tokens(int64_t n) { return n <= 8 ? n : n < 12 ? 8 : n < 16 ? 12 : n < 24 ? 16 : 24; }
 
 /// The tile of n tokens, 1 <= n <= kMost, n one of tile_tokens().
@@ -171,22 +171,21 @@ void gemm_tiles(const Source& w, const TileArgs& a, const float* x, int64_t n_to
     gemm_tiles<Isa, kPanels>(w, w, a, x, n_tok, y);
 }
 
-/// The panels from w on, kPanels at a time while there are as many and then fewer.
+/// The panels from w on, kPanels at a time while that many are left, then fewer.
 template <class Isa, int kPanels, class Source>
 void gemm_sources(Source w, int64_t n_panels, const TileArgs& a, const float* x, int64_t n_tok, float* y) {
     for (; n_panels >= kPanels; n_panels -= kPanels) {
         gemm_tiles<Isa, kPanels>(w, a, x, n_tok, y);
         w.panel += kPanels * w.panel_size;
-        if (w.next_bytes)
-            w.next_bytes += kPanels * kPanelRows * sizeof(*w.panel) * static_cast<size_t>(a.n_k);
+        if (w.beside) w.beside += kPanels * kPanelRows * sizeof(*w.panel) * static_cast<size_t>(a.n_k);
         y += kPanels * kPanelRows;
     }
     if constexpr (kPanels > 1) gemm_sources<Isa, kPanels / 2>(w, n_panels, a, x, n_tok, y);
 }
 
-/// As many panels at once as one tile has room for next to all tokens: the fewer the tokens, the more chains
-/// of sums they need from panels. Of many tokens a tile has the shape that Isa prefers, unless each of its
-/// weights were to be converted for fewer tokens then.
+/// As many panels at once as one tile has room for beside all tokens: the fewer tokens, the more chains of
+/// sums must come from panels. For many tokens a tile has the shape that Isa prefers, unless each of its
+/// weights would then be converted for fewer tokens.
 template <class Isa, class Source>
 void gemm_panels_of(const Source& w, const PanelsArgs& a) {
     const TileArgs tile_args{a.n_k, a.x_stride, a.y_stride, a.accumulate};
@@ -206,8 +205,8 @@ void gemm_panels_of(const Source& w, const PanelsArgs& a) {
 template <class Isa>
 void gemm_panels(const PanelsArgs& a) {
     const auto run = [&]<class Element>(const Element* w) {
-        const uint8_t* next = static_cast<const uint8_t*>(a.next);
-        gemm_panels_of<Isa>(PanelsOf<Isa, Element>{w, a.panel_stride, a.panel_size, next}, a);
+        const uint8_t* beside = static_cast<const uint8_t*>(a.beside);
+        gemm_panels_of<Isa>(PanelsOf<Isa, Element>{w, a.panel_stride, a.panel_size, beside}, a);
     };
     if (a.half) {
         run(static_cast<const uint16_t*>(a.w));

@@ -1,6 +1,6 @@
-// The float product of any weight type, for any Isa: rows are unpacked 16 by kPanelK into k-major panels that
-// stay in L1 while the tokens pass by. Included by the ISA units after float_gemm.inl; the unpackers are in
-// float_unpack.inl. Weights are read exactly as far as they go, since a mapped file may end with them.
+// The float product of any weight type, for any Isa: 16 rows by kPanelK are unpacked into a k-major panel
+// that stays in L1 while the tokens pass by. Included by the ISA units after float_gemm.inl; the unpackers
+// are in float_unpack.inl. No byte beyond the weights is read, since a mapped file may end with them.
 #include <string.h>
 
 #include "quants/kernels/float_gemm.inl"
@@ -15,20 +15,21 @@ using RowUnpackFn = void (*)(const uint8_t* w, size_t stride, int64_t n_k, float
 
 constexpr int64_t kPanelFloats = kPanelRows * kPanelK;
 
-/// Up to this many tokens, two panels at a time and sums kept out of y.
+/// Batch up to which two panels are taken at a time and sums are kept out of y.
 constexpr int kGemvTokens = 3;
 constexpr int kGemvPanels = 2;
 constexpr int64_t kGemvRows = kGemvPanels * kPanelRows;
 /// Bytes of a row that are unpacked at a time: a cache line.
 constexpr int64_t kLine = 64;
 
-/// With more, Isa::kGemmPanels panels of up to this many kPanelK. The longer a tile runs, the less its start
-/// and end weigh: 512 tokens take 89 % of the fma roofline at one, 92 % at two and 93 % at three (Sapphire
-/// Rapids, 3 GHz). That such a panel leaves L1 does not matter, being read at 11 to 21 bytes a cycle.
+/// Larger batches take Isa::kGemmPanels panels of up to kGemmChunks times kPanelK. The longer a tile runs,
+/// the less its start and end weigh: 512 tokens reach 89 % of the fma roofline with one chunk, 92 % with two
+/// and 93 % with three (Sapphire Rapids, 3 GHz). Such panels leave L1, which costs nothing: they are read at
+/// 11 to 21 bytes a cycle.
 constexpr int kGemmChunks = 3;
 constexpr int64_t kGemmFloats = kGemmChunks * kPanelFloats;
 
-/// Behind the panels in the scratch: the copy of the last rows.
+/// Place of the last rows' copy in the scratch, after the panels.
 constexpr int kTailChunk = 12;
 
 inline int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
@@ -41,8 +42,8 @@ struct Gemm {
 
     const MatmulArgs& args;
 
-    /// Fewer rows than a panel has, the last ones, times all tokens. They go through a tile of their own, so
-    /// that nothing is written beyond column n_rows of y.
+    /// The last rows, fewer than a panel has, times all tokens. They go through a separate tile, so that
+    /// nothing is written beyond column n_rows of y.
     void last_rows(const float* panel, int64_t row0, int64_t k0, int64_t n_k) const {
         const float* x = args.x + k0;
         float* y = args.y + row0;
@@ -69,7 +70,7 @@ struct Gemm {
     };
     TileArgs tile_args(const Block& b) const { return {b.n_k, args.x_stride, args.y_stride, b.k0 > 0}; }
 
-    /// A block's panels, kAtOnce at a time while there are as many and then fewer.
+    /// A block's panels, kAtOnce at a time while that many are left, then fewer.
     template <int kAtOnce>
     void gemm_rows(const float* panel, Block b) const {
         for (; b.end - b.row0 >= kAtOnce * kPanelRows; b.row0 += kAtOnce * kPanelRows) {
@@ -84,13 +85,14 @@ struct Gemm {
         }
     }
 
-    /// Whole panels that their first tokens fill on their way, and other rows' by themselves.
+    /// A block times all tokens: full panels unpacked by their first token tile if `rows` can, others
+    /// unpacked before.
     template <class Rows>
     void multiply(const Rows& rows, const Block& b) const {
-        constexpr bool kFills = requires { rows.filling(b.row0, b.k0, b.n_k, args.scratch); };
-        if constexpr (kFills) {
+        constexpr bool kUnpacksInFirstTile = requires { rows.unpacking(b.row0, b.k0, b.n_k, args.scratch); };
+        if constexpr (kUnpacksInFirstTile) {
             if (b.end - b.row0 == kPanels * kPanelRows) {
-                return gemm_tiles<Isa, kPanels>(rows.filling(b.row0, b.k0, b.n_k, args.scratch),
+                return gemm_tiles<Isa, kPanels>(rows.unpacking(b.row0, b.k0, b.n_k, args.scratch),
                                                 Panels<Isa, kGemmFloats>{args.scratch}, tile_args(b),
                                                 args.x + b.k0, args.n_tok, args.y + b.row0);
             }
@@ -101,13 +103,13 @@ struct Gemm {
                 rows.fill_panel(row, b.k0 + k, at_most(b.n_k - k, kPanelK), panel + k * kPanelRows);
             }
         }
-        if constexpr (!kFills) rows.fetch(b.end, b.k0, kPanels * kPanelRows, b.n_k);
+        if constexpr (!kUnpacksInFirstTile) rows.prefetch(b.end, b.k0, kPanels * kPanelRows, b.n_k);
         gemm_rows<kPanels>(args.scratch, b);
     }
 
-    /// k outermost: the tokens' x of one chunk is read by all row groups while it is in L2.
-    /// `rows` has fill_panel(), and fetch() of weights that the next panels will take or instead filling(), a
-    /// source of whole panels' weights that writes them there and asks for the next ones.
+    /// k outermost: all row groups read the tokens' x of one chunk while it is in L2. `rows` has
+    /// fill_panel(), and either prefetch() for the weights of the next panels or unpacking(), a source of
+    /// whole panels' weights that stores them in the panel and prefetches the next ones.
     template <class Rows>
     void run(const Rows& rows) const {
         constexpr int64_t kStep = kGemmChunks * kPanelK;
@@ -136,9 +138,9 @@ struct Matmul {
         return static_cast<const uint8_t*>(args.w) + static_cast<size_t>(row) * args.w_stride + bytes_of(k);
     }
 
-    /// Rows row0 .. row0 + 15, weights k0 .. k0 + n_k, to a panel. Rows past the end become rows of zero
-    /// bytes, finite in every format; the spare scratch holds the copy that this takes. Asks meanwhile for as
-    /// many weights of rows that lie at `next`, where that is given.
+    /// Unpacks rows row0 .. row0 + 15, weights k0 .. k0 + n_k, into a panel. Rows past the end become rows of
+    /// zero bytes, which are finite in every format, copied to the spare scratch. Meanwhile prefetches as
+    /// many weights of the rows at `next`, unless null.
     void fill_panel(int64_t row0, int64_t k0, int64_t n_k, float* panel,
                     const uint8_t* next = nullptr) const {
         for (int first = 0; first < kPanelRows; first += kLanes) {
@@ -155,7 +157,7 @@ struct Matmul {
             const int64_t step = (kLine + format.block_bytes - 1) / format.block_bytes * format.block;
             for (int64_t k = 0; k < n_k; k += step) {
                 const int64_t n = at_most(n_k - k, step);
-                prefetch(next + static_cast<size_t>(first) * args.w_stride + bytes_of(k), kLanes, n);
+                prefetch_rows(next + static_cast<size_t>(first) * args.w_stride + bytes_of(k), kLanes, n);
                 unpack(w + bytes_of(k), args.w_stride, n, panel + first + k * kPanelRows);
             }
         }
@@ -171,20 +173,20 @@ struct Matmul {
         unpack(copy, row_bytes, n_k, panel);
     }
 
-    void fetch(int64_t row0, int64_t k0, int64_t n_rows, int64_t n_k) const {
-        prefetch(weights(row0, k0), n_rows, n_k);
+    void prefetch(int64_t row0, int64_t k0, int64_t n_rows, int64_t n_k) const {
+        prefetch_rows(weights(row0, k0), n_rows, n_k);
     }
-    /// Asks for n_k weights of each of n_rows rows. A prefetch beyond the tensor does nothing.
-    void prefetch(const uint8_t* w, int64_t n_rows, int64_t n_k) const {
+    /// Prefetches n_k weights of each of n_rows rows. A prefetch beyond the tensor has no effect.
+    void prefetch_rows(const uint8_t* w, int64_t n_rows, int64_t n_k) const {
         const int64_t n_bytes = bytes_of(n_k);
         for (int64_t r = 0; r < n_rows; r++, w += args.w_stride) {
-            for (int64_t b = 0; b < n_bytes; b += kLine) Isa::prefetch(w + b);
+            for (int64_t b = 0; b < n_bytes; b += kLine) Isa::prefetch_l1(w + b);
         }
     }
 
-    /// Rows outermost, so that the sums stay in registers and L1. The weights of the next step are asked for
-    /// as those of this one are unpacked: all at once would hold up what follows, and 32 streams are too many
-    /// for the processor to follow by itself.
+    /// Rows outermost, so that the sums stay in registers and L1. The weights of the next step are prefetched
+    /// as those of this one are unpacked: all at once they would stall what follows, and 32 streams are too
+    /// many for the hardware prefetcher.
     void gemv() const {
         const Panels<Isa, kPanelFloats> panels{args.scratch};
         const auto run_tile = tile_of<Isa, kGemvPanels, kGemvTokens, Panels<Isa, kPanelFloats>>(args.n_tok);

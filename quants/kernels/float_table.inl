@@ -1,6 +1,6 @@
 // The float part of an instruction set's kernel table: one product a weight type, and those of packed floats,
-// over its vocabulary of vector verbs. Included by ISA units, which add the packed functions and encoders; no
-// std headers here.
+// over its vector operations. Included by ISA units, which add the packed functions and encoders; no std
+// headers here.
 #include "quants/kernels/float_matmul.inl"
 #include "quants/kernels/float_unpack.inl"
 #include "quants/kernels/packed_floats.inl"

@@ -1,11 +1,10 @@
 // Unpackers, for any Isa: consecutive blocks of Isa::kRowLanes weight rows to a k-major f32 panel, every
-// weight bit-equal to the reference decoder's. One number of each row is in a vector: four packed bytes of
-// every row are a lane, and bits are taken out of them where they stand. Included by the ISA units after
-// their isa.h. Layouts and formulas: quants/blocks.h.
+// weight bit-equal to the reference decoder's. A vector holds one number of each row: four packed bytes of
+// every row are a lane, and fields are extracted in place. Included by the ISA units after their isa.h.
+// Layouts and formulas: quants/blocks.h.
 //
-// Why the arithmetic is exact: a field that stands s bits up in its lane is q * 2^s as an integer and is
-// multiplied by scale * 2^-s; scale * q has at most 24 bits in every format, so only the subtraction of a
-// minimum rounds.
+// The arithmetic is exact: a field s bits up in its lane is q * 2^s as an integer and is multiplied by scale
+// * 2^-s; scale * q has at most 24 bits in every format, so only the subtraction of a minimum rounds.
 #include <stddef.h>
 
 #include "quants/blocks.h"
@@ -21,7 +20,7 @@ using namespace quants;
 /// 2^-n for 0 <= n < 32.
 constexpr float power_of_half(int n) { return 1.0f / static_cast<float>(1u << n); }
 
-/// What the unpackers share.
+/// Helpers of the unpackers.
 template <class Isa>
 struct Fields {
     using RowF = typename Isa::RowF;
@@ -350,8 +349,8 @@ struct Unpack<Isa, kQ3_K> {
     using RowF = typename Isa::RowF;
     using RowI = typename Isa::RowI;
 
-    /// The 16 scales, still 32 too large, as bytes. They are read as the block's last 16 bytes, two too
-    /// early.
+    /// The 16 scales plus 32, as bytes. They are loaded with the block's last 16 bytes, from two bytes before
+    /// the scales.
     TSR_INLINE void load_scales(const uint8_t* w, size_t stride, RowI scales[4], RowF& d) {
         RowI v[4];
         Isa::load_rows16(w + sizeof(BlockQ3_K) - 16, stride, v);

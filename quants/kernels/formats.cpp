@@ -1,5 +1,5 @@
-// The steps from the ISA units, which include no std headers, to the registry's reference decoders and to the
-// codebooks. Assumes a weight type: the kernel tables hold entries for no others. Both are in quants/ref.
+// Calls from the ISA units, which include no std headers, to the registry's reference decoders and to the
+// codebooks, both in quants/ref. Assumes a weight type: the kernel tables hold entries for no others.
 #include "quants/kernels/formats.h"
 
 #include "quants/kernels/codebooks.h"
@@ -12,7 +12,7 @@ void dequantize_reference(uint32_t type_id, const void* src, float* dst, int64_t
     type_info(static_cast<Type>(type_id)).dequantize(src, dst, n);
 }
 
-// Constants before any code runs, as the tables are.
+// Initialized before any code runs, as the tables are.
 constinit const int8_t* const kWordsIq2Xxs = quants::kGridIq2Xxs[0].data();
 constinit const int8_t* const kWordsIq2Xs = quants::kGridIq2Xs[0].data();
 constinit const int8_t* const kWordsIq2S = quants::kGridIq2S[0].data();

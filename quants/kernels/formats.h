@@ -1,6 +1,6 @@
 #pragma once
-// The list of tensor types for ISA units: ids and block sizes without the registry's std headers, and the way
-// back to the reference decoders. Included by ISA units: only C headers here, and nothing inline.
+// The list of tensor types for ISA units: ids and block sizes without the registry's std headers, and calls
+// to the reference decoders. Included by ISA units: only C headers here, and nothing inline.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +12,7 @@ enum TypeId : uint32_t {
 #undef TSR_TYPE
 };
 
-/// What a unit needs to walk along a row.
+/// The block size of a type, to step along a row.
 struct Format {
     int block;  // weights
     int block_bytes;

@@ -1,5 +1,5 @@
 #pragma once
-// Compiler words for code that is compiled once per instruction set.
+// Compiler attributes for code that is compiled once per instruction set.
 
 // Everything an ISA unit defines is inlined or local: a shared copy compiled for a newer processor must never
 // be the one that the linker keeps. The tests' emulated tables define it without inlining.
@@ -7,23 +7,23 @@
 #define TSR_INLINE [[gnu::always_inline]] static inline
 #endif
 
-// A function that gcc makes no copies of for constant arguments: tiles are large, and gain nothing by it.
+// Tells gcc not to clone a function for constant arguments: tiles are large and gain nothing by it.
 #if defined(__clang__)
 #define TSR_NO_CLONES
 #else
 #define TSR_NO_CLONES gnu::noclone
 #endif
 
-// From here on the compiler does not know what the pointer p is made of, and gives it a register instead of
-// one to each address that it could make of it beforehand.
+// Hides the origin of the pointer p from the compiler, which then gives p a register instead of one to each
+// address that it could compute from it beforehand.
 #define TSR_OWN_REGISTER(p) asm("" : "+r"(p))
 
-// Above every loop over an array of vectors that is meant to live in registers. Without it gcc 12 keeps the
-// array in memory (a third of the speed); both spellings unroll completely, all such loops being short and
-// constant.
+// TSR_UNROLL: above every loop over an array of vectors that must live in registers. Without it gcc 12 keeps
+// the array in memory (a third of the speed); both spellings unroll completely, all such loops being short
+// and constant.
 //
-// TSR_ROLLED: above a loop that stays one. gcc 12 unrolls eight rounds by itself, mixes them, and then spills
-// what they add to.
+// TSR_ROLLED: above a loop that must stay a loop. gcc 12 unrolls eight iterations by itself, interleaves
+// them, and then spills their accumulators.
 #if defined(__clang__)
 #define TSR_UNROLL _Pragma("clang loop unroll(full)")
 #define TSR_ROLLED _Pragma("clang loop unroll(disable)")

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quants/kernels/tuning.h"
+
 namespace tessera::kernels {
 
 /// Rows of a packed group. Its bytes are exactly 8 rows of the type; groups follow each other; the last group
@@ -19,9 +21,9 @@ constexpr float kActSmallest = 0x1p-119f;
 /// Quantized tokens. d = amax / 127 of each 32-block (0 for an all-zero block), q = rint(x * (127 / amax))
 /// to nearest even, in [-127, 127]; sums are exact.
 ///
-/// Many tokens may lie in tiles instead of rows, as a table's products read them: each so many tokens side by
-/// side, the last ones as many as are left, every array [tile, n_k / 32, width of the tile] blocks of what it
-/// has for 32 k. Then q_stride is n_k, d_stride n_k / 32. (quants/act_layout.h)
+/// Tokens of a batch may lie in tiles instead of rows, as a table's products read them: `tile` tokens next to
+/// each other, the last tile as wide as tokens are left, every array [tile, n_k / 32, width of the tile]
+/// blocks of 32 k. Then q_stride is n_k and d_stride n_k / 32. (quants/act_layout.h)
 struct ActView {
     const int8_t* q;       // [n_tok, n_k], rows q_stride apart
     const float* d;        // [n_tok, n_k / 32], rows d_stride apart
@@ -32,11 +34,10 @@ struct ActView {
     int64_t q_stride, d_stride;
     int64_t tile = 1;  // tokens of a tile; 1: rows
 };
-/// So many tokens that are multiplied together lie in tiles, if the table has them.
+/// Minimum batch for the tiled activation layout, if the table has one.
 constexpr int64_t kFewestTiled = 8;
 
-/// The same, writable, for one token, each of whose blocks lies `step` blocks behind the one before it: 1 in
-/// a row.
+/// The same, writable, for one token, whose consecutive blocks lie `step` blocks apart: 1 in a row.
 struct ActRow {
     int8_t* q;       // [n_k]
     float* d;        // [n_k / 32]
@@ -55,18 +56,6 @@ using QuantizeActFn = void (*)(const float* x, int64_t n_k, const ActRow& out);
 using PackFn = void (*)(const void* w, size_t w_stride, int n_rows, int64_t n_k, void* group);
 using UnpackFn = void (*)(const void* group, int n_rows, int64_t n_k, void* w, size_t w_stride);
 
-/// How the weights of a product are asked for before they are read. It sets speed, never results.
-enum class Fetch : uint8_t {
-    TwoSteps,  // to the outer cache, and from there to the inner one, which can wait for fewer lines
-    /// In one step to the inner cache. Of few tokens, groups side by side are those of up to four stretches
-    /// far apart.
-    FarStreams,
-    Nothing,  // not at all: the processor reads ahead
-    /// Not at all, being in a cache: with each of their bytes that of what is read next, to the outer cache.
-    NextOnly,
-    NextNear,  // the same, to the inner cache
-};
-
 struct PackedMatmulArgs {
     const void* w;   // packed groups, group_bytes = 8 rows of the type; 64-byte aligned base not assumed
     int64_t n_rows;  // rows wanted: a multiple of 8 or the matrix's end
@@ -76,16 +65,15 @@ struct PackedMatmulArgs {
     float* y;  // [n_tok, n_rows], rows y_stride floats apart; overwritten
     int64_t y_stride;
     void* scratch;  // kPackedScratchBytes, 64-byte aligned, private to the calling thread
-    /// Groups of as many k that this thread multiplies with next, fetched towards the end of a product of few
-    /// tokens; null where that is not known. With NextOnly and NextNear anything of the weights' size.
+    WeightTuning tuning = {};
+    /// The weights of as many k that this thread multiplies with next, prefetched towards the end of a
+    /// product of few tokens; null if unknown.
     const void* next = nullptr;
-    Fetch fetch = Fetch::TwoSteps;
-    /// Where not 0, the rows are kPieces pieces of as many each, multiples of 8, which begin so many rows
-    /// apart, in the matrix and in y. They likely go on in the next product, unless `next` says where its
-    /// first is.
-    int64_t apart = 0, y_apart = 0;
+    /// Memory of the weights' size, each of whose bytes is prefetched as the weights' byte is read, to L1 or
+    /// L2; null for none.
+    const void* beside = nullptr;
+    bool beside_to_l1 = false;
 };
-constexpr int kPieces = 4;
 constexpr size_t kPackedScratchBytes = size_t{512} << 10;  // a panel of up to 160 KiB, and tokens
 
 using PackedMatmulFn = void (*)(const PackedMatmulArgs&);

@@ -1,20 +1,20 @@
-// What the tiles of tile.inl read of their tokens: as the tokens' arrays lie, or gathered into one stream;
-// and what sums start from where the zero point goes first. Over the verbs and Unpack of the unit that
-// includes this.
+// Activations as tiles read them: TileAct as the tokens' arrays lie, TiledAct in the tiled layout, PackedAct
+// copied into one array per tile. Also the zero-point correction that sums start from. Over the operations
+// and Unpack of the unit that includes this.
 namespace tessera::kernels {
 namespace {
 
 /// Groups of a type that have one scale.
 template <class U>
 constexpr int kScaleGroups = U::kScales == 2 ? 4 : 8;
-/// Groups whose products one sum takes: operands as they are, and less the zero point, which sums of
-/// halfwords may start from (they wrap; what counts is that the whole sum fits).
+/// Groups whose products fit one sum: of operands as they are, and of operands less the zero point, whose
+/// correction sums of halfwords may start from (they wrap; only the whole sum has to fit).
 template <class U>
 constexpr int kDepthAsIs = part_groups(largest_operand<typename U::Format>(U::Format::kZero - U::kZero));
 template <class U>
 constexpr int kDepthCentred = part_groups(largest_operand<typename U::Format>(U::Format::kZero));
-/// Whether sums of halfwords start from what the zero point takes off: where products of all groups of a
-/// scale then have room, and have none otherwise.
+/// Whether sums of halfwords start from the zero-point correction: where the products of all groups of a
+/// scale then fit, and otherwise do not.
 template <class U>
 constexpr bool zero_in_lanes() {
     constexpr int kWanted = kScaleGroups<U>, kAsIs = kDepthAsIs<U>, kCentred = kDepthCentred<U>;
@@ -22,21 +22,21 @@ constexpr bool zero_in_lanes() {
 }
 template <class U>
 constexpr bool kZeroStarts = U::kZero != 0 && (kZeroFirst || zero_in_lanes<U>());
-/// Whether what the zero point takes off differs between rows and is known only once a block's sum is.
+/// Whether the zero-point correction differs between rows and is applied once a block's sum is known.
 template <class U>
 constexpr bool kZeroStored = U::kZeroScaled && !kZeroStarts<U>;
 
-/// What sums start from is of a token, for all rows: so a tile of some tokens writes it down for 8 blocks, or
-/// those who gather them for all. For one or two tokens that costs more than it saves, and so does a block's
-/// only start where that is a multiple of what activations have (kLaneSums).
+/// The correction that sums start from depends on the token alone, so a tile of some tokens computes it once
+/// for 8 blocks, and packed activations hold it. For one or two tokens that costs more than it saves, and so
+/// it does for a block's only start where that is a multiple of sum8 (kLaneSums).
 template <class U>
 constexpr int kStartsOfBlock = !kZeroStarts<U>        ? 0
                                : kScaleGroups<U> == 8 ? 1
                                                       : 2;
 template <class U, int Tokens>
 constexpr bool kStartsMade = Tokens > 2 && kStartsOfBlock<U> > (kLaneSums ? 1 : 0);
-/// As halfwords, since that is what is read four bytes of: of a token the words of 8 blocks, then those of
-/// the second halves; where those are what sum8 is a multiple of (kLaneSums), in its order.
+/// Halfwords, of which tiles broadcast four bytes: of a token the words of 8 blocks, then those of the second
+/// halves; with kLaneSums, where starts are multiples of sum8, in the order of sum8.
 constexpr int kStartBlocks = 8, kTokenStarts = 2 * 2 * kStartBlocks;
 constexpr int kStartStep = kLaneSums ? 4 : 2, kSecondStart = kLaneSums ? 2 : 2 * kStartBlocks;
 
@@ -44,10 +44,11 @@ constexpr int kStartStep = kLaneSums ? 4 : 2, kSecondStart = kLaneSums ? 2 : 2 *
 template <class U>
 alignas(4) constexpr int16_t kLessZero[3][2] = {{-U::kZero, 0}, {0, -U::kZero}, {-U::kZero, -U::kZero}};
 
-/// A block's sums of activations that its starts are made of.
+/// Sums of a block's activations that its starts are computed from.
 constexpr int kStartSums = kLaneSums ? 4 : 2;
 
-/// The starts that a vector of sum8 gives. (Pairs, here and below: a table has the verbs of one way only.)
+/// The starts of a vector of sum8. (Pairs, here and below, makes these dependent names: a table has the
+/// operations of one way only.)
 template <class U, class Pairs>
 TSR_INLINE Pairs starts_of_lanes(Pairs sums) {
     const Pairs lanes = mul16(sums, Pairs{broadcast_half(-U::kZero)});
@@ -55,7 +56,7 @@ TSR_INLINE Pairs starts_of_lanes(Pairs sums) {
     return lanes;
 }
 
-/// The starts of n_blocks <= 8 blocks with so many sums each.
+/// The starts of n_blocks <= 8 blocks, from kStartSums sums each.
 template <class U, class Pairs = Int>
 TSR_INLINE void write_starts(const int16_t* sums, int64_t n_blocks, int16_t* start) {
     if constexpr (kLaneSums) {
@@ -76,7 +77,7 @@ TSR_INLINE void write_starts(const int16_t* sums, int64_t n_blocks, int16_t* sta
     }
 }
 
-/// What sums of a block begin with, of the block's sum8.
+/// The start of a block's sums from its sum8.
 template <class U, class V>
 TSR_INLINE auto lane_start(const int16_t* sums, int half) {
     const auto lanes = half == 2 ? add16(V::broadcast4(sums, 0), V::broadcast4(sums + 2, 0))
@@ -84,7 +85,7 @@ TSR_INLINE auto lane_start(const int16_t* sums, int half) {
     return mul16(lanes, broadcast_half(-U::kZero));
 }
 
-/// A tile's tokens as they lie: the first one's arrays from a unit's k on; the rest by stride.
+/// A tile's tokens in rows: the first token's arrays from a unit's k on, the others at a stride.
 struct TileAct {
     const int8_t* q;
     const float *d, *s;
@@ -105,7 +106,7 @@ struct TileAct {
         return x.sum8 + 4 * (t * x.d_stride + b);
     }
 
-    /// Makes the starts of unit i of n_units, which come to be in `words`.
+    /// Computes the starts of unit i of n_units into `words`.
     template <class U, int Tokens>
     TSR_INLINE void open_unit(TileAct& x, int64_t i, int64_t n_units,
                               int16_t (&words)[Tokens][kTokenStarts]) {
@@ -129,8 +130,8 @@ struct TileAct {
         x.sum16 += 2 * F::kBlocks;
         x.sum8 += 4 * F::kBlocks;
     }
-    /// What sums of block b begin with where the zero point goes first: -Zero times the activations' sums of
-    /// both halves of the block (2), or of one of them (0, 1).
+    /// The start of block b's sums where the zero-point correction comes first: -Zero times the activations'
+    /// sums of both halves of the block (half = 2) or of one of them (0, 1).
     template <class U, class V, int Tokens>
     TSR_INLINE auto start_at(const TileAct& x, int64_t t, int b, int half) {
         if constexpr (kStartsMade<U, Tokens>) {
@@ -160,12 +161,13 @@ TSR_INLINE TileAct tile_act(const ActView& x, int64_t token, int64_t k) {
 /// Bytes that a block of a token has in all of its arrays.
 constexpr int64_t kTiledBytes = kActBlock + 4 + 4 + 4 + 8;
 
-/// T tokens that lie in a tile (ActView), from a unit's k on: every place is a constant beside five pointers.
+/// T tokens of a tile in the tiled layout (ActView), from a unit's k on: every address is a constant offset
+/// from five pointers.
 template <int T>
 struct TiledAct {
     static constexpr int64_t q_stride = kActBlock, d_stride = 1;
-    /// Blocks that activations are asked for ahead of their products: a tile's arrays are few enough streams
-    /// for that to be worth it, and the next tile's follow them.
+    /// Prefetch distance in blocks: a tile's arrays are few enough streams for prefetch to pay off, and the
+    /// next tile's arrays follow them.
     static constexpr int kAheadBlocks = 8;
     const int8_t* q;
     const float *d, *s;
@@ -185,7 +187,7 @@ struct TiledAct {
         return x.sum8 + 4 * (T * b + t);
     }
 
-    /// Whether starts are made for all rows: those of a block of a whole tile fill a vector.
+    /// Whether starts are computed once for all rows: a full tile's starts of one block fill a vector.
     template <class U>
     static constexpr bool kMakes = kLaneSums&& kStartsOfBlock<U> != 0 && T == kActTile;
     template <class U, int Tokens>
@@ -208,18 +210,18 @@ struct TiledAct {
                 store(words[0] + 4 * T * b, starts_of_lanes<U>(load(sum8_at(x, 0, b))));
         }
     }
-    /// What 8 blocks of the tile have from p on.
+    /// Prefetches the array at p for 8 blocks of the tile.
     template <class At>
     TSR_INLINE void fetch_lines(const At* p) {
         constexpr int kBytes = kAheadBlocks * T * (sizeof(At) == 4 ? 4 : 8);
         const auto* bytes = reinterpret_cast<const uint8_t*>(p);
         TSR_UNROLL
-        for (int line = 0; line < kBytes; line += 64) prefetch(bytes + line);
+        for (int line = 0; line < kBytes; line += 64) prefetch_l1(bytes + line);
     }
-    /// Asks for block b of what comes kAheadBlocks later.
-    TSR_INLINE void fetch(const TiledAct& x, int b) {
+    /// Prefetches the block kAheadBlocks after block b.
+    TSR_INLINE void prefetch_ahead(const TiledAct& x, int b) {
         TSR_UNROLL
-        for (int line = 0; line < kActBlock * T; line += 64) prefetch(q_at(x, 0, b + kAheadBlocks) + line);
+        for (int line = 0; line < kActBlock * T; line += 64) prefetch_l1(q_at(x, 0, b + kAheadBlocks) + line);
     }
     template <class F>
     TSR_INLINE void close_unit(TiledAct& x) {
@@ -246,11 +248,11 @@ TSR_INLINE TiledAct<T> tiled_act(const ActView& x, int64_t token, int64_t k, int
     return {x.q + kActBlock * at, x.d + at, x.s + at, x.sum16 + 2 * at, x.sum8 + 4 * at, n_tok, nullptr};
 }
 
-/// Tokens of n_k k that so many bytes have room for in tiles: whole ones.
+/// Tokens of n_k k, in whole tiles, that `bytes` have room for.
 TSR_INLINE int64_t tokens_in_tiles(int64_t n_k, int64_t bytes) {
     return bytes / (n_k / kActBlock * kTiledBytes) / kActTile * kActTile;
 }
-/// Lays tokens in rows out in full tiles in `out` (64-byte aligned); the last one's room beyond them is not
+/// Copies tokens from rows to full tiles in `out` (64-byte aligned). The padding of the last tile is not
 /// written.
 template <int Tile>
 [[gnu::noinline]] ActView lay_tiles(const ActView& x, int64_t n_tok, int64_t n_k, uint8_t* out) {
@@ -272,10 +274,10 @@ template <int Tile>
     return {q, d, s, sum16, sum8, n_k, row_blocks, Tile};
 }
 
-/// The tokens of a tile in one stream, block by block: every place in it is a constant, where eight tokens as
-/// they lie take more pointers than there are registers.
-///     block: q [T][32] int8, d [T] float, s [T] float or sum16 [T][2] if minima or a zero point that is
-///     taken off last need them, starts [kStarts][T]
+/// The activations of a tile copied into one array, block by block: every address is a constant offset, where
+/// eight tokens in rows take more pointers than there are registers.
+///    block: q [T][32] int8, d [T] float, s [T] float or sum16 [T][2] if offsets or a zero-point correction
+///    at the end need them, starts [kStarts][T]
 template <class Unpacker, int T>
 struct PackedAct {
     using U = Unpacker;
@@ -319,7 +321,7 @@ struct PackedAct {
     }
 };
 
-/// Bytes that a token has in it for one block.
+/// Bytes of a token in it for one block.
 template <class U>
 constexpr int kPackedActBytes = PackedAct<U, 1>::kBlockBytes;
 

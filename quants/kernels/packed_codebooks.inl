@@ -1,10 +1,10 @@
-// How the codebook types' packed units become operands (packed_unpack.inl has the others): words of 8 rows
-// are looked up one by one, which takes most of the time, and laid side by side; signs come from a plane of
-// bits, as vectors. Layouts: quants/pack/grids.h.
+// How the codebook types' packed units become operands (packed_unpack.inl has the other types): words of 8
+// rows are looked up one by one, which takes most of the time, and joined; signs come from a plane of bits,
+// as vectors. Layouts: quants/pack/grids.h.
 namespace tessera::kernels {
 namespace {
 
-/// What is decoded once a unit (scales, high bits that are extra bits) and once a block (the rest).
+/// Values decoded once a unit (scales, high bits that are extra bits) and once a block (the rest).
 struct GridHead {
     alignas(32) uint8_t scale[128];
     alignas(32) uint8_t high[32];    // byte 8 * (block % 4) + row: 4 bits of blocks 0-3, and of blocks 4-7
@@ -28,8 +28,8 @@ TSR_INLINE Int extra_fields(const uint8_t* unit) {
     return bytes_of_rows(fields);
 }
 
-/// A plane of 7 signs for each 8 weights with the last one's put where its extra bit stands: neighbouring
-/// bits of a byte belong to the same 8, and so do the bits of the 4 bytes of a row.
+/// A plane of 7 signs for each 8 weights, with the eighth sign put in its extra bit: neighbouring bits of a
+/// byte belong to the same 8 weights, and so do the bits of the 4 bytes of a row.
 TSR_INLINE Int with_even_signs(Int plane) {
     static constexpr uint8_t kSigns[4] = {0xff, 0xff, 0xff, 0x55}, kExtra[4] = {0, 0, 0, 0xaa};
     const Int signs = both(plane, broadcast4(kSigns));
@@ -134,8 +134,8 @@ struct Unpack<IQ3_XXS> : UnpackGrid<IQ3_XXS> {};
 template <>
 struct Unpack<IQ3_S> : UnpackGrid<IQ3_S> {};
 
-/// What is decoded once a block of IQ1: scales as bytes, one a row (IQ1_S), or as halfwords, two a row; what
-/// is added to the operands of each word.
+/// Values decoded once a block of IQ1: scales as bytes, one a row (IQ1_S), or as halfwords, two a row; and
+/// the offset of the operands of each word.
 struct TernaryHead {
     alignas(32) uint16_t index[32];
     uint8_t scale[8];

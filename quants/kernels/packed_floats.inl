@@ -1,6 +1,6 @@
 // The product of packed floats (quants/pack/floats.h), for any Isa, with the bits of float_matmul.inl: the
-// same chain over k for each row. Few tokens read the groups as they lie, many go through panels. Included by
-// the ISA units after float_matmul.inl. The last group of a matrix is whole, filled up with zeros.
+// same chain of fma over k for each row. Few tokens read the groups directly, many go through panels.
+// Included by the ISA units after float_matmul.inl. The last group of a matrix is padded with zeros.
 #include "quants/kernels/packed.h"
 #include "quants/pack/floats.h"
 
@@ -23,26 +23,22 @@ template <class Isa, class Element>
 struct GroupStreams {
     static constexpr int kRowBytes = kGroupRows * Element::kBytes;  // of one k
     static constexpr int kStep = kLine / kRowBytes;                 // k of a cache line
-    /// How far ahead a stream is fetched to the outer cache and from there to the inner one, or to that at
-    /// once, as tile.inl does.
-    static constexpr int kFarBytes = 4096, kNearBytes = 1024, kAtOnceBytes = 1536;
-
-    const uint8_t* w;     // of the first group
-    int64_t group_bytes;  // between groups
-    const uint8_t* end;   // of the first group
-    int64_t next_groups;  // from there to the group that its stream reads next
-    bool at_once;         // fetched in one step
+    const uint8_t* w;                                               // of the first group
+    int64_t group_bytes;                                            // between groups
+    const uint8_t* end;                                             // of the first group
+    int64_t wrap;  // from there to the group that its stream reads next
+    PrefetchDistance distance;
 
     [[gnu::always_inline]] inline const uint8_t* ahead(int n_bytes) const {
         const uint8_t* p = w + n_bytes;
-        return p >= end ? p + next_groups : p;
+        return p >= end ? p + wrap : p;
     }
-    [[gnu::always_inline]] inline void fetch(int n_panels) const {
-        const uint8_t *far = ahead(kFarBytes), *near = ahead(at_once ? kAtOnceBytes : kNearBytes);
+    [[gnu::always_inline]] inline void prefetch(int n_panels) const {
+        const uint8_t *l2 = ahead(distance.l2), *l1 = ahead(distance.l1);
         TSR_UNROLL
         for (int g = 0; g < 2 * n_panels; g++) {
-            if (!at_once) Isa::prefetch_far(far + g * group_bytes);
-            Isa::prefetch(near + g * group_bytes);
+            if (distance.l2 > 0) Isa::prefetch_l2(l2 + g * group_bytes);
+            Isa::prefetch_l1(l1 + g * group_bytes);
         }
     }
     [[gnu::always_inline]] inline typename Isa::Wide load(int p) const {
@@ -51,8 +47,7 @@ struct GroupStreams {
     [[gnu::always_inline]] inline void next() { w += kRowBytes; }
 };
 
-/// The same for the first tokens of panels, which it writes meanwhile. Lines of the next panels are asked for
-/// as the last ones of these are read (GroupStreams::ahead).
+/// The same for the first token tile of a panel, which stores the weights there as it goes.
 template <class Isa, class Element>
 struct UnpackingGroups : GroupStreams<Isa, Element> {
     using Groups = GroupStreams<Isa, Element>;
@@ -80,28 +75,27 @@ struct PackedFloats {
     const MatmulArgs& args;
 
     int64_t group_bytes() const { return args.n_k * Streams::kRowBytes; }
-    /// n_groups streams from `row` on, n_k k from k0 on, which go on with the same k of later groups. Where a
-    /// matrix ends with the first of two groups, it is both.
+    /// n_groups streams from `row` on, n_k k from k0 on, which continue with the same k of later groups.
+    /// Where a matrix ends with the first of two groups, both are that one.
     Streams streams(int64_t row, int n_groups, int64_t k0, int64_t n_k) const {
         const uint8_t* group = static_cast<const uint8_t*>(args.w) + row / kGroupRows * group_bytes();
         const uint8_t* w = group + k0 * Streams::kRowBytes;
         const int64_t n_bytes = n_k * Streams::kRowBytes;
         const int64_t next = args.n_rows - row > kGroupRows ? group_bytes() : 0;
-        Streams streams{w, next, w + n_bytes, n_groups * group_bytes() - n_bytes,
-                        args.fetch == Fetch::FarStreams};
+        Streams streams{w, next, w + n_bytes, n_groups * group_bytes() - n_bytes, args.prefetch};
         if (row + n_groups * kGroupRows >= args.n_rows)
-            streams.next_groups = args.next ? static_cast<const uint8_t*>(args.next) - streams.end : -n_bytes;
+            streams.wrap = args.next ? static_cast<const uint8_t*>(args.next) - streams.end : -n_bytes;
         return streams;
     }
     Streams streams(int64_t row, int n_groups) const { return streams(row, n_groups, 0, args.n_k); }
 
-    // ---- what Gemm asks for
+    // ---- the interface of Gemm
 
     void fill_panel(int64_t row0, int64_t k0, int64_t n_k, float* panel) const {
         Streams from = streams(row0, 2, k0, n_k);
         for (int64_t k = 0; k < n_k; k++, from.next()) Isa::store(panel + k * kPanelRows, from.load(0));
     }
-    UnpackingGroups<Isa, Element> filling(int64_t row0, int64_t k0, int64_t n_k, float* panel) const {
+    UnpackingGroups<Isa, Element> unpacking(int64_t row0, int64_t k0, int64_t n_k, float* panel) const {
         return {streams(row0, 2 * Isa::kGemmPanels, k0, n_k), panel};
     }
 

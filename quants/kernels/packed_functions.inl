@@ -1,6 +1,6 @@
-// Declares the whole packed path of one instruction set, TSR_P8_ISA, and puts it into a table. One that
-// brings better products alone includes packed_products.inl instead and takes the rest from another table.
-// Included by ISA units.
+// Declares the whole packed path of one instruction set, TSR_P8_ISA, and puts it into a table. An instruction
+// set that only has better products includes packed_products.inl instead and takes the rest from another
+// table. Included by ISA units.
 #include "quants/kernels/packed_products.inl"
 
 namespace tessera::kernels::TSR_P8_ISA {

@@ -1,6 +1,6 @@
-// Packing and unpacking with the codes of 8 rows transposed in registers: the moves of quants/pack/formats.h,
-// the same bytes as the scalar functions, from 5 to 20 times as fast. Over the verbs of the unit that
-// includes this, after packed_unpack.inl.
+// Packing and unpacking with the codes of 8 rows transposed in registers: the formats of
+// quants/pack/formats.h, the same bytes as the scalar functions, 5 to 20 times as fast. Included after
+// packed_unpack.inl, over the operations of the unit that includes both.
 namespace tessera::kernels {
 namespace {
 
@@ -24,8 +24,8 @@ void store_codes(const Int (&v)[8], uint8_t* block) {
     }
 }
 
-/// Units of 32 weights go eight at a time: the bytes written by one row are then long in the cache when the
-/// transposition reads them as vectors.
+/// Units of 32 weights go eight at a time: the transposition then loads bytes as vectors long after single
+/// rows stored them, so store forwarding does not stall.
 template <class F>
 constexpr int kBatch = 256 / F::kUnitK;
 

@@ -1,6 +1,6 @@
 // Declares the packed products of one instruction set, TSR_P8_ISA, and puts them into a table. The functions
-// are plain ones, so that the units that define them can be split by type and still share no template
-// instance. Included by ISA units.
+// are not templates, so that the units that define them can be split by type without sharing template
+// instances. Included by ISA units.
 #include "quants/kernels/formats.h"
 #include "quants/kernels/table.h"
 

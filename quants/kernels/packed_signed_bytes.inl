@@ -1,17 +1,17 @@
-// The product of weights that fill a byte, where a sum of two products of bytes would overflow a halfword
-// (AVX2): one product at a time is of what the weights are without their signs and of activations with these,
-// 2 x 128 x 128 at most, and goes into words at once. Follows packed_matmul.inl, over the verbs of the unit
-// that includes both.
+// Products of weights that fill a byte, on AVX2, where the sum of two products of bytes would overflow a
+// halfword: one product at a time of the weights' magnitudes and of activations with the weights' signs, at
+// most 2 x 128 x 128, is widened to words at once. Included after packed_gemm.inl, over the operations of the
+// unit that includes both.
 namespace tessera::kernels {
 namespace {
 
 template <class P>
 struct UnpackAndStoreSigned;
 
-/// Units of two groups, where activations are negated by inverting their bits, which is one too little of
-/// each: what that leaves out is the same for all tokens, and every sum begins with it. Inverting has four
-/// ports of Zen 3, multiplying by a sign (with_signs) two.
-///     block: 8 of size [2], mask [2]; rest [2], scale [2] if the type has one; behind a unit: d [2]
+/// Units of two groups. Activations are negated by inverting their bits, which is one too little for each;
+/// the missing part is the same for all tokens, and every sum starts with it. Zen 3 inverts on four ports,
+/// and multiplies by a sign (with_signs) on two.
+///    block: 8 of size [2], mask [2]; rest [2], scale [2] if the type has one; after a unit: d [2]
 template <class Unpacker>
 struct SignPanel {
     using Unpacking = UnpackAndStoreSigned<SignPanel>;
@@ -24,7 +24,7 @@ struct SignPanel {
     static constexpr int kBlockBytes = kScaleAt + U::kScales * kPair;
     static constexpr int kFloatAt = F::kBlocks * kBlockBytes, kUnitBytes = kFloatAt + kPair;
     static constexpr bool kOffsetsFirst = true, kGroupsApart = false;
-    /// The first tile unpacks whatever its size: write_panel makes no such panels.
+    /// The first tile unpacks the panel whatever its size: write_panel does not write this layout.
     static constexpr bool kUnpacksInAnyTile = true;
     using Start = const uint8_t*;
     const uint8_t *unit, *block;
@@ -45,7 +45,8 @@ struct SignPanel {
     }
 };
 
-/// A SignPanel and its packed units, of which each block is unpacked before its first tokens read it there.
+/// A SignPanel and its packed units: each block is unpacked to the panel before the first tile reads it
+/// there.
 template <class P>
 struct UnpackAndStoreSigned : P {
     using U = typename P::U;
@@ -108,8 +109,8 @@ TSR_INLINE void add_or_start(const Source& s, int r, bool starts, Int product, S
     pin(sum);
 }
 
-/// The sums of a block of a panel. A product's addition comes some products behind it: additions that find
-/// theirs ready take the place of a multiplication less often.
+/// A panel's sums of block b. Each addition comes a few products after its own: additions whose operands are
+/// ready take a multiplication's port less often.
 template <int R, int T, class Source, class Acts>
 TSR_INLINE void panel_sums(const Source& s, int b, const Acts& x, Sum (&sum)[T][R]) {
     using U = typename Source::U;
@@ -126,7 +127,7 @@ TSR_INLINE void panel_sums(const Source& s, int b, const Acts& x, Sum (&sum)[T][
         for (int r = 0; r < R; r++) size[r] = Source::size(s, r, g);
         TSR_UNROLL
         for (int t = 0; t < T; t++) {
-            forget_loads();  // masks have no registers to stay in
+            forget_loads();  // there are no registers for masks
             Act a = act_group(Acts::q_at(x, t, b), g);
             pin(a);
             TSR_UNROLL
@@ -149,7 +150,7 @@ TSR_INLINE void panel_sums(const Source& s, int b, const Acts& x, Sum (&sum)[T][
         add_or_start(s, i % R, false, product[1][i], sum[i / R][i % R]);
 }
 
-/// The same of a stream, whose few tokens do not repay masks.
+/// The same for a stream, whose few tokens do not pay for masks.
 template <int R, int T, class Source, class Acts>
 TSR_INLINE void stream_sums(const Source& s, int at, int b, const Acts& x, Sum (&sum)[T][R]) {
     using U = typename Source::U;

@@ -1,13 +1,13 @@
-// How a type's packed unit becomes operands: one struct a type, over the verbs of the unit that includes
-// this.
-//   kBySigns  weights fill a byte, and products of bytes go by their signs there (kBytesBySigns)
-//   kZero     the operand of a zero weight; 0 instead of the format's where weights are their own operands
-//   kScales   integer scale vectors a block: one, or one for each half; 0 = the scale is 1
-//   kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
-//   kOpensBlocks  operands are made of the head, which open_block prepares for one block
-// An At is where one group's bytes lie, or, in a unit that has wider vectors, two groups' (TwoGroups): what
-// is loaded from there is an Int or a vector of both. A Head is what is decoded once a unit, a HeadAt that of
-// an At, where two groups can be decoded at once; b is a block of 32 weights, g a group of 4 within it.
+// How a type's packed unit becomes operands of dot products: one struct a type, over the operations of the
+// unit that includes this.
+//  kBySigns  weights fill a byte, and products of bytes take signs apart there (kBytesBySigns)
+//  kZero     the operand of a zero weight; 0 instead of the format's where weights are their own operands
+//  kScales   integer scale vectors a block: one, or one for each half; 0 = the scale is 1
+//  kZeroScaled  the zero point is multiplied by the integer scale, so it differs between rows
+//  kOpensBlocks  operands come from the head, which open_block prepares for one block
+// An At is an address of one group, or in a unit with wider vectors of two groups (TwoGroups): a load from
+// there is an Int or a vector of both. A Head holds values decoded once a unit, a HeadAt those of an At,
+// where two groups can be decoded at once; b is a block of 32 weights, g a group of 4 of them.
 namespace tessera::kernels {
 namespace {
 
@@ -27,12 +27,12 @@ TSR_INLINE auto code_vector(At block, int g) {
 }
 
 TSR_INLINE Int bytes_like(Int, int v) { return broadcast_byte(v); }
-/// The entries of a table of 16 that the bytes of `code` name.
+/// Looks the bytes of `code` up in a table of 16 entries.
 TSR_INLINE Int look_up_code(const uint8_t* table, Int code) { return look_up(twice(table), code); }
 
 struct NoHead {};
 
-/// Float scales only, one unit a block.
+/// Types with a float scale only: a unit is a block.
 template <class F>
 struct UnpackPlain {
     using Format = F;
@@ -123,18 +123,20 @@ struct Unpack<MXFP4> : UnpackPlain<MXFP4> {
     TSR_INLINE Flt d(const uint8_t* unit) { return load_e8m0_half(unit); }
 };
 
-/// Rows of what lies at an At: a vector has 4 bytes of each.
+/// Rows at an At: a vector has 4 bytes of each.
 template <class At>
 constexpr int kRowsAt = sizeof(load(At{})) / 4;
 
-/// Scales and minima as bytes, decoded once a unit: those of each of 8 blocks, one for each of an At's rows.
+/// Scales and offsets (dmin corrections) as bytes, decoded once a unit: of each of 8 blocks, one for each row
+/// of an At.
 template <class At>
 struct ByteHead {
     alignas(4 * kRowsAt<At>) uint8_t scale[8 * kRowsAt<At>];
     alignas(4 * kRowsAt<At>) uint8_t min[8 * kRowsAt<At>];
     decltype(load_f16(At{})) dmin;
 };
-/// Where a head of an At holds what p points at, a byte for each row: what scales and words are loaded from.
+/// The address p in the head of an At, with a byte for each row, in the type that scales and words are loaded
+/// from.
 TSR_INLINE const uint8_t* rows_of(const uint8_t*, const uint8_t* p) { return p; }
 /// 8 bytes of each of four blocks.
 TSR_INLINE void store_blocks(uint8_t* p, Int v) { store(p, v); }
@@ -276,8 +278,8 @@ struct Unpack<IQ4_XS> : UnpackPlain<IQ4_XS> {
 template <>
 struct Unpack<TQ2_0> : UnpackPlain<TQ2_0> {};
 
-/// The bytes are fractions whose next digit is what a multiplication by 3 carries out of them: all digits are
-/// taken one after the other, block by block, in the order of the blocks.
+/// The bytes are fractions whose next ternary digit is the carry of a multiplication by 3: digits are
+/// extracted one after the other, in the order of the blocks.
 template <>
 struct Unpack<TQ1_0> : UnpackPlain<TQ1_0> {
     struct Head {

@@ -1,4 +1,4 @@
-// Finds the probes that go with a kernel table. Compiled without ISA flags.
+// Finds the probes of a kernel table. Compiled without ISA flags.
 #include "quants/kernels/probe.h"
 
 #include <string_view>

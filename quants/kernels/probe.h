@@ -1,19 +1,20 @@
 #pragma once
-// What bounds the kernels, as functions to be timed: streaming reads, and the two multiply-accumulate chains
-// that products are made of. One table an instruction set. Included by ISA units: only C headers here.
+// The rooflines of the kernels, as functions to be timed: streaming reads, and the two multiply-accumulate
+// chains that products consist of. One table an instruction set. Included by ISA units: only C headers here.
 #include <stddef.h>
 #include <stdint.h>
 
 namespace tessera::kernels {
 
-/// Runs n_rounds of independent accumulators over operands in registers: the most that the instructions of a
-/// product can do, without loads.
+/// Runs n_rounds of independent accumulators over operands in registers: the peak rate of a product's
+/// instructions without loads.
 struct ProbeChain {
     void (*run)(int64_t n_rounds);
     int64_t macs_per_round;  // multiply-accumulates
 };
 
-/// Reads n_bytes (a multiple of 4096) once. Which way gives most depends on what a core's prefetchers follow.
+/// Reads n_bytes (a multiple of 4096) once. Which way reaches the higher bandwidth depends on a core's
+/// prefetchers.
 struct ReadProbes {
     void (*side_by_side)(const void* p, size_t n_bytes);  // as four streams
     void (*in_order)(const void* p, size_t n_bytes);

@@ -1,10 +1,10 @@
-// Chains of one instruction over operands in registers. The instruction sets say what a link is; see
+// Chains of one instruction over operands in registers. The instruction sets define a link of the chain; see
 // arch/avx2/probe.cpp. Included by ISA units; no std headers here.
 //
-// A Link has: Acc, an accumulator; kChains of them, enough to hide the latency of a link times what a cycle
-// starts; kMacs, multiply-accumulates of one link; zero(); first() and second(), the operands; and
+// A Link has: Acc, an accumulator; kChains of them, enough to hide the latency of a link times the links
+// started per cycle; kMacs, multiply-accumulates of one link; zero(); first() and second(), the operands;
 // step(acc, w, x), which hides from the compiler that w (or acc) did not change, so that it neither drops nor
-// merges links; hide(acc) keeps the result.
+// merges links; and hide(acc), which keeps the result.
 #include "quants/kernels/inline.h"
 #include "quants/kernels/probe.h"
 

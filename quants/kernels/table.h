@@ -1,7 +1,7 @@
 #pragma once
-// What one instruction set offers for weights: a constant table of functions, chosen once at start.
-// Every entry obeys the numerical contract (docs/design/numerics.md), so all tables give the same bits.
-// Included by ISA units: only C headers here, and nothing inline.
+// The kernels of one instruction set: a constant table of functions, chosen once at start. Every entry obeys
+// the numerical contract (docs/design/numerics.md), so all tables give the same bits. Included by ISA units:
+// only C headers here, and nothing inline.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,8 +11,7 @@ namespace tessera::kernels {
 
 /// Rows of W in one k-major panel: two 8-lane vectors.
 constexpr int kPanelRows = 16;
-/// k handled per panel: 16 x 256 f32 = 16 KiB, which stays in L1 while 512 tokens pass by; also one
-/// superblock.
+/// k per panel: 16 x 256 f32 = 16 KiB, which stays in L1 while 512 tokens pass by; also one superblock.
 constexpr int kPanelK = 256;
 
 /// Slots of KernelTable::matmul_f32 are indexed by GGUF type id, all of which are below this.
@@ -29,17 +28,17 @@ struct MatmulArgs {
     int64_t n_tok;
     float* y;  // [n_tok, n_rows], rows y_stride floats apart; overwritten
     int64_t y_stride;
-    float* scratch;              // kScratchFloats, 64-byte aligned, private to the calling thread
-    const void* next = nullptr;  // as of PackedMatmulArgs, for packed weights
-    /// Of packed weights: TwoSteps, or FarStreams for one step. Streams are groups side by side with both.
-    Fetch fetch = Fetch::TwoSteps;
+    float* scratch;  // kScratchFloats, 64-byte aligned, private to the calling thread
+    /// For packed weights: PackedMatmulArgs::next, and the prefetch distance.
+    const void* next = nullptr;
+    PrefetchDistance prefetch = kFloatsTwoSteps;
 };
 constexpr size_t kScratchFloats = 13 * static_cast<size_t>(kPanelRows) * kPanelK;
 
 using MatmulFn = void (*)(const MatmulArgs&);
 
 /// The same product with W given as k-major panels of 16 rows, in f32, or in f16 that is converted as it is
-/// read: w[16 p + r, k] is number p * panel_size + k * panel_stride + r of them.
+/// read: w[16 p + r, k] is number p * panel_size + k * panel_stride + r.
 struct PanelsArgs {
     const void* w;
     bool half;  // f16
@@ -52,8 +51,8 @@ struct PanelsArgs {
     int64_t n_tok;
     float* y;  // [n_tok, 16 * n_panels], rows y_stride floats apart
     int64_t y_stride;
-    bool accumulate;  // y holds the sum so far and goes on from there (bit-equal to one longer call)
-    const void* next = nullptr;  // asked for as the weights are read, as many bytes; null for nothing
+    bool accumulate;               // y holds the sum so far and is added to (bit-equal to one longer call)
+    const void* beside = nullptr;  // prefetched byte for byte as the weights are read; null for none
 };
 using GemmPanelsFn = void (*)(const PanelsArgs&);
 

@@ -1,7 +1,7 @@
 // Packing at load. Matrices are packed one after the other in the order of the forward pass, each by all
-// threads, and lie so, but for experts, each of whose ups lies behind its gate. They are read, not mapped: a
-// copy in a core's cache costs less than a page fault, and peak memory is the packed copy plus little. Those
-// of a packed container (packed_file.cpp makes it) are in order and stay where they are.
+// threads, and lie in that order. They are read from the file, not through the mapping: a copy in a core's
+// cache costs less than a page fault, and peak memory is the packed copy plus little. Matrices of a packed
+// container (written by packed_file.cpp) are packed already and stay where they are.
 #include "src/model/pack.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace tessera {
 
 namespace {
 
-/// A unit of work is what is read at once and packed while it lies in the second cache: so many bytes of
-/// whole groups, one at least.
+/// Bytes of whole groups, one at least, that are read at once and packed while they lie in L2: a unit of
+/// work.
 constexpr size_t kUnitBytes = size_t{256} << 10;
 
 size_t group_bytes(const Weight& w) { return static_cast<size_t>(kernels::kGroupRows) * w.row_bytes; }
@@ -51,19 +51,6 @@ void Packer::plan(Weight& weight, bool pack) {
     weight.expert_bytes = Arena::padded(bytes);
 }
 
-void Packer::interleave(const Weight& gate, const Weight& up) {
-    auto& jobs = model_.pack_jobs_;
-    const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const auto& j) { return j.weight == &gate; });
-    if (job == jobs.end() || job + 1 == jobs.end()) return;
-    Model::PackJob &first = job[0], &second = job[1];
-    if (second.weight != &up || up.type != gate.type || second.matrix_bytes != first.matrix_bytes) return;
-    second.offset = first.offset + first.matrix_bytes;
-    for (Model::PackJob* each : {&first, &second}) {
-        each->matrix_bytes *= 2;
-        each->weight->expert_bytes = each->matrix_bytes;
-    }
-}
-
 void Packer::plan_all(bool pack, const std::vector<bool>& unused) {
     Weights& w = model_.weights_;
     const bool tied = w.output.data == w.token_embd.data;
@@ -73,8 +60,7 @@ void Packer::plan_all(bool pack, const std::vector<bool>& unused) {
         const bool is_looked_up = tied && all[i] == &w.output;
         if (!is_unused || is_looked_up) plan(*all[i], pack && !is_unused);
     }
-    for (const LayerWeights& layer : w.layers) interleave(layer.gate_exps, layer.up_exps);
-    // A tied table of embeddings is looked up where the head is; another one is not multiplied with.
+    // A tied embedding table is looked up in the head's copy; another one is not multiplied with.
     if (tied)
         w.token_embd = w.output;
     else

@@ -1,6 +1,6 @@
 #pragma once
-// Reorders matmul weights into the kernels' packed layout at load: what and where to is decided first, so
-// that the memory is known before it is taken.
+// Reorders matmul weights into the kernels' packed layout at load. The layout of the packed memory is planned
+// first, so that its size is known before it is allocated.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// The weights that are computed with in packed order, in the order of the forward pass: every matrix of the
-/// layers, then the head. An embedding table of its own is only looked up.
+/// The weights that are multiplied in packed order, in the order of the forward pass: every matrix of the
+/// layers, then the head. An embedding table that is not also the head is only looked up.
 std::vector<Weight*> weights_to_pack(Weights& weights);
 std::vector<const Weight*> weights_to_pack(const Weights& weights);
 
@@ -18,18 +18,17 @@ class Packer {
   public:
     explicit Packer(Model& model) : model_(model) {}
 
-    /// Gives every matrix its place in the packed memory; without `pack` none. Counts what stays in the
-    /// mapping. Those that `unused` names, in the order of weights_to_pack(), are not multiplied with: they
-    /// stay in the file, and count only where they are looked up.
+    /// Gives every matrix its place in the packed memory; without `pack` none. Counts the bytes that stay in
+    /// the mapping. Matrices that `unused` marks, in the order of weights_to_pack(), are not multiplied with:
+    /// they stay in the file, and count only where they are looked up.
     void plan_all(bool pack, const std::vector<bool>& unused);
-    /// Packs what was planned, in parallel, out of the file. Errors: no memory; a file that cannot be read.
+    /// Reads the planned matrices from the file and packs them, in parallel. Errors: no memory; a file that
+    /// cannot be read.
     Result<void> pack_all(ThreadPool& pool, const ByteProgress& progress);
 
   private:
     void plan(Weight& weight, bool pack);
-    /// Each expert's up behind its gate, where both are to be packed: one product may then read both.
-    void interleave(const Weight& gate, const Weight& up);
-    /// rooms: for what each thread reads, of equal size.
+    /// rooms: a read buffer for each thread, all of equal size.
     Result<void> pack(const Model::PackJob& job, ThreadPool& pool, std::span<std::byte> rooms);
 
     Model& model_;

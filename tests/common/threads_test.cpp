@@ -42,20 +42,6 @@ TEST(ThreadPool, EveryUnitRunsOnceOnAValidWorker) {
     }
 }
 
-TEST(ThreadPool, PrefetchesWhileWaitingMayBeInvalidAddresses) {
-    ThreadPool pool(2);
-    std::atomic<int64_t> n_run{0};
-    for (int round = 0; round < 200; round++) {
-        pool.run(2, [&](int64_t, int worker) {
-            const auto* nowhere = reinterpret_cast<const std::byte*>(static_cast<uintptr_t>(round) << 40);
-            pool.fetch_while_waiting(worker, {nowhere, int64_t{1} << 50, 4});
-            n_run++;
-        });
-        if (round % 20 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-    EXPECT_EQ(n_run, 400);
-}
-
 TEST(ThreadPool, TheSizeIsClamped) {
     EXPECT_EQ(ThreadPool(0).n_threads(), 1);
     EXPECT_EQ(ThreadPool(-5).n_threads(), 1);

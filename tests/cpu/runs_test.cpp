@@ -113,12 +113,12 @@ TEST_P(ExpertRuns, ExpertsOfManyTokensGiveTheBitsOfEachAlone) {
         const Experts experts(*isa.table, GetParam());
         ThreadPool pool(2);
         std::vector<float> alone;
-        for (const auto fetch : {kernels::Fetch::TwoSteps, kernels::Fetch::FarStreams}) {
+        for (const kernels::CpuTuning* tuning : {&kernels::kDefaultTuning, &kernels::kZen5Tuning}) {
             auto backend = CpuBackend::create(
                 pool, *isa.table,
-                {.max_tok = kTok, .max_rows = kTok * Experts::kUsed, .n_expert = Experts::kExperts}, fetch);
+                {.max_tok = kTok, .max_rows = kTok * Experts::kUsed, .n_expert = Experts::kExperts}, *tuning);
             ASSERT_TRUE(backend) << backend.error().message;
-            for (int64_t t = 0; t < kTok && fetch == kernels::Fetch::TwoSteps; t++) {
+            for (int64_t t = 0; t < kTok && tuning == &kernels::kDefaultTuning; t++) {
                 const std::vector<float> row = experts.run(**backend, tokens.row(t), 1);
                 alone.insert(alone.end(), row.begin(), row.end());
             }

@@ -135,7 +135,7 @@ class Product {
                  gap);
     }
 
-    /// The same with packed groups, whose last byte is the last readable one, with either kind of prefetch.
+    /// The same with packed groups, whose last byte is the last one readable, prefetched in either way.
     void run_packed(const kernels::KernelTable& table, const Case& c, int n_rows, int n_tok) {
         const auto id = static_cast<uint32_t>(c.info.type);
         const size_t group_bytes = kernels::kGroupRows * c.row_bytes;
@@ -147,16 +147,16 @@ class Product {
                                   std::min(kernels::kGroupRows, n_rows - g * kernels::kGroupRows), c.n_k,
                                   w + at);
         }
-        for (const auto fetch : {kernels::Fetch::TwoSteps, kernels::Fetch::FarStreams}) {
+        for (const auto prefetch : {kernels::kFloatsTwoSteps, kernels::kFloatsOneStep}) {
             multiply(table, table.matmul_packed_f32[id], w, c.row_bytes, c, n_rows, n_tok,
-                     static_cast<size_t>(n_tok % 4), fetch);
+                     static_cast<size_t>(n_tok % 4), prefetch);
         }
     }
 
   private:
     void multiply(const kernels::KernelTable& table, kernels::MatmulFn matmul, const std::byte* w,
                   size_t stride, const Case& c, int n_rows, int n_tok, size_t gap,
-                  kernels::Fetch fetch = kernels::Fetch::TwoSteps) {
+                  kernels::PrefetchDistance prefetch = kernels::kFloatsTwoSteps) {
         const auto x_stride = c.n_k + static_cast<int64_t>(gap);
         float* x = x_.last_of<float>(static_cast<size_t>((n_tok - 1) * x_stride + c.n_k));
         for (int t = 0; t < n_tok; t++) {
@@ -168,7 +168,8 @@ class Product {
         const float mark = 12345.0f;
         for (int64_t i = 0; i < (n_tok - 1) * y_stride + n_rows; i++) y[i] = mark;
 
-        matmul({w, stride, n_rows, c.n_k, x, x_stride, n_tok, y, y_stride, scratch_.get(), nullptr, fetch});
+        matmul(
+            {w, stride, n_rows, c.n_k, x, x_stride, n_tok, y, y_stride, scratch_.get(), nullptr, prefetch});
 
         for (int t = 0; t < n_tok; t++) {
             const float* got = y + t * y_stride;
@@ -352,7 +353,7 @@ TEST(KernelsGemmPanels, EqualThePlainLoopAndContinue) {
                     a.n_tok = kMostTok;
                     a.y_stride = 16 * kMaxPanels;
                     a.accumulate = accumulate;
-                    a.next = accumulate ? x.data() : nullptr;
+                    a.beside = accumulate ? x.data() : nullptr;
                     const auto whole = plain_panels(a, half ? halves_as_floats : floats, start);
                     for (const kernels::KernelTable* table : panel_tables())
                         expect_parts(*table, a, whole, start);

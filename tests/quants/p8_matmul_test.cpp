@@ -92,9 +92,8 @@ void expect_first_tokens(const P8Type& t, const std::vector<uint8_t>& packed, co
     }
 }
 
-/// The next weights are prefetched and never read, so that any address gives the same result, with any kind
-/// of prefetch.
-TEST(P8Matmul, TheNextWeightsAreOnlyPrefetched) {
+/// Prefetch changes nothing, and its addresses are never read: any will do.
+TEST(P8Matmul, PrefetchChangesNoBit) {
     const auto* nowhere = reinterpret_cast<const void*>(uintptr_t{4096});
     const void* none = nullptr;
     for (const P8Type& t : p8_types()) {
@@ -107,11 +106,14 @@ TEST(P8Matmul, TheNextWeightsAreOnlyPrefetched) {
         const std::vector<float> want = multiply(t, scalar(), packed, x, n_rows, 8, n_rows);
         for (const KernelTable* table : vector_tables()) {
             for (const int64_t n_tok : {1, 2, 3, 4, 5, 8}) {
-                for (const void* next : {nowhere, static_cast<const void*>(packed.data()), none}) {
-                    for (const Fetch fetch : {Fetch::TwoSteps, Fetch::FarStreams, Fetch::Nothing,
-                                              Fetch::NextOnly, Fetch::NextNear}) {
+                for (const void* address : {nowhere, static_cast<const void*>(packed.data()), none}) {
+                    for (const Prefetched& how :
+                         {Prefetched{{}, address}, Prefetched{kernels::kFourStreams, address},
+                          Prefetched{kernels::kCachedWeights, address},
+                          Prefetched{kernels::kCachedWeights, nullptr, address, false},
+                          Prefetched{kernels::kCachedWeights, nullptr, address, true}}) {
                         const std::vector<float> got =
-                            multiply(t, *table, packed, x, n_rows, n_tok, n_rows, next, fetch);
+                            multiply(t, *table, packed, x, n_rows, n_tok, n_rows, how);
                         ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * got.size()))
                             << table->name << ' ' << t.name << " tokens " << n_tok;
                     }
@@ -121,46 +123,9 @@ TEST(P8Matmul, TheNextWeightsAreOnlyPrefetched) {
     }
 }
 
-/// Pieces of a matrix: rows from kFirst on in steps of kApart, with any prefetch, side by side or apart in y.
-TEST(P8Matmul, PiecesAreTheRowsThatTheyName) {
-    constexpr int64_t kK = 512, kApart = 40, kFirst = 8, kRows = 24, kAll = kernels::kPieces * kApart;
-    alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
-    for (const P8Type& t : p8_types()) {
-        const std::vector<uint8_t> packed =
-            pack_rows(t, scalar(), make_rows(t, kAll, kK, Fill::Random, 65), kK);
-        const Tokens x = make_tokens(8, kK, Fill::Random, 66);
-        const std::vector<float> all = multiply(t, scalar(), packed, x, kAll, 8, kAll);
-        std::vector<const KernelTable*> tables = vector_tables();
-        tables.push_back(&scalar());
-        for (const KernelTable* table : tables) {
-            for (const Fetch fetch : {Fetch::TwoSteps, Fetch::FarStreams}) {
-                for (const int64_t n_tok : {1, 2, 3, 8}) {
-                    for (const int64_t y_apart : {kRows, kApart}) {
-                        std::vector<float> got(static_cast<size_t>(n_tok * kAll), kUntouched);
-                        t.in(*table).matmul({packed.data() + kFirst * t.row_bytes(kK),
-                                             kernels::kPieces * kRows, kK, x.view(), n_tok, got.data(), kAll,
-                                             scratch, nullptr, fetch, kApart, y_apart});
-                        EXPECT_EQ(kUntouched, got[static_cast<size_t>(3 * y_apart + kRows)]);
-                        for (int64_t token = 0; token < n_tok; token++) {
-                            for (int64_t i = 0; i < kernels::kPieces; i++) {
-                                ASSERT_EQ(
-                                    0,
-                                    std::memcmp(&all[static_cast<size_t>(token * kAll + kFirst + i * kApart)],
-                                                &got[static_cast<size_t>(token * kAll + i * y_apart)],
-                                                kRows * sizeof(float)))
-                                    << table->name << ' ' << t.name << " tokens " << n_tok << " piece " << i;
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Four or two streams that would lie 33 * 2^15 bytes apart, or a fraction of that, are shortened by a group
-/// each; the remaining groups come after them.
-TEST(P8Matmul, StreamsThatWouldShareAHashAgreeBitForBit) {
+/// Four and two streams that would lie 33 * 2^15 bytes apart, or a part of that, are a group shorter each,
+/// and what that leaves comes after them.
+TEST(P8Matmul, StreamsThatWouldAliasInL1AgreeBitForBit) {
     const int64_t n_k = 2048, n_rows = 1024 + 7;
     for (const P8Type& t : p8_types()) {
         if (t.type != Type::Q5_K && t.type != Type::Q5_0) continue;
@@ -172,7 +137,7 @@ TEST(P8Matmul, StreamsThatWouldShareAHashAgreeBitForBit) {
         for (const KernelTable* table : vector_tables()) {
             for (const int64_t n_tok : {1, 2, 3, 8}) {
                 const std::vector<float> got =
-                    multiply(t, *table, packed, x, n_rows, n_tok, n_rows, nullptr, Fetch::FarStreams);
+                    multiply(t, *table, packed, x, n_rows, n_tok, n_rows, {kernels::kFourStreams});
                 ASSERT_EQ(0, std::memcmp(want.data(), got.data(), sizeof(float) * got.size()))
                     << table->name << ' ' << t.name << " tokens " << n_tok;
             }

@@ -17,9 +17,9 @@ namespace tessera::test {
 
 using kernels::ActRow;
 using kernels::ActView;
-using kernels::Fetch;
 using kernels::KernelTable;
 using kernels::RowUnit;
+using kernels::WeightTuning;
 
 /// The kind of numbers in a block.
 enum class Fill { Random, Largest, Smallest, Extremes, ZeroScale, TinyScale };
@@ -203,29 +203,36 @@ inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) 
     return tokens;
 }
 
-/// y[t, r] with rows y_stride >= n_rows apart; elements outside of the rows stay `kUntouched`.
+/// What a product prefetches, which changes no bit of it.
+struct Prefetched {
+    WeightTuning tuning = {};
+    const void *next = nullptr, *beside = nullptr;
+    bool beside_to_l1 = false;
+};
+
+/// y[t, r] with rows y_stride >= n_rows apart; floats between the rows stay `kUntouched`.
 constexpr float kUntouched = 12345.0f;
 inline std::vector<float> multiply_view(const P8Type& t, const KernelTable& table,
                                         const std::vector<uint8_t>& packed, const ActView& x, int64_t n_k,
                                         int64_t n_rows, int64_t n_tok, int64_t y_stride,
-                                        const void* next = nullptr, Fetch fetch = Fetch::TwoSteps) {
+                                        const Prefetched& how = {}) {
     alignas(64) static uint8_t scratch[kernels::kPackedScratchBytes];
     std::vector<float> y(static_cast<size_t>(n_tok * y_stride), kUntouched);
-    t.in(table).matmul({packed.data(), n_rows, n_k, x, n_tok, y.data(), y_stride, scratch, next, fetch});
+    t.in(table).matmul({packed.data(), n_rows, n_k, x, n_tok, y.data(), y_stride, scratch, how.tuning,
+                        how.next, how.beside, how.beside_to_l1});
     return y;
 }
 
-/// The same for tokens in rows. A table that also takes tokens in tiles gives the same for them.
+/// The same of tokens in rows; a table that takes tiles too gives the same for tiles.
 inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
                                    const std::vector<uint8_t>& packed, const Tokens& x, int64_t n_rows,
-                                   int64_t n_tok, int64_t y_stride, const void* next = nullptr,
-                                   Fetch fetch = Fetch::TwoSteps) {
+                                   int64_t n_tok, int64_t y_stride, const Prefetched& how = {}) {
     const std::vector<float> y =
-        multiply_view(t, table, packed, x.view(), x.n_k, n_rows, n_tok, y_stride, next, fetch);
+        multiply_view(t, table, packed, x.view(), x.n_k, n_rows, n_tok, y_stride, how);
     if (table.act_tile > 1) {
         const Tokens tiled = in_tiles(x, n_tok, table.act_tile);
-        const std::vector<float> same = multiply_view(t, table, packed, tiled.view(table.act_tile), x.n_k,
-                                                      n_rows, n_tok, y_stride, next, fetch);
+        const std::vector<float> same =
+            multiply_view(t, table, packed, tiled.view(table.act_tile), x.n_k, n_rows, n_tok, y_stride, how);
         EXPECT_EQ(0, std::memcmp(y.data(), same.data(), sizeof(float) * y.size()))
             << table.name << ' ' << t.name << " k " << x.n_k << " rows " << n_rows << " tokens " << n_tok;
     }

@@ -1,4 +1,4 @@
-// The vector verbs of ggml-like/cpu/vec.h, for any Isa: 16 virtual lanes, the same operations in the same
+// The vector functions of ggml-like/cpu/vec.h, for any Isa: 16 virtual lanes, the same operations in the same
 // order, so that every table gives the same bits. Included by the ISA units after their isa.h; everything
 // here is local.
 #include <string.h>
@@ -192,7 +192,7 @@ struct Vec {
 
     static void softmax_chunk(float* s, int64_t lo, int64_t hi, int64_t n, float scale, float cap,
                               float* max_out, float* sum_out) {
-        // Whole groups of 16 around [lo, hi); what they hold outside it must not be the largest.
+        // Whole groups of 16 around [lo, hi); elements outside it must not be the largest.
         const int64_t first = lo / kWide * kWide, last = (hi + kWide - 1) / kWide * kWide;
         if (cap > 0) {
             const Wide by = Isa::set1(scale), limit = Isa::set1(cap);
@@ -276,11 +276,11 @@ struct Vec {
         }
     }
 
-    /// Lines to be asked for, one after the other.
+    /// Cache lines to be prefetched, one after the other.
     struct Lines {
         const char *at = nullptr, *end = nullptr;
         bool near = false;
-        TSR_INLINE void fetch_one(Lines& lines) {
+        TSR_INLINE void prefetch_one(Lines& lines) {
             if (lines.at >= lines.end) return;
             if (lines.near) {
                 __builtin_prefetch(lines.at, 0, 3);
@@ -290,12 +290,12 @@ struct Vec {
             lines.at += kLine;
         }
     };
-    /// Of what is read behind a part the share that falls to n elements.
+    /// The part of a.next[part] whose prefetch falls to n elements.
     TSR_INLINE Lines share_of_next(const AttnValuesArgs& a, int64_t part, int64_t element, int64_t n) {
         const char* next = static_cast<const char*>(a.next[part]);
         if (!next) return {};
         return {next + a.next_bytes * element / kBlock, next + a.next_bytes * (element + n) / kBlock,
-                a.next_near};
+                a.next_to_l1};
     }
 
     /// 16 kPanels elements of kRows rows.
@@ -307,11 +307,11 @@ struct Vec {
         const int16_t* q = a.q + row * kAttnValuesPositions;
         for (int64_t part = 0; part < a.n_parts; part++) {
             const int8_t* v = a.codes[part] + 2 * element;
-            // Among the products: a core waits for two dozen lines at a time, and asked for more at once it
-            // stops computing.
+            // Interleaved with the products: a core has about 24 outstanding misses (L2 MSHRs), and stalls on
+            // more prefetches at once.
             Lines next = row == 0 && a.next ? share_of_next(a, part, element, kPanels * kWide) : Lines{};
             for (int64_t i = 0; i < a.n_pairs[part]; i++, v += 2 * a.head_dim, q += 2) {
-                Lines::fetch_one(next);
+                Lines::prefetch_one(next);
                 typename Isa::Pairs pairs[kPanels];
                 TSR_UNROLL
                 for (int p = 0; p < kPanels; p++) pairs[p] = Isa::load_int8_pairs(v + 2 * kWide * p);
@@ -323,7 +323,7 @@ struct Vec {
                         sums[p * kRows + r] = Isa::add_dots(sums[p * kRows + r], pairs[p], w);
                 }
             }
-            while (next.at < next.end) Lines::fetch_one(next);
+            while (next.at < next.end) Lines::prefetch_one(next);
         }
         TSR_UNROLL
         for (int r = 0; r < kRows; r++) {
@@ -360,7 +360,7 @@ struct Vec {
     }
 
     static void hadamard(float* x, int64_t n, float scale) {
-        // Pairs inside a group of 16 by scalars: four of the rounds on values that are in L1 anyway.
+        // Pairs inside a group of 16 in scalar code: four of the rounds, on values in L1.
         for (int64_t step = 1; step < kWide; step *= 2) {
             for (int64_t i = 0; i < n; i += 2 * step) {
                 for (int64_t j = i; j < i + step; j++) {

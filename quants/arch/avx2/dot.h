@@ -10,28 +10,29 @@ using Part = Int;  // 2 halfwords a row
 using Sum = Int;
 /// Sums of one tile: 8 of halfwords, two operands, one activation and one product fit 16 registers.
 constexpr int kTileSums = 8;
-/// Sums of a stream's tile of two groups: as many as the registers hold. Those of a panel's want some for
-/// scales and totals, too.
+/// Sums of a stream's tile of two groups: as many as the registers hold. A panel's tile needs registers for
+/// scales and totals too.
 constexpr int kPairSums = 10;
-/// Whether the sums of four groups are made two groups at a time where what lies between codes and sums takes
-/// registers (kAtOnce).
+/// Whether the sums of four groups are computed two groups at a time where the values between codes and sums
+/// need registers (kAtOnce).
 constexpr bool kSplitsFour = true;
-/// Tokens up to which unpacking in registers beats unpacking into a panel.
+/// Batch up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = 5;
-/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
-constexpr bool kReadsAhead = false;
-/// Whether tokens that share two groups (three to five) are gathered: their arrays lie a power of two apart,
-/// where lines displace each other. Measured with AVX2 alone.
+/// Whether a single token's product is quick enough to leave prefetching to the processor
+/// (WeightTuning::hardware_bytes).
+constexpr bool kHardwarePrefetch = false;
+/// Whether activations that two groups share (three to five tokens) are packed: their rows lie a power of two
+/// apart, where cache lines evict each other. Measured with AVX2 alone.
 constexpr bool kPacksFewAct = true;
-/// Tokens of the tiles that many tokens come in (KernelTable::act_tile): as many as a panel's tile has.
+/// Tokens of a tile in the tiled activation layout (KernelTable::act_tile): those of a panel's tile.
 constexpr int kActTile = kTileSums / 2;
-/// Whether weights that fill a byte go as what they are without a sign, times activations with it
-/// (packed_signed_bytes.inl): such a product fits a halfword, but no sum of two does.
+/// Whether products of weights that fill a byte take magnitudes of weights times activations with the
+/// weights' signs (packed_signed_bytes.inl): such a product fits a halfword, but the sum of two does not.
 constexpr bool kBytesBySigns = true;
 constexpr bool kSignedOperands = false;
 constexpr bool kZeroFirst = false;
-/// A row's sum is two halfwords: of a group's first two k, and of the others. They are added apart from the
-/// products.
+/// A row's sum is two halfwords: of a group's first two k, and of the others. They are added separately from
+/// the products.
 constexpr bool kLaneSums = true;
 /// Groups whose products may be added: each adds 2 products to a halfword.
 constexpr int part_groups(int largest_operand) {

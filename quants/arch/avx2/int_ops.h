@@ -1,6 +1,6 @@
 #pragma once
-// The vocabulary of the packed integer path on AVX2: 8 rows side by side, one in each 32-bit lane.
-// Int holds 4 bytes, 2 halfwords or 1 word a row, Flt one float a row.
+// Operations of the packed integer path on AVX2: 8 rows side by side, one in each 32-bit lane. Int holds 4
+// bytes, 2 halfwords or 1 word a row, Flt one float a row.
 #include <immintrin.h>
 #include <stdint.h>
 
@@ -12,12 +12,12 @@ namespace {
 using Int = __m256i;
 using Flt = __m256;
 
-/// Groups that one and two tokens read side by side, but for Fetch::FarStreams. One after the other is the
-/// order of memory, which then gives more (docs/performance-notes.md); what four would save of loads of
-/// activations fits beside the wait for it.
+/// Groups that one and two tokens read side by side, unless WeightTuning::streams is larger. One after the
+/// other gives more memory bandwidth (four side by side decode up to 7 % slower on Zen 4), which hides the
+/// additional loads of activations.
 constexpr int kGroupsOfFew = 1;
 
-/// The same place in two groups, `apart` bytes from each other: where a unit's wider vectors are loaded from.
+/// The same place in two groups, `apart` bytes from each other: the address type of wider vectors.
 struct TwoGroups {
     const uint8_t* first;
     int64_t apart;
@@ -25,17 +25,17 @@ struct TwoGroups {
 TSR_INLINE TwoGroups operator+(const TwoGroups& groups, int64_t n) {
     return {groups.first + n, groups.apart};
 }
-/// What a head of two groups holds for the rows of both, the first group's before the second's.
+/// A place in the head of two groups, which has the first group's rows before the second's.
 struct RowsOfBoth {
     const uint8_t* at;
 };
 
-/// Keeps a value of an unrolled loop in a register and the loop in the order written.
+/// Keeps a value of an unrolled loop in a register, and the loop in the written order.
 TSR_INLINE void pin(Int& v) { asm volatile("" : "+x"(v)); }
 
 TSR_INLINE Int load(const void* p) { return _mm256_loadu_si256(static_cast<const Int*>(p)); }
-/// The first n words of 4 bytes, 1 <= n <= 8, and zeros behind them, where nothing is read. (By way of a copy
-/// on the stack a load would wait until all the copy's stores are in the cache.)
+/// The first n words of 4 bytes, 1 <= n <= 8, then zeros; nothing beyond is read. (A copy on the stack would
+/// stall the load until its stores retire.)
 TSR_INLINE Int load_words(const void* p, int64_t n) {
     const Int places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const Int wanted = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), places);
@@ -57,9 +57,9 @@ TSR_INLINE Flt broadcast_float(const float* p) { return _mm256_broadcast_ss(p); 
 TSR_INLINE Int twice(const void* p) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(p)));
 }
-TSR_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
-/// As far as the second level.
-TSR_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
+TSR_INLINE void prefetch_l1(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+/// To L2.
+TSR_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 TSR_INLINE Int both(Int a, Int b) { return _mm256_and_si256(a, b); }
 TSR_INLINE Int either(Int a, Int b) { return _mm256_or_si256(a, b); }
@@ -74,7 +74,7 @@ TSR_INLINE Int add8(Int a, Int b) { return _mm256_add_epi8(a, b); }
 TSR_INLINE Int sub8(Int a, Int b) { return _mm256_sub_epi8(a, b); }
 TSR_INLINE Int add16(Int a, Int b) { return _mm256_add_epi16(a, b); }
 TSR_INLINE Int mul16(Int a, Int b) { return _mm256_mullo_epi16(a, b); }
-/// Each word in the place of its neighbour.
+/// Swaps neighbouring words.
 TSR_INLINE Int swap_words(Int a) { return _mm256_shuffle_epi32(a, 0xb1); }
 TSR_INLINE Int add32(Int a, Int b) { return _mm256_add_epi32(a, b); }
 TSR_INLINE Int sub32(Int a, Int b) { return _mm256_sub_epi32(a, b); }
@@ -159,9 +159,9 @@ TSR_INLINE void transpose_words(Int (&v)[8]) {
 
 // ---- codebooks
 
-/// Bytes of w with their sign turned over where bit `at` of the byte of `bits` is set.
+/// Bytes of w, negated where bit `at` of the byte of `bits` is set.
 TSR_INLINE Int negative_where(Int w, Int bits, int at) {
-    // The bit on top of a byte makes it negative; the lowest one keeps the others from being 0.
+    // The top bit of a byte makes it negative; the lowest bit keeps the other bytes from being 0.
     return _mm256_sign_epi8(w, either(left16(bits, 7 - at), broadcast_byte(1)));
 }
 /// Byte t of row r becomes byte 8 * t + r.
@@ -191,7 +191,8 @@ TSR_INLINE Int row_bytes(const void* p) {
 }
 /// 3 * byte / 256 of every byte.
 TSR_INLINE Int top_ternary_digit(Int v) {
-    // Rounded up twice, 3/4 of it is too much exactly for the bytes 85, 170 and 255, which 1 less puts right.
+    // Rounded up twice, 3/4 of the byte is too large exactly for 85, 170 and 255; subtracting 1 first
+    // corrects that.
     const Int less = _mm256_subs_epu8(v, broadcast_byte(1));
     return field_at(_mm256_avg_epu8(less, _mm256_avg_epu8(less, none())), 2, 6, 0);
 }
@@ -200,11 +201,11 @@ TSR_INLINE void store_halves(uint16_t* p, Int low, Int high) {
     const Int a = _mm256_unpacklo_epi8(low, high), b = _mm256_unpackhi_epi8(low, high);
     store(p, _mm256_permute2x128_si256(a, b, 0x20));
     store(p + 16, _mm256_permute2x128_si256(a, b, 0x31));
-    // What is loaded from there one by one had better not be taken out of the vectors.
+    // Later single loads from there are faster than extracting from the vectors.
     asm("" : "+m"(*reinterpret_cast<uint16_t(*)[32]>(p)));
 }
-/// The lanes of two vectors, b's where `mask` has a bit. Loads that fill a vector with one word, and this, go
-/// where shuffles and insertions would have to wait for the only unit that moves lanes.
+/// The lanes of two vectors, b's where `mask` has a bit. Blends and broadcast loads run on several ports,
+/// where shuffles and insertions wait for the only one that moves lanes.
 template <int Mask>
 TSR_INLINE Int lanes(Int a, Int b) {
     return _mm256_blend_epi32(a, b, Mask);

@@ -1,6 +1,6 @@
 #pragma once
-// The vocabulary of the kernels on AVX2, FMA and F16C. Wide is 16 virtual lanes (vector verbs, gemm tiles);
-// RowF and RowI hold one number of each of 8 weight rows (unpackers). Meanings of the Wide verbs:
+// Operations of the kernels on AVX2, FMA and F16C. Wide is 16 virtual lanes (vector functions, gemm tiles);
+// RowF and RowI hold one number of each of 8 weight rows (unpackers). Meanings of the Wide operations:
 // arch/scalar/isa.h. Included by ISA units: only C headers here.
 #include <immintrin.h>
 #include <stddef.h>
@@ -40,8 +40,8 @@ struct Avx2Isa {
     TSR_INLINE Wide fma(Wide a, Wide b, Wide c) {
         return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
     }
-    /// sum += a * b. In assembler, since gcc 12 also overwrites factors with sums, and then moves these back
-    /// to where a loop has them: 9 % of the fma roofline (Zen 3).
+    /// sum += a * b. In assembler, since gcc 12 otherwise overwrites factors with sums and moves them back
+    /// for the next iteration: 9 % of the fma roofline (Zen 3).
     TSR_INLINE void add_product(Wide& sum, Wide a, Wide b) {
         asm("vfmadd231ps %1, %2, %0" : "+x"(sum.lo) : "x"(a.lo), "x"(b.lo));
         asm("vfmadd231ps %1, %2, %0" : "+x"(sum.hi) : "x"(a.hi), "x"(b.hi));
@@ -296,9 +296,9 @@ struct Avx2Isa {
         }
     }
 
-    TSR_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
-    /// To the outer cache.
-    TSR_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
+    TSR_INLINE void prefetch_l1(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+    /// To L2.
+    TSR_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 };
 
 }  // namespace

@@ -1,19 +1,19 @@
 #pragma once
-// What each packed_*.cpp of this folder includes: the verbs, the templates over them, and the definitions of
-// one type's functions. The types are spread over units only to compile side by side.
+// Included by each packed_*.cpp of this folder: the operations, the templates over them, and the macro that
+// defines one type's functions. Types are spread over units only to compile in parallel.
 #include "quants/arch/avx2/dot.h"
 #include "quants/arch/avx2/packed.h"
 #include "quants/pack/formats.h"
 //
 #include "quants/kernels/packed_unpack.inl"
 //
-#include "quants/kernels/packed_matmul.inl"
+#include "quants/kernels/packed_gemm.inl"
 
 namespace tessera::kernels {
 namespace {
 
-// As kernels_bench has it. Panels' tiles of three tokens gain least on streams where a block takes most steps
-// besides its products.
+// Measured with kernels_bench. Panel tiles of three tokens gain least on streams for types whose blocks take
+// most instructions besides their products.
 template <>
 constexpr StreamPlan kStreamPlan<Q2_K> = {.tokens = 6};
 template <>
@@ -28,7 +28,7 @@ template <>
 constexpr StreamPlan kStreamPlan<Q5_1> = {.tokens = 7};
 template <>
 constexpr StreamPlan kStreamPlan<Q6_K> = {.tokens = 6};
-// What a weight and its sign take is little beside the products.
+// Separating a weight's sign costs little beside the products.
 template <class F>
 requires(Unpack<F>::kBySigns) constexpr StreamPlan kStreamPlan<F> = {.tokens = 8};
 

@@ -7,29 +7,30 @@ namespace {
 
 /// Sums of one tile.
 constexpr int kTileSums = 8;
-/// Sums of a stream's tile of two groups, and whether those of four are made two groups at a time (kAtOnce):
-/// more, and so, with AVX2. Not measured here.
+/// Sums of a stream's tile of two groups, and whether those of four groups are computed two groups at a time
+/// (kAtOnce). AVX2 differs; not measured here.
 constexpr int kPairSums = kTileSums;
 constexpr bool kSplitsFour = false;
-/// Tokens up to which unpacking in registers beats unpacking into a panel.
+/// Batch up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = 32;
-/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
-constexpr bool kReadsAhead = true;
-/// Whether tokens that share two groups are gathered. Not measured here.
+/// Whether a single token's product is quick enough to leave prefetching to the processor
+/// (WeightTuning::hardware_bytes).
+constexpr bool kHardwarePrefetch = true;
+/// Whether activations that two groups share are packed. Not measured here.
 constexpr bool kPacksFewAct = false;
-/// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
+/// Tokens of a tile in the tiled activation layout (KernelTable::act_tile).
 constexpr int kActTile = 1;
 
 /// sum + unsigned bytes of w times signed bytes of a, a word a row.
 TSR_INLINE Int dot_words(Int sum, Int w, Int a) { return _mm256_dpbusd_epi32(sum, w, a); }
-/// Four activations for every row, which a product spreads by itself as it reads them.
+/// Four activations for every row, which the dot product instruction broadcasts from memory.
 struct Act {
     const int8_t* at;
 };
 /// Group g of a block's activations q.
 TSR_INLINE Act act_group(const int8_t* q, int g) { return {q + 4 * g}; }
 TSR_INLINE Int in_register(Act a) { return broadcast4(a.at); }
-/// gcc 12 makes two instructions of a spread word and its product.
+/// In assembler: gcc 12 makes two instructions of a broadcast word and its product.
 TSR_INLINE Int dot_words(Int sum, Int w, Act a) {
     asm("vpdpbusd %2%{1to8%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a.at)));
     return sum;

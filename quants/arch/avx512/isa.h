@@ -1,15 +1,14 @@
 #pragma once
-// The vocabulary of the float kernels on AVX-512: a Wide of 16 lanes is one register. Unpackers work on 8
-// rows, as on AVX2. Meanings of the Wide verbs: arch/scalar/isa.h. Included by ISA units: only C headers
-// here.
+// Operations of the float kernels on AVX-512: a Wide of 16 lanes is one register. Unpackers work on 8 rows,
+// as on AVX2. Meanings of the Wide operations: arch/scalar/isa.h. Included by ISA units: only C headers here.
 #include "quants/arch/avx2/isa.h"
 
 namespace tessera::kernels {
 namespace {
 
 struct Avx512Isa : Avx2Isa {
-    /// 24 sums next to four panels' weights and an x, which serves all: six tokens take ten loads for 24
-    /// products, and twelve of two panels would 14.
+    /// 24 sums beside four panels' weights and one x for all of them: six tokens take ten loads for 24
+    /// products, where twelve tokens of two panels would take 14.
     static constexpr int kTileTokens = 24;
     static constexpr int kGemmPanels = 4;
 

@@ -5,19 +5,20 @@
 namespace tessera::kernels {
 namespace {
 
-/// Sums of one tile: more would fit the registers, but push out the totals.
+/// Sums of one tile: more would fit the registers, but evict the totals.
 constexpr int kTileSums = 8;
-/// Sums of a stream's tile of two groups, and whether those of four are made two groups at a time (kAtOnce):
-/// more, and so, with AVX2. Not measured here.
+/// Sums of a stream's tile of two groups, and whether those of four groups are computed two groups at a time
+/// (kAtOnce). AVX2 differs; not measured here.
 constexpr int kPairSums = kTileSums;
 constexpr bool kSplitsFour = false;
-/// Tokens up to which unpacking in registers beats unpacking into a panel.
+/// Batch up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = kTileSums;
-/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
-constexpr bool kReadsAhead = false;
-/// Whether tokens that share two groups are gathered. Not measured here.
+/// Whether a single token's product is quick enough to leave prefetching to the processor
+/// (WeightTuning::hardware_bytes).
+constexpr bool kHardwarePrefetch = false;
+/// Whether activations that two groups share are packed. Not measured here.
 constexpr bool kPacksFewAct = false;
-/// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
+/// Tokens of a tile in the tiled activation layout (KernelTable::act_tile).
 constexpr int kActTile = 1;
 
 using Act = Int;

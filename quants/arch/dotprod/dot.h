@@ -5,7 +5,7 @@
 namespace tessera::kernels {
 namespace {
 
-/// 4 groups of activations, of which the instruction takes one by its number.
+/// 4 groups of activations, of which the instruction selects one by lane number.
 struct Act {
     int8x16_t groups;
     int lane;
@@ -14,24 +14,25 @@ using Part = Int;  // 1 word a row
 using Sum = Int;
 /// Sums of one tile: 8 of two registers leave room for operands and activations among 32.
 constexpr int kTileSums = 8;
-/// Sums of a stream's tile of two groups, and whether those of four are made two groups at a time (kAtOnce):
-/// more, and so, with AVX2. Not measured here.
+/// Sums of a stream's tile of two groups, and whether those of four groups are computed two groups at a time
+/// (kAtOnce). AVX2 differs; not measured here.
 constexpr int kPairSums = kTileSums;
 constexpr bool kSplitsFour = false;
-/// Tokens up to which unpacking in registers beats unpacking into a panel.
+/// Batch up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = kTileSums;
-/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
-constexpr bool kReadsAhead = false;
-/// Whether tokens that share two groups are gathered. Not measured here.
+/// Whether a single token's product is quick enough to leave prefetching to the processor
+/// (WeightTuning::hardware_bytes).
+constexpr bool kHardwarePrefetch = false;
+/// Whether activations that two groups share are packed. Not measured here.
 constexpr bool kPacksFewAct = false;
-/// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
+/// Tokens of a tile in the tiled activation layout (KernelTable::act_tile).
 constexpr int kActTile = 1;
 constexpr bool kBytesBySigns = false;
 constexpr bool kSignedOperands = true;
-/// What the zero point takes off is the same for every row, so sums start from there (zero_start).
+/// The zero-point correction is the same for every row, so sums start from it (Acts::start_at).
 constexpr bool kZeroFirst = true;
 constexpr bool kLaneSums = false;
-/// Groups whose products may be added: a word has room for all of a block.
+/// Groups whose products may be added: a word has room for a whole block.
 constexpr int part_groups(int) { return 8; }
 
 /// Group g of a block's activations q.
@@ -54,7 +55,7 @@ TSR_INLINE Part next_dot(Part sum, Int w, Act a) {
     return {dot_lane(sum.lo, w.lo, a), dot_lane(sum.hi, w.hi, a)};
 }
 TSR_INLINE Part first_dot(Int w, Act a) { return next_dot(none(), w, a); }
-/// Signed halfwords multiplied, neighbours added, as a sum that goes on.
+/// Signed halfwords multiplied, neighbours added, as the start of a sum.
 TSR_INLINE Part first_halves(Int a, Int b) { return dot_halves(a, b); }
 /// Times an integer scale a row: 1 word a row.
 TSR_INLINE Int scaled(Part sum, Int scale) { return mul32(sum, scale); }

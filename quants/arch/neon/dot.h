@@ -1,5 +1,5 @@
 #pragma once
-// Products of bytes on NEON: multiplied into halfwords, which are added for as long as that is exact.
+// Products of bytes on NEON: multiplied into halfwords, which are added as long as that is exact.
 #include "quants/arch/neon/int_ops.h"
 
 namespace tessera::kernels {
@@ -14,21 +14,22 @@ struct Part {
 using Sum = Int;
 /// Sums of one tile: 4 of four registers leave room for operands, activations and totals among 32.
 constexpr int kTileSums = 4;
-/// Sums of a stream's tile of two groups, and whether those of four are made two groups at a time (kAtOnce):
-/// more, and so, with AVX2. Not measured here.
+/// Sums of a stream's tile of two groups, and whether those of four groups are computed two groups at a time
+/// (kAtOnce). AVX2 differs; not measured here.
 constexpr int kPairSums = kTileSums;
 constexpr bool kSplitsFour = false;
-/// Tokens up to which unpacking in registers beats unpacking into a panel.
+/// Batch up to which unpacking in registers beats unpacking into a panel.
 constexpr int kStreamTokens = kTileSums;
-/// Whether a single token's product is so quick that it fetches nothing where others fetch in two steps.
-constexpr bool kReadsAhead = false;
-/// Whether tokens that share two groups are gathered. Not measured here.
+/// Whether a single token's product is quick enough to leave prefetching to the processor
+/// (WeightTuning::hardware_bytes).
+constexpr bool kHardwarePrefetch = false;
+/// Whether activations that two groups share are packed. Not measured here.
 constexpr bool kPacksFewAct = false;
-/// Tokens of the tiles that many tokens come in (KernelTable::act_tile).
+/// Tokens of a tile in the tiled activation layout (KernelTable::act_tile).
 constexpr int kActTile = 1;
 constexpr bool kBytesBySigns = false;
 constexpr bool kSignedOperands = true;
-constexpr bool kZeroFirst = false;  // it would cost a halfword's room
+constexpr bool kZeroFirst = false;  // halfwords have no room for it
 constexpr bool kLaneSums = false;
 /// Groups whose products may be added: each adds one product to a halfword.
 constexpr int part_groups(int largest_operand) {
@@ -37,7 +38,7 @@ constexpr int part_groups(int largest_operand) {
     return n;
 }
 
-/// Keeps a value of an unrolled loop in a register and the loop in the order written.
+/// Keeps a value of an unrolled loop in a register, and the loop in the written order.
 TSR_INLINE void pin(Part& v) {
     asm volatile("" : "+w"(v.rows01), "+w"(v.rows23), "+w"(v.rows45), "+w"(v.rows67));
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The vocabulary of the packed integer path on NEON: 8 rows side by side, one in each 32-bit lane of two
-// registers. Int holds 4 bytes, 2 halfwords or 1 word a row, Flt one float a row. How products of bytes are
-// summed: dot.h of this folder, and of dotprod.
+// Operations of the packed integer path on NEON: 8 rows side by side, one in each 32-bit lane of two
+// registers. Int holds 4 bytes, 2 halfwords or 1 word a row, Flt one float a row. Products of bytes are in
+// dot.h of this folder, and of dotprod.
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,10 +19,10 @@ struct Flt {
     float32x4_t lo, hi;
 };
 
-/// Groups that one and two tokens read side by side: they share what is made of activations.
+/// Groups that one and two tokens read side by side: they share the loads of activations.
 constexpr int kGroupsOfFew = 4;
 
-// The bytes of a register read as other numbers, and back.
+// Reinterpret the bytes of a register as other numbers, and back.
 TSR_INLINE uint16x8_t halves(uint8x16_t v) { return vreinterpretq_u16_u8(v); }
 TSR_INLINE int16x8_t signed_halves(uint8x16_t v) { return vreinterpretq_s16_u8(v); }
 TSR_INLINE uint32x4_t words(uint8x16_t v) { return vreinterpretq_u32_u8(v); }
@@ -32,12 +32,12 @@ TSR_INLINE uint8x16_t bytes(int16x8_t v) { return vreinterpretq_u8_s16(v); }
 TSR_INLINE uint8x16_t bytes(uint32x4_t v) { return vreinterpretq_u8_u32(v); }
 TSR_INLINE uint8x16_t bytes(int32x4_t v) { return vreinterpretq_u8_s32(v); }
 
-/// Keeps a value of an unrolled loop in a register and the loop in the order written.
+/// Keeps a value of an unrolled loop in a register, and the loop in the written order.
 TSR_INLINE void pin(Int& v) { asm volatile("" : "+w"(v.lo), "+w"(v.hi)); }
 
 TSR_INLINE uint8x16_t load16(const void* p) { return vld1q_u8(static_cast<const uint8_t*>(p)); }
 TSR_INLINE Int load(const void* p) { return {load16(p), load16(static_cast<const uint8_t*>(p) + 16)}; }
-/// The first n <= 8 words of 4 bytes, zeros behind them, where nothing is read.
+/// The first n <= 8 words of 4 bytes, then zeros; nothing beyond is read.
 TSR_INLINE Int load_words(const void* p, int64_t n) {
     uint8_t words[32] = {};
     __builtin_memcpy(words, p, static_cast<size_t>(4 * n));
@@ -73,9 +73,9 @@ TSR_INLINE Flt broadcast_float(const float* p) {
 }
 /// The same 16 bytes for both halves of the rows.
 TSR_INLINE Int twice(const void* p) { return {load16(p), load16(p)}; }
-TSR_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
-/// As far as the second level.
-TSR_INLINE void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
+TSR_INLINE void prefetch_l1(const void* p) { __builtin_prefetch(p); }
+/// To L2.
+TSR_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 TSR_INLINE Int both(Int a, Int b) { return {vandq_u8(a.lo, b.lo), vandq_u8(a.hi, b.hi)}; }
 TSR_INLINE Int either(Int a, Int b) { return {vorrq_u8(a.lo, b.lo), vorrq_u8(a.hi, b.hi)}; }
@@ -101,8 +101,8 @@ TSR_INLINE Int none() { return {vdupq_n_u8(0), vdupq_n_u8(0)}; }
 TSR_INLINE uint8x16_t moved(uint8x16_t v, int from, int to) {
     return from > to ? v >> (from - to) : from < to ? v << (to - from) : v;
 }
-/// Moves the field of `bits` bits at bit `from` of every byte to bit `to` and clears the rest, of which a
-/// shift may leave nothing.
+/// Moves the field of `bits` bits at bit `from` of every byte to bit `to` and clears the rest, unless the
+/// shift does so.
 TSR_INLINE Int field_at(Int v, int bits, int from, int to) {
     const Int at = {moved(v.lo, from, to), moved(v.hi, from, to)};
     if ((to == 0 && from + bits == 8) || (from == 0 && to + bits == 8)) return at;
@@ -221,7 +221,7 @@ TSR_INLINE uint8x16_t negative_where(uint8x16_t w, uint8x16_t bits, int at) {
     const uint8x16_t mask = vreinterpretq_u8_s8(vshrq_n_s8(on_top, 7));
     return vsubq_u8(veorq_u8(w, mask), mask);
 }
-/// Bytes of w with their sign turned over where bit `at` of the byte of `bits` is set.
+/// Bytes of w, negated where bit `at` of the byte of `bits` is set.
 TSR_INLINE Int negative_where(Int w, Int bits, int at) {
     return {negative_where(w.lo, bits.lo, at), negative_where(w.hi, bits.hi, at)};
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The vocabulary of the float kernels on NEON. Wide is 16 virtual lanes in four registers (vector verbs, gemm
-// tiles); RowF and RowI hold one number of each of 4 weight rows (unpackers). Meanings of the Wide verbs:
-// arch/scalar/isa.h. Included by ISA units: only C headers here.
+// Operations of the float kernels on NEON. Wide is 16 virtual lanes in four registers (vector functions, gemm
+// tiles); RowF and RowI hold one number of each of 4 weight rows (unpackers). Meanings of the Wide
+// operations: arch/scalar/isa.h. Included by ISA units: only C headers here.
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,8 +16,8 @@ struct NeonIsa {
     // ---- 16 virtual lanes
 
     static constexpr int kWide = 16;
-    /// 5 tokens x 4 registers of sums, 4 weight registers and one broadcast leave spares of 32; a sixth token
-    /// spilled.
+    /// 5 tokens x 4 registers of sums, 4 weight registers and one broadcast leave some of 32 free; a sixth
+    /// token spilled.
     static constexpr int kTileTokens = 5;
     static constexpr int kGemmPanels = 1;
     /// Loads to all lanes take no index.
@@ -292,9 +292,9 @@ struct NeonIsa {
         }
     }
 
-    TSR_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
-    /// To the outer cache.
-    TSR_INLINE void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
+    TSR_INLINE void prefetch_l1(const void* p) { __builtin_prefetch(p); }
+    /// To L2.
+    TSR_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// The vocabulary of the vector verbs in portable C: 16 virtual lanes as an array. It defines what every other
-// ISA's verbs mean, bit for bit. Included by ISA units: only C headers here.
+// The vector operations in portable C: 16 virtual lanes as an array. They define every other ISA's operations
+// bit for bit. Included by ISA units: only C headers here.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -64,7 +64,7 @@ struct ScalarIsa {
         for (int i = 0; i < kWide; i++) c.lane[i] = __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]);
         return c;
     }
-    /// sum = fma(a, b, sum), of one of many sums that a loop keeps in registers.
+    /// sum = fma(a, b, sum), for loops that keep many sums in registers.
     TSR_INLINE void add_product(Wide& sum, const Wide& a, const Wide& b) { sum = fma(a, b, sum); }
     /// Even lanes a * b - c, odd lanes a * b + c, rounded once.
     TSR_INLINE Wide fma_alternating(const Wide& a, const Wide& b, Wide c) {

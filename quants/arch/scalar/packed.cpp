@@ -89,7 +89,7 @@ float add_unit(float total, const RowWeights<F>& w, const ActUnit& a) {
         if constexpr (F::kMin == MinKind::PerBlock) total = __builtin_fmaf(m, a.s[0], total);
         return total;
     }
-    float product = 0, low = 0;
+    float product = 0, offset = 0;
     for (int b = 0; b < F::kBlocks; b++) {
         product = __builtin_fmaf(static_cast<float>(block_sum<F>(w, b, a.q)), a.d[b], product);
         if constexpr (F::kMin == MinKind::PerBlock) {
@@ -97,20 +97,19 @@ float add_unit(float total, const RowWeights<F>& w, const ActUnit& a) {
         }
         if constexpr (F::kMin == MinKind::PerHalf) {
             const int32_t sum = F::min(u, 2 * b) * a.sum16[2 * b] + F::min(u, 2 * b + 1) * a.sum16[2 * b + 1];
-            low = __builtin_fmaf(static_cast<float>(sum), a.d[b], low);
+            offset = __builtin_fmaf(static_cast<float>(sum), a.d[b], offset);
         }
     }
     total = __builtin_fmaf(product, d, total);
-    if constexpr (F::kMin == MinKind::PerHalf) total = __builtin_fmaf(-m, low, total);
+    if constexpr (F::kMin == MinKind::PerHalf) total = __builtin_fmaf(-m, offset, total);
     return total;
 }
 
 template <class F>
 void matmul(const PackedMatmulArgs& a) {
-    const int64_t n_units = a.n_k / F::kUnitK, piece = a.apart > 0 ? a.n_rows / kPieces : a.n_rows;
-    for (int64_t i = 0; i < a.n_rows; i++) {
-        const int64_t row = i / piece * a.apart + i % piece;
-        float* y = a.y + i / piece * a.y_apart + i % piece;
+    const int64_t n_units = a.n_k / F::kUnitK;
+    for (int64_t row = 0; row < a.n_rows; row++) {
+        float* y = a.y + row;
         for (int64_t t = 0; t < a.n_tok; t++) y[t * a.y_stride] = 0.0f;
         const uint8_t* unit = static_cast<const uint8_t*>(a.w) + row / kGroupRows * n_units * F::kUnitBytes;
         for (int64_t u = 0; u < n_units; u++, unit += F::kUnitBytes) {

@@ -10,14 +10,15 @@ namespace {
 
 constexpr int kTileSums = 8;
 /// Sums of a stream's tile of two groups, and whether those of four groups are computed two groups at a time
-/// (kAtOnce), as with AVX2. Not measured for the emulation.
+/// (kAtOnce). AVX2 differs; not measured here.
 constexpr int kPairSums = kTileSums;
 constexpr bool kSplitsFour = false;
 /// As on AVX-512, so that streams of several tiles are tested, too.
 constexpr int kStreamTokens = 32;
-/// Whether a single token's product is so fast that it prefetches nothing where others prefetch in two steps.
-constexpr bool kReadsAhead = true;
-/// Whether tokens that share two groups are gathered. Not measured here.
+/// Whether a single token's product is quick enough to leave prefetching to the processor
+/// (WeightTuning::hardware_bytes).
+constexpr bool kHardwarePrefetch = true;
+/// Whether activations that two groups share are packed. Not measured here.
 constexpr bool kPacksFewAct = false;
 constexpr int kActTile = 1;
 

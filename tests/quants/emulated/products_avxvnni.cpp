@@ -6,7 +6,7 @@
 //
 #include "quants/kernels/packed_unpack.inl"
 //
-#include "quants/kernels/packed_matmul.inl"
+#include "quants/kernels/packed_gemm.inl"
 
 namespace tessera::kernels {
 

@@ -1,5 +1,5 @@
-// The vector verbs on AVX2 with FMA and F16C. Compiled for that instruction set: no std headers, nothing but
-// the tables outside anonymous namespaces. The verbs: ggml-like/cpu/arch/vec.inl.
+// The vector functions on AVX2 with FMA and F16C. Compiled for that instruction set: no std headers, nothing
+// but the tables outside anonymous namespaces. The functions: ggml-like/cpu/arch/vec.inl.
 #include "quants/arch/avx2/isa.h"
 
 #include "ggml-like/cpu/arch/vec.inl"

@@ -1,5 +1,5 @@
-// The vector verbs on AVX-512. Compiled for that instruction set: no std headers, nothing but the table
-// outside anonymous namespaces. The verbs: ggml-like/cpu/arch/vec.inl.
+// The vector functions on AVX-512. Compiled for that instruction set: no std headers, nothing but the table
+// outside anonymous namespaces. The functions: ggml-like/cpu/arch/vec.inl.
 #include "quants/arch/avx512/isa.h"
 
 #include "ggml-like/cpu/arch/vec.inl"

@@ -1,5 +1,5 @@
-// The vector verbs on NEON: no std headers, nothing but the tables outside anonymous namespaces. The verbs:
-// ggml-like/cpu/arch/vec.inl.
+// The vector functions on NEON: no std headers, nothing but the tables outside anonymous namespaces. The
+// functions: ggml-like/cpu/arch/vec.inl.
 #include "quants/arch/neon/isa.h"
 
 #include "ggml-like/cpu/arch/vec.inl"

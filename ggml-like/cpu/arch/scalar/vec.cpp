@@ -1,4 +1,4 @@
-// The vector verbs in plain C: what every other table equals bit for bit. The verbs:
+// The vector functions in plain C, whose bits every other table equals. The functions:
 // ggml-like/cpu/arch/vec.inl; the 16 virtual lanes: quants/arch/scalar/isa.h.
 #include "quants/arch/scalar/isa.h"
 
