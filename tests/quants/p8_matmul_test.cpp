@@ -207,17 +207,20 @@ TEST(P8Matmul, RowsOfFewBlocksAgreeBitForBitAndReadNoFurther) {
     }
 }
 
-/// The same rows, and more tokens than the scratch buffer has room for: in a panel, in two groups and in a
-/// single tile.
-TEST(P8Matmul, TokensThatCannotBeGatheredAgreeBitForBit) {
-    const P8Type& t = p8_types().front();
-    const int64_t n_rows = 136, shapes[][2] = {{4 * 4096 + 512, 27}, {24 * 4096, 5}, {24 * 4096, 8}};
-    for (const auto& [n_k, n_tok] : shapes) {
-        const std::vector<uint8_t> packed =
-            pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 81), n_k);
-        const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 82);
-        expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
-                            {n_tok});
+/// As many rows, and more tokens than the scratch has room for: of a panel, of two groups, and of a single
+/// tile, which is padded for a codebook.
+TEST(P8Matmul, TokensThatCannotBePackedAgreeBitForBit) {
+    const int64_t n_rows = 136,
+                  shapes[][2] = {{4 * 4096 + 512, 27}, {24 * 4096, 3}, {24 * 4096, 5}, {24 * 4096, 8}};
+    for (const P8Type& t : p8_types()) {
+        if (t.type != Type::Q4_0 && t.type != Type::IQ2_XS) continue;
+        for (const auto& [n_k, n_tok] : shapes) {
+            const std::vector<uint8_t> packed =
+                pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 81), n_k);
+            const Tokens x = make_tokens(n_tok, n_k, Fill::Random, 82);
+            expect_first_tokens(t, packed, x, multiply(t, scalar(), packed, x, n_rows, n_tok, n_rows), n_rows,
+                                {n_tok});
+        }
     }
 }
 
