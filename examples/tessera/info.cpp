@@ -126,7 +126,7 @@ std::string as_text(const Facts& facts) {
     for (const kernels::IsaInfo& isa : kernels::all_isas())
         line(("  " + std::string(isa.name)).c_str(),
              (isa.usable ? "usable, needs " : "not usable here, needs ") + std::string(isa.needs));
-    line("memory", kernels::choose_tuning().text);
+    line("tuning", kernels::choose_tuning().text);
     line("processor", printable(cpu.model_name.empty() ? "unknown" : cpu.model_name, 200));
     line("  offers", join(features(), [](const std::string& name) { return name; }));
     const std::string quota = cpu.quota > 0 ? strf(", quota %.2f cores", cpu.quota) : "";
