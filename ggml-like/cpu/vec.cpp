@@ -1,5 +1,5 @@
 // Finds the vector functions of a kernel table. Assumes that quants/dispatch has chosen, so that a table is
-// usable when its name is asked for. The tables: ggml-like/cpu/arch.
+// usable when its name is looked up. The tables: ggml-like/cpu/arch.
 #include "ggml-like/cpu/vec.h"
 
 #include <string_view>

@@ -25,7 +25,7 @@ constexpr int64_t kLine = 64;
 /// Larger batches take Isa::kGemmPanels panels of up to kGemmChunks times kPanelK. The longer a tile runs,
 /// the less its start and end weigh: 512 tokens reach 89 % of the fma roofline with one chunk, 92 % with two
 /// and 93 % with three (Sapphire Rapids, 3 GHz). Such panels leave L1, which costs nothing: they are read at
-/// 11 to 21 bytes a cycle.
+/// 11 to 21 bytes per cycle.
 constexpr int kGemmChunks = 3;
 constexpr int64_t kGemmFloats = kGemmChunks * kPanelFloats;
 

@@ -105,8 +105,8 @@ struct Stream {
     TSR_INLINE Flt dmin(const Stream& s, int r) { return load_f16(s.unit + r * s.group_bytes + F::kMinAt); }
 };
 
-/// The packed units of R pairs of groups, each pair one vector of V. Whatever U cannot make of two groups at
-/// once is made of each and joined.
+/// The packed units of R pairs of groups, each pair one vector of V. Operands that U cannot make of two
+/// groups at once are made of each and joined.
 template <class Unpacker, class Vec, int R = 1>
 struct WideStream {
     using U = Unpacker;
@@ -247,7 +247,7 @@ struct Panel {
 };
 
 /// The packed units of a panel's groups, each of which it stores to the panel as it hands it out: the first
-/// token tile unpacks the panel for the later ones. The tile must ask for every operand and scale of a block.
+/// token tile unpacks the panel for the later ones. The tile must request every operand and scale of a block.
 template <class P>
 struct UnpackAndStore : Stream<typename P::U, 2, BlockPrefetch<typename P::F, 2, true>> {
     using U = typename P::U;

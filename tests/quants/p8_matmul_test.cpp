@@ -145,8 +145,8 @@ TEST(P8Matmul, StreamsThatWouldAliasInL1AgreeBitForBit) {
     }
 }
 
-/// Rows longer than a panel go on where they stopped, but not those of two tiles that take turns (6, 8); of
-/// so long ones 27 tokens are more than are gathered for a stream, and one token has its weights fetched.
+/// Rows longer than a panel continue in the next one, except with a pair of tiles (6, 8 tokens). Of rows this
+/// long the packed activations of 27 tokens exceed the scratch, and one token's weights are prefetched.
 TEST(P8Matmul, LongRowsAgreeBitForBit) {
     for (const P8Type& t : p8_types()) {
         const int64_t n_k = 4 * 4096 + 512, n_rows = 16, n_tok = 34;

@@ -203,7 +203,7 @@ inline Tokens make_tokens(int64_t n_tok, int64_t n_k, Fill fill, uint32_t seed) 
     return tokens;
 }
 
-/// What a product prefetches, which changes no bit of it.
+/// Prefetch options of a product, which change no bit of it.
 struct Prefetched {
     WeightTuning tuning = {};
     const void *next = nullptr, *beside = nullptr;
