@@ -1,5 +1,5 @@
-// Owns memory as one block, and the bump allocator over one. How it is mapped: pages.cpp. Who holds which
-// buffer is the caller's business (Model, PagePool, Activations).
+// Memory as one block, and the bump allocator over one. pages.cpp maps it; the owners of buffers are their
+// callers (Model, PagePool, Activations).
 #include "common/arena.h"
 
 #include <cerrno>
@@ -46,7 +46,7 @@ Result<Arena> Arena::create(size_t n_bytes, const char* what) {
 }
 
 std::byte* Arena::take_bytes(size_t n_bytes) {
-    // Every piece but the last is padded, so an arena sized by the sum of padded() always suffices.
+    // All pieces but the last are padded, so an arena sized by the sum of padded() always suffices.
     TSR_CHECK(used_ <= capacity() && n_bytes <= capacity() - used_);
     std::byte* piece = buffer_.data() + used_;
     used_ += padded(n_bytes);

@@ -33,7 +33,7 @@ class Buffer {
     size_t size_ = 0;
 };
 
-/// Hands out 64-byte aligned pieces of one Buffer. Sized once; running out is our own bug (TSR_CHECK).
+/// Allocates 64-byte aligned pieces of one Buffer. The size is fixed; exceeding it is a bug (TSR_CHECK).
 class Arena {
   public:
     static Result<Arena> create(size_t n_bytes, const char* what);
@@ -60,7 +60,7 @@ class Arena {
     size_t used_ = 0;
 };
 
-/// Takes nothing: counts the bytes of an arena from which the same pieces are to be taken.
+/// Allocates nothing: counts the bytes that an arena needs for the same pieces.
 class ArenaSize {
   public:
     template <class T>

@@ -1,5 +1,5 @@
-// Best fit by decreasing size over lifetime intervals. Each step knows which buffers placed so far live at
-// it, so a buffer is compared with its contemporaries alone.
+// Best fit by decreasing size over lifetime intervals. Each step lists the placed buffers that are live, so a
+// buffer is compared only with those of its own lifetime.
 #include "common/arena_plan.h"
 
 #include <algorithm>

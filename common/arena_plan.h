@@ -1,6 +1,6 @@
 #pragma once
-// Places in one block of memory for buffers whose lifetimes are known beforehand, so that those which are
-// never needed at once share bytes.
+// Offsets in one block of memory for buffers with known lifetimes, such that buffers that are never live at
+// the same time share bytes.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,13 +16,13 @@ struct Lifetime {
 
 struct ArenaPlan {
     std::vector<size_t> offsets;  // of each buffer
-    size_t n_bytes = 0;           // that the block has to hold
-    size_t least = 0;             // most that is needed at one step: no plan takes less
+    size_t n_bytes = 0;           // size of the block
+    size_t least = 0;             // the most bytes live at one step, a lower bound for any plan
 };
 
 /// Offsets, multiples of `alignment` (a power of two), at which no two buffers that live at one step overlap.
-/// Best fit by falling size: each goes to the smallest gap that those placed before leave it, or behind them.
-/// The same lifetimes give the same plan. Time grows with the sum of the lifetimes, times what lives at once.
+/// Best fit by decreasing size: each buffer goes to the smallest gap between those placed before, or behind
+/// them. Deterministic. Time grows with the sum of the lifetimes times the number of live buffers.
 ArenaPlan plan_arena(std::span<const Lifetime> buffers, size_t alignment = 64);
 
 }  // namespace tessera

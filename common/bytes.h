@@ -1,6 +1,6 @@
 #pragma once
-// Bounds-checked little-endian cursor over untrusted bytes. A read past the end latches failure and yields
-// zeros, so a parser may read a record and test ok() once.
+// Bounds-checked little-endian cursor over untrusted bytes. After a read past the end, ok() is false and all
+// reads give zeros, so a parser may read a record and test ok() once.
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,10 @@
 #pragma once
-// The steady clock as a number, for whoever measures or waits.
+// The steady clock as a number, for measuring and waiting.
 #include <chrono>
 
 namespace tessera {
 
-/// Seconds since some moment in the past; never goes back. Any thread.
+/// Seconds since an arbitrary start; monotonic. Any thread.
 inline double now_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,6 +1,6 @@
 // Detection of the machine: CPUID or HWCAP for instruction sets, /proc and /sys for cores, caches and limits.
-// Built without ISA flags. Every file it reads may be missing (containers, other kernels) and then counts as
-// unknown. Which kernels follow from the features is decided in quants/dispatch.
+// Built without ISA flags. Every file may be missing (containers, other kernels); its facts are then unknown.
+// quants/dispatch chooses the kernels for the features.
 #include "common/cpu.h"
 
 #include <fcntl.h>
@@ -32,8 +32,7 @@ namespace cpu_detail {
 
 namespace {
 
-// The file's text without surrounding space, empty when it cannot be read. Files in /proc have no size to ask
-// for.
+// The file's text without surrounding space, empty when it cannot be read. Files in /proc report no size.
 std::string read_text(const std::string& path) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
     std::string text;
@@ -108,8 +107,8 @@ std::string_view cgroup_path(std::string_view self_cgroup, bool v2, std::string_
     return {};
 }
 
-// The part of `path` below the mounted cgroup. Inside a container the path may lie outside what is mounted;
-// the mount point itself is then the process's own cgroup.
+// The part of `path` below the mounted cgroup. Inside a container the path may lie outside the mount; the
+// mount point itself is then the process's own cgroup.
 std::string_view below_mount(std::string_view path, std::string_view mount_root) {
     if (mount_root == "/") mount_root = {};
     if (!path.starts_with(mount_root)) return {};
@@ -168,8 +167,8 @@ double read_stat(std::string_view stat, std::string_view name) {
     return 0;
 }
 
-// What the group's limit leaves; pages of files can be dropped at any time. At least 1 where there is a
-// limit.
+// Memory left below the group's limit, counting pages of files, which can be dropped, as free. At least 1
+// where there is a limit.
 double read_memory_left(const std::string& folder, bool v2) {
     const double limit = read_memory_limit(folder, v2);
     if (limit <= 0) return 0;
@@ -238,6 +237,19 @@ std::vector<int> allowed_cpus() {
     return {0};
 }
 
+std::vector<CacheLeaf> read_cache_leaves() {
+    std::vector<CacheLeaf> leaves;
+#if defined(__x86_64__)
+    for (const unsigned leaf : {4u, 0x8000001du})
+        for (unsigned index = 0; index < 16; index++) {
+            unsigned a = 0, b = 0, c = 0, d = 0;
+            if (!__get_cpuid_count(leaf, index, &a, &b, &c, &d) || (a & 31) == 0) break;
+            leaves.push_back({a, b, c});
+        }
+#endif
+    return leaves;
+}
+
 CpuFeatures detect_features() {
 #if defined(__x86_64__)
     X86Leaves leaves;
@@ -294,6 +306,20 @@ CpuFeatures x86_features(const X86Leaves& leaves) {
     return features;
 }
 
+void add_cache_leaves(std::span<const CacheLeaf> leaves, CpuTopology& topology) {
+    for (const CacheLeaf& leaf : leaves) {
+        // EAX: type in bits 0 to 4 (1 data, 2 instructions, 3 both), level in 5 to 7. Each of the others is
+        // one less than a factor of the size: EBX line size (0 to 11), partitions (12 to 21), ways (22 to
+        // 31); ECX sets.
+        const uint32_t type = leaf.eax & 31, level = leaf.eax >> 5 & 7;
+        if (type != 1 && type != 3) continue;
+        const size_t size = ((leaf.ebx & 4095) + size_t{1}) * ((leaf.ebx >> 12 & 1023) + size_t{1}) *
+                            ((leaf.ebx >> 22) + size_t{1}) * (leaf.ecx + size_t{1});
+        size_t* const sizes[] = {&topology.l1d_bytes, &topology.l2_bytes, &topology.l3_bytes};
+        if (level >= 1 && level <= 3 && *sizes[level - 1] == 0) *sizes[level - 1] = size;
+    }
+}
+
 std::vector<int> parse_cpu_list(std::string_view text) {
     std::vector<int> cpus;
     for (const std::string_view part : split(trim(text), ',')) {
@@ -342,7 +368,11 @@ const CpuFeatures& cpu_features() {
 }
 
 const CpuTopology& cpu_topology() {
-    static const CpuTopology topology = cpu_detail::read_topology("", cpu_detail::allowed_cpus());
+    static const CpuTopology topology = [] {
+        CpuTopology found = cpu_detail::read_topology("", cpu_detail::allowed_cpus());
+        cpu_detail::add_cache_leaves(cpu_detail::read_cache_leaves(), found);
+        return found;
+    }();
     return topology;
 }
 
@@ -351,7 +381,7 @@ int default_thread_count() { return cpu_detail::thread_count_for(cpu_topology())
 size_t available_memory_bytes() { return cpu_detail::read_available_memory(""); }
 
 size_t peak_rss_bytes() {
-    // Not ru_maxrss alone: a program started by a larger one inherits that one's peak.
+    // ru_maxrss is a fallback only: a process inherits the peak of the larger process that started it.
     const std::string status = cpu_detail::read_text("/proc/self/status");
     if (const size_t peak = cpu_detail::parse_size(cpu_detail::find_field(status, "VmHWM"))) return peak;
     struct rusage usage {};

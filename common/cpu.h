@@ -1,6 +1,6 @@
 #pragma once
-// What this machine is: instruction sets the processor AND the operating system allow, cores, caches, limits.
-// Compiled without ISA flags, so that asking is safe everywhere.
+// The machine: instruction sets that processor and operating system allow, cores, caches, limits. Compiled
+// without ISA flags, so that it runs everywhere.
 #include <cstddef>
 #include <string>
 
@@ -14,8 +14,8 @@ struct CpuFeatures {
     bool neon = false;
     bool dotprod = false;
     bool i8mm = false;
-    // Who made it, whatever of the above the OS allows.
-    bool zen3 = false;  // AMD's family 25 but for Zen 4's models
+    // Vendor and family, independent of the flags above.
+    bool zen3 = false;  // AMD's family 25 without Zen 4's models
     bool zen5 = false;  // AMD's family 26
     bool intel = false;
 };
@@ -36,17 +36,17 @@ const CpuTopology& cpu_topology();
 /// Physical cores within the affinity mask, no more than the quota rounded down, at least 1.
 int default_thread_count();
 
-/// What this process may still take without driving others out: what the system calls available, or what the
-/// tightest cgroup leaves where that is less. 0 where unknown.
+/// Memory that this process may still allocate without swapping: MemAvailable of the system, or the rest
+/// below the tightest cgroup limit if that is less. 0 where unknown.
 size_t available_memory_bytes();
 
 /// Peak and current resident set of this process in bytes (0 where unknown).
 size_t peak_rss_bytes();
 size_t current_rss_bytes();
-/// Has peak_rss_bytes() tell the peak from now on; false where the system does not.
+/// Restarts the measurement of peak_rss_bytes(); false where the system cannot.
 bool restart_peak_rss();
 
-/// The resident set by where its pages come from: the system can drop those of files and read them again.
+/// The resident set by the kind of its pages; the system can drop those of files and read them again.
 struct ResidentSet {
     size_t anonymous_bytes = 0, file_bytes = 0;
 };

@@ -1,5 +1,5 @@
 // Digests by their published definitions: FIPS 180-4, section 6.2, and the XXH64 algorithm description of the
-// xxHash project. Bytes that fill no block wait for the next ones.
+// xxHash project. Bytes of an incomplete block are kept for the next call.
 #include "common/digest.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-/// Cuts a stream into blocks of N bytes: `take` gets each whole one; what is left stays in `rest`.
+/// Cuts a stream into blocks of N bytes: `take` gets each whole one; the rest is kept in `rest`.
 template <size_t N, class Take>
 void cut_blocks(std::array<std::byte, N>& rest, uint64_t n_before, std::span<const std::byte> bytes,
                 Take take) {

@@ -1,6 +1,6 @@
 #pragma once
-// Two digests that everyone else can compute as well: SHA-256 (FIPS 180-4), and XXH64 with seed 0, which is
-// many times faster and no protection against an adversary. For our own checksums see common/hash.h.
+// Two standard digests: SHA-256 (FIPS 180-4), and XXH64 with seed 0, which is many times faster but no
+// protection against an adversary. common/hash.h has the checksum of our own file formats.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace tessera {
 
-/// The value depends on all bytes and their order, not on how they were cut. value() may be called once.
+/// The value depends on all bytes and their order, not on the sizes of the pieces. value() may be called
+/// once.
 class Sha256 {
   public:
     void add(std::span<const std::byte> bytes);
@@ -39,7 +40,7 @@ class Xxh64 {
 
 /// "e3b0c442...", two digits a byte.
 std::string to_hex(std::span<const std::byte> bytes);
-/// The same of a number, the highest byte first.
+/// The same for a number, the highest byte first.
 std::string to_hex(uint64_t value);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Formatting of errors. check_failed is the one place where the library ends the process, for our own bugs.
+// Formatting of errors. check_failed() is the only place where the library ends the process, on its own bugs.
 #include "common/expected.h"
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 #pragma once
-// Result<T> and Error: how every fallible function of tessera answers. Nothing of ours throws.
+// Result<T> and Error: the return type of every fallible function of tessera. Our code never throws.
 #include <cstdarg>
 #include <string>
 #include <tl/expected.hpp>
@@ -7,23 +7,23 @@
 
 namespace tessera {
 
-/// What kind of failure this is; callers branch on it, people read the message.
+/// The kind of a failure, for callers; people read the message.
 enum class ErrorCode {
     InvalidArgument,  ///< a flag, option or field is ill-typed or out of range
     NotFound,         ///< a file, key, tensor or name does not exist
     Malformed,        ///< a file or text breaks its format
-    Unsupported,      ///< well-formed, but a kind we do not run
+    Unsupported,      ///< well-formed, but not supported
     OutOfMemory,      ///< a named buffer did not fit
     Io,               ///< the system refused a read, write or map
     Cancelled,        ///< the caller's abort flag was seen
-    Busy,             ///< a queue is full; the same may succeed later
-    Internal,         ///< our own bug
+    Busy,             ///< a queue is full; a retry may succeed
+    Internal,         ///< a bug of tessera
 };
 
 /// Stable lower-case name of a code, e.g. "malformed".
 const char* error_code_name(ErrorCode code);
 
-/// The message names the thing, what was expected, what was found, and where it helps a hint.
+/// The message names the thing, the expectation, the finding, and where it helps a hint.
 struct Error {
     ErrorCode code = ErrorCode::Internal;
     std::string message;
@@ -42,7 +42,7 @@ tl::unexpected<Error> fail(ErrorCode code, const char* format, ...) __attribute_
 /// Prefixes an error with its context, e.g. the file's path, and passes it on.
 tl::unexpected<Error> fail_in(const std::string& context, Error error);
 
-/// Ends the process with a message: for our own bugs only, unreachable from any input.
+/// Ends the process with a message. For bugs only; no input may reach it.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 
 }  // namespace tessera

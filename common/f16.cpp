@@ -1,5 +1,5 @@
-// The one narrowing conversion that is too long for the header. Integer rounding throughout, except that
-// subnormal halves borrow the rounding of a float addition; assumes the default rounding mode.
+// The narrowing conversion, which is too long for the header. It rounds in integers, except that subnormal
+// halves use the rounding of a float addition; it assumes the default rounding mode.
 #include "common/f16.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 #pragma once
 // Scalar conversions of the small float formats: IEEE half, bfloat16, E8M0 (the exponent byte of MX formats).
-// These are the reference: the vector units of every ISA give the same bits.
+// They are the reference for the vector code of every ISA, which gives the same bits.
 #include <bit>
 #include <cstdint>
 
@@ -30,8 +30,8 @@ inline uint16_t f32_to_bf16(float f) {
     return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-/// 2^(e-127) / 2: half the E8M0 scale, because MXFP4's value table is stored doubled. e = 255 is taken as a
-/// plain exponent (2^127), as every other implementation does.
+/// 2^(e-127) / 2: half the E8M0 scale, because MXFP4's value table is stored doubled. e = 255 is an ordinary
+/// exponent (2^127), as in other implementations.
 inline float e8m0_half_to_f32(uint8_t e) {
     return std::bit_cast<float>(e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A fast 64-bit checksum against torn and changed files; not against an adversary.
+// A fast 64-bit checksum against truncated and changed files; no protection against an adversary.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// The value depends on all bytes, their order and where the pieces were cut. Reads 8 bytes a step, several
+/// The value depends on all bytes, their order and the sizes of the pieces. Reads 8 bytes per step, several
 /// GB/s.
 class Hash64 {
   public:

@@ -1,5 +1,5 @@
-// JSON by nlohmann's event parser, which needs no recursion and hands numbers over as they were written. The
-// depth is bounded here, so that whoever walks the tree may recurse.
+// JSON by nlohmann's event parser, which does not recurse and passes numbers on as text. The depth is bounded
+// here, so that code that walks the tree may recurse.
 #include "common/json.h"
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct JsonValue {
 
 const char* json_kind_name(JsonValue::Kind kind);
 
-/// Fails for what is no JSON, names twice in an object, or nests deeper than 128.
+/// Errors: text that is not JSON, a name twice in one object, nesting deeper than 128.
 Result<JsonValue> parse_json(std::string_view text);
 
 /// The value at an RFC 6901 pointer ("" is the whole), or null.

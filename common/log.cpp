@@ -1,6 +1,5 @@
-// Owns the process-wide log sink. A message is formatted and delivered under no lock, so a sink may log or
-// replace itself; it may therefore still be called for a moment after set_sink() has put another in its
-// place.
+// Owns the process-wide log sink. No lock is held while a message is formatted and delivered, so a sink may
+// log or replace itself; a call of the old sink may therefore still run after set_sink() returned.
 #include "common/log.h"
 
 #include <cstdarg>
@@ -19,7 +18,7 @@ struct SinkSlot {
     std::shared_ptr<const Sink> sink;
 };
 
-// Never destroyed: threads may log while the process's statics go away.
+// Never destroyed: threads may log while static objects are being destroyed.
 SinkSlot& slot() {
     static SinkSlot* const instance = new SinkSlot;
     return *instance;

@@ -9,7 +9,7 @@ enum class Level { Debug, Info, Warn, Error };
 
 using Sink = std::function<void(Level, std::string_view message)>;
 
-/// Replaces the sink; an empty one silences. Thread-safe; the sink is called under no lock of the caller's.
+/// Replaces the sink; an empty one discards messages. Thread-safe; no lock is held while the sink is called.
 void set_sink(Sink sink);
 
 void debug(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,6 +1,6 @@
-// Owns one read-only mapping of one regular file. Assumes that nobody shortens the file while it is mapped:
-// the system would answer such a read with SIGBUS, but for read(), which has an error for it. Parsing of the
-// bytes starts in ggml-like/gguf.
+// Owns one read-only mapping of one regular file. Assumes that the file is not truncated while it is mapped:
+// reading the mapping would then raise SIGBUS, while read() returns an error. ggml-like/gguf parses the
+// bytes.
 #include "common/mapped_file.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     const std::string shown = printable(path, 400);
     if (path.find('\0') != std::string::npos)
         return fail(ErrorCode::InvalidArgument, "file name '%s' holds a zero byte", shown.c_str());
-    // O_NONBLOCK: opening a FIFO that has no writer would otherwise wait for ever.
+    // O_NONBLOCK: opening a FIFO without a writer would otherwise block forever.
     MappedFile mapped;
     mapped.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (mapped.fd_ < 0) return system_failure("open", path, errno);
@@ -97,8 +97,8 @@ void MappedFile::want_huge_pages() const {
 
 void MappedFile::release(size_t offset, size_t n) const {
     if (offset >= size_ || n == 0) return;
-    // Whole pages inside the range only: the neighbours may still want the pages at its ends. The file's last
-    // page has no neighbour behind it.
+    // Whole pages inside the range only: the pages at its ends also belong to neighbouring ranges, except for
+    // the file's last page.
     const size_t page = page_size();
     const size_t end = offset + std::min(n, size_ - offset);
     const size_t first = (offset + page - 1) / page * page;
@@ -108,8 +108,8 @@ void MappedFile::release(size_t offset, size_t n) const {
 
 void MappedFile::touch(size_t offset, size_t n) const {
     if (offset >= size_ || n == 0) return;
-    // What Linux maps at one fault, aligned, if it lies in memory (fault_around_bytes). For 800 MB that takes
-    // 40 ms; MADV_POPULATE_READ took 65, and made loading a model slower.
+    // Linux maps this much of the page cache, aligned, at one fault (fault_around_bytes). 800 MB take 40 ms;
+    // MADV_POPULATE_READ took 65 ms and made loading a model slower.
     constexpr size_t kFaultAround = 64 << 10;
     const size_t step = std::max(kFaultAround, page_size());
     const size_t end = offset + std::min(n, size_ - offset);

@@ -22,20 +22,19 @@ class MappedFile {
     std::span<const std::byte> bytes() const { return {data_, size_}; }
     const std::string& path() const { return path_; }
 
-    /// Copies the bytes from `offset` on out of the file, not through the mapping: for what is wanted once,
-    /// in order. That takes no page faults, none of the mapping becomes resident, and a file that was
-    /// shortened is an error (Io, as is what the system cannot read) where the mapping would be a signal. Any
-    /// thread; the range lies within bytes().
+    /// Copies bytes from `offset` on with pread(), not through the mapping: for data that is read once, in
+    /// order. It causes no page faults and leaves none of the mapping resident. Errors: Io, also for a file
+    /// that was truncated, where the mapping would raise a signal. Any thread; the range lies within bytes().
     Result<void> read(size_t offset, std::span<std::byte> to) const;
 
-    /// Hint: all of the file is read through the mapping. What does not lie in memory then comes in huge
-    /// pages, where the system has them for files (seen with ext4 of Linux 6.18): each is one page fault, and
-    /// stays one for who maps the file next. Some bytes here and there would each read megabytes so.
+    /// Hint: the whole file will be read through the mapping. Pages that are not in the page cache are then
+    /// read as huge pages, where the file system has them (seen with ext4 of Linux 6.18): one page fault
+    /// each, also for later mappings. Do not use it for scattered reads, which would each read megabytes.
     void want_huge_pages() const;
-    /// Hint: the range is not read again; its pages leave our resident set.
+    /// Hint: the range is not read again; its pages leave the resident set.
     void release(size_t offset, size_t n) const;
-    /// Makes the range resident, if the file lies in memory, so that its first use waits for no page faults;
-    /// else reads some of it.
+    /// Makes the range resident if it is in the page cache, so that its first use causes no page faults; else
+    /// reads part of it.
     void touch(size_t offset, size_t n) const;
 
   private:

@@ -1,6 +1,5 @@
-// Owns how anonymous memory is mapped. Assumes Linux, which hands out zeroed pages on first touch, and a huge
-// one where a range that asks for them covers it. Who keeps what there: arena.h, the tables of src/text and
-// src/sample.
+// Mapping of anonymous memory. Assumes Linux, which provides zeroed pages on first touch, and huge pages for
+// ranges with MADV_HUGEPAGE. Used by arena.h and the tables of src/text and src/sample.
 #include "common/pages.h"
 
 #include <sys/mman.h>
@@ -15,7 +14,7 @@ namespace {
 
 size_t round_up(size_t n_bytes, size_t unit) { return (n_bytes + unit - 1) / unit * unit; }
 
-/// What may lie in huge pages: all but a last piece of less than half of one.
+/// The bytes that may use huge pages: all but a tail of less than half of one.
 size_t huge_bytes(size_t n_bytes) { return (n_bytes + kHugePage / 2) / kHugePage * kHugePage; }
 
 size_t mapped_bytes(size_t n_bytes) { return std::max(huge_bytes(n_bytes), round_up(n_bytes, page_size())); }
@@ -33,7 +32,7 @@ void* map_pages(size_t n_bytes) {
         return nullptr;
     }
     const size_t huge = huge_bytes(n_bytes), mapped = mapped_bytes(n_bytes);
-    // Room to move the start up to a huge page; what is left over at both ends goes back.
+    // Room to align the start to a huge page; the rest at both ends is unmapped.
     const size_t slack = huge > 0 ? kHugePage : 0;
     void* base = mmap(nullptr, mapped + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED) return nullptr;
@@ -43,7 +42,7 @@ void* map_pages(size_t n_bytes) {
     std::byte* const pages = static_cast<std::byte*>(base) + before;
     if (before > 0) munmap(base, before);
     if (slack > before) munmap(pages + mapped, slack - before);
-    // Only a hint: a kernel without transparent huge pages refuses it, and the memory works all the same.
+    // A hint: without transparent huge pages the kernel refuses it, and the memory works as well.
     madvise(pages, huge, MADV_HUGEPAGE);
     return pages;
 }

@@ -8,21 +8,21 @@
 
 namespace tessera {
 
-/// Of x86, and of AArch64 with pages of 4 KiB.
+/// Huge pages of x86, and of AArch64 with pages of 4 KiB.
 constexpr size_t kHugePage = size_t{2} << 20;
 
-/// Of the system: 4 KiB, on some AArch64 16 or 64.
+/// The system's page size: 4 KiB, on some AArch64 systems 16 or 64.
 size_t page_size();
 
-/// Zero-filled memory of n_bytes > 0 for the caller alone, null where the system has none (errno says why).
-/// From half a huge page on it starts where a huge page does, and all but a last piece of less than half of
-/// one may lie in huge pages. Any thread.
+/// Zero-filled private memory of n_bytes > 0, or null with errno set. Memory of half a huge page or more
+/// starts at a huge page boundary, and all of it but a tail of less than half a huge page may use huge pages.
+/// Any thread.
 void* map_pages(size_t n_bytes);
-/// Gives back what map_pages(n_bytes) returned.
+/// Unmaps the result of map_pages(n_bytes).
 void unmap_pages(void* pages, size_t n_bytes);
 
-/// For tables that are filled once and looked up all over. A huge page is one fault, and one entry of what a
-/// processor remembers of pages, where small ones are 512. What is less than half of one lies in the heap.
+/// For tables that are filled once and accessed at random. A huge page costs one page fault and one TLB
+/// entry, where small ones cost 512. Tables of less than half a huge page are on the heap.
 template <class T>
 class PageAllocator {
   public:
@@ -30,7 +30,7 @@ class PageAllocator {
 
     PageAllocator() = default;
     template <class U>
-    PageAllocator(const PageAllocator<U>&) {}  // implicit, as containers want it
+    PageAllocator(const PageAllocator<U>&) {}  // implicit, as containers require
 
     T* allocate(size_t n) {
         if (!has_pages(n)) return std::allocator<T>().allocate(n);
@@ -49,13 +49,13 @@ class PageAllocator {
     friend bool operator==(const PageAllocator&, const PageAllocator&) { return true; }
 
   private:
-    // What is more than half of all memory is left to the other allocator to refuse.
+    // Absurd sizes are left to the other allocator to refuse.
     static bool has_pages(size_t n) {
         return n >= kHugePage / 2 / sizeof(T) && n <= SIZE_MAX / 2 / sizeof(T);
     }
 };
 
-/// Reserve what it will hold: while it grows, both the old and the new memory are taken.
+/// Reserve the final size: while it grows, both the old and the new memory are allocated.
 template <class T>
 using PageVector = std::vector<T, PageAllocator<T>>;
 

@@ -1,5 +1,5 @@
-// The second source that uses PCRE2, beside src/text/splitter.cpp. Patterns come from whoever runs the
-// program, or from a file that somebody else wrote: every amount that one could ask for has a limit.
+// Uses PCRE2, as src/text/splitter.cpp does. Patterns may come from untrusted files, so every resource has a
+// limit.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "common/pattern.h"
 
@@ -15,8 +15,8 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMaxBytes = 1024;
-/// Far more than a pattern in use takes for a name; below a millisecond, as a file may hold many for many
-/// names.
+/// Far more than practical patterns take for a name; below a millisecond, since a file may hold many patterns
+/// for many names.
 constexpr uint32_t kMaxSteps = 50'000, kMaxHeapKib = 16 << 10;
 
 PCRE2_SPTR units(const std::string& text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }

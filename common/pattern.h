@@ -1,5 +1,5 @@
 #pragma once
-// A regular expression, in Perl's form, that names are searched with.
+// A regular expression in Perl's syntax, for searching names.
 #include <memory>
 #include <string>
 
@@ -9,12 +9,12 @@ namespace tessera {
 
 class Pattern {
   public:
-    /// InvalidArgument, with the place and the reason, for what is no regular expression and for more than
-    /// 1024 bytes or 250 parentheses in each other. From any source: it takes little time and memory.
+    /// Errors: InvalidArgument, with position and reason, for an invalid expression, more than 1024 bytes, or
+    /// 250 nested parentheses. Safe for untrusted text: time and memory are bounded.
     static Result<Pattern> compile(const std::string& text);
 
-    /// Whether it matches anywhere in the name, whose bytes are its characters. From any thread. What takes
-    /// more than 50,000 steps is not found, and a warning says so once.
+    /// Whether it matches anywhere in the name, bytewise. Any thread. A search of more than 50,000 steps
+    /// counts as no match, with a warning once.
     bool found_in(const std::string& name) const;
 
   private:

@@ -1,6 +1,5 @@
-// Owns one line of the terminal on standard error while an operation runs. Silent where standard error is no
-// terminal, so pipes and logs see nothing. Used from one thread; never drawn more often than ten times a
-// second.
+// Owns one line of the terminal on standard error while an operation runs. Silent unless standard error is a
+// terminal. Used from one thread; drawn at most ten times per second.
 #include "common/progress.h"
 
 #include <sys/ioctl.h>
@@ -20,7 +19,7 @@ namespace tessera {
 namespace {
 
 constexpr double kDrawInterval = 0.1;  // seconds
-constexpr int kMinBar = 10;            // columns; a narrower bar says nothing
+constexpr int kMinBar = 10;            // columns; a narrower bar is of no use
 
 // One column less than the terminal has: a full line would make it wrap.
 int terminal_width() {
@@ -81,8 +80,8 @@ void ProgressBar::update(uint64_t done) {
 std::string ProgressBar::render(const std::string& label, uint64_t done, uint64_t total, Unit unit,
                                 double seconds, int width) {
     const char* per_second = unit == Unit::Bytes ? "/s" : unit == Unit::Tokens ? " tokens/s" : " items/s";
-    const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
-    const std::string speed = format_amount(rate, unit) + per_second;
+    const double rate = seconds >= kDrawInterval ? static_cast<double>(done) / seconds : 0;
+    const std::string speed = rate > 0 ? format_amount(rate, unit) + per_second : "-";
     const std::string amount = format_amount(static_cast<double>(done), unit);
     const size_t columns = static_cast<size_t>(std::max(width, 0));
     const std::string name = printable(label, columns);

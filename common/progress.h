@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// Told of a long operation's progress: bytes done, and bytes in all.
+/// Called with the progress of a long operation in bytes.
 using ByteProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 class ProgressBar {
@@ -21,8 +21,14 @@ class ProgressBar {
     ProgressBar& operator=(const ProgressBar&) = delete;
 
     void update(uint64_t done);
+    /// The same for an operation whose total is known only once it has begun.
+    void update(uint64_t done, uint64_t total) {
+        total_ = total;
+        update(done);
+    }
 
-    /// The text of the bar at `done` after `seconds`, `width` columns wide; what update() draws.
+    /// The text that update() draws: the bar at `done` after `seconds`, `width` columns wide. Rate and time
+    /// left are shown after 0.1 s.
     static std::string render(const std::string& label, uint64_t done, uint64_t total, Unit unit,
                               double seconds, int width);
 

@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// The value below which `share` (0..1) of the values lies; between two of them by their distance. 0 of none.
-/// `sorted` rises.
+/// The value below which `share` (0..1) of the values lies, interpolated linearly; 0 without values. `sorted`
+/// is in ascending order.
 template <class T>
 double quantile(const std::vector<T>& sorted, double share) {
     if (sorted.empty()) return 0;

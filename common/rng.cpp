@@ -46,7 +46,7 @@ double Rng::next_double() { return static_cast<double>(next_u64() >> 11) * 0x1p-
 uint64_t random_seed() {
     uint64_t seed = 0;
     if (getrandom(&seed, sizeof seed, 0) == static_cast<ssize_t>(sizeof seed)) return seed;
-    // Entropy is refused in some sandboxes; a seed only has to differ from run to run.
+    // Some sandboxes refuse entropy; a seed only has to differ between runs.
     const auto now = std::chrono::system_clock::now().time_since_epoch().count();
     return Rng(static_cast<uint64_t>(now), static_cast<uint64_t>(getpid())).next_u64();
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Counter-based random numbers (Philox 4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC11). Draw i of a stream depends on (seed, stream, i) alone: the same on every machine, for any batch.
+// SC11). Draw i of a stream depends on (seed, stream, i) only: it is the same on every machine, for any
+// batch.
 #include <array>
 #include <cstdint>
 

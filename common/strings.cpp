@@ -24,7 +24,7 @@ std::optional<T> parse_whole(std::string_view text) {
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Besides the control characters, the marks that reorder a line on the terminal and so could disguise it.
+// Control characters, and the marks that reorder a line on a terminal and so could disguise it.
 bool is_unsafe(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0x200e || c == 0x200f ||
            (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
@@ -107,12 +107,39 @@ std::string printable(std::string_view text, size_t max_chars) {
     return out;
 }
 
+std::string unescape(std::string_view text) {
+    const auto hex_byte = [&](size_t at) -> int {
+        int value = 0;
+        const std::string_view digits = text.substr(std::min(at, text.size()), 2);
+        const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+        return error == std::errc() && rest == digits.data() + 2 ? value : -1;
+    };
+    constexpr std::string_view kLetters = "ntr\\\"'", kBytes = "\n\t\r\\\"'";
+    std::string out;
+    for (size_t i = 0; i < text.size(); i++) {
+        const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+        const size_t letter = kLetters.find(next);
+        if (text[i] != '\\' || i + 1 == text.size()) {
+            out += text[i];
+        } else if (letter != std::string_view::npos) {
+            out += kBytes[letter];
+            i++;
+        } else if (const int byte = next == 'x' ? hex_byte(i + 2) : -1; byte >= 0) {
+            out += static_cast<char>(byte);
+            i += 3;
+        } else {
+            out += text[i];
+        }
+    }
+    return out;
+}
+
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates) {
     std::string_view nearest;
     size_t smallest = SIZE_MAX;
     for (const std::string_view candidate : candidates) {
         const size_t allowed = candidate.size() / 3;
-        // Lengths alone can rule a candidate out, which also bounds the work for an overlong name.
+        // A candidate of a too different length is skipped, which also bounds the work for a long name.
         if (name.size() > candidate.size() + allowed || name.size() + allowed < candidate.size()) continue;
         const size_t distance = edit_distance(name, candidate);
         if (distance > allowed || distance >= smallest) continue;

@@ -20,8 +20,11 @@ std::string to_lower(std::string_view text);
 /// "1.50 GiB", "86.2 KiB".
 std::string format_bytes(uint64_t n_bytes);
 
-/// Untrusted text made safe for a one-line message: control and invalid bytes as \xNN, cut at max_chars.
+/// Untrusted text escaped for a one-line message: control and invalid bytes as \xNN, cut at max_chars.
 std::string printable(std::string_view text, size_t max_chars = 80);
+
+/// Turns \n, \t, \r, \\, \", \' and \xHH into the bytes they stand for; any other backslash stays as it is.
+std::string unescape(std::string_view text);
 
 /// The candidate with the smallest edit distance, if that is at most a third of its length; else empty.
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);

@@ -1,6 +1,6 @@
 // UTF-8 decoding by the table of well-formed sequences (Unicode 3.9, table 3-7): the lead byte fixes the
-// length and the range of the second byte, all later ones are 80..BF. Everything else here is built on that
-// one scan.
+// length and the range of the second byte, all later ones are 80..BF. All other functions are built on
+// that scan.
 #include "common/utf8.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF.
+// UTF-8 as in RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ struct Decoded {
     bool valid;
 };
 
-/// decode() of a text that may start with anything but ASCII, too.
+/// decode() of a text that starts with any byte, not only ASCII.
 Decoded decode_any(std::string_view text);
 
 /// Decodes the first code point of a non-empty text.
@@ -26,7 +26,7 @@ void append(std::string& out, uint32_t code_point);
 
 bool is_valid(std::string_view text);
 
-/// Length of the longest prefix that does not end inside a sequence which further bytes could complete.
+/// Length of the longest prefix that does not end inside an incomplete but valid sequence.
 size_t complete_prefix(std::string_view text);
 
 /// The text with invalid parts replaced by U+FFFD; appended without a copy between.

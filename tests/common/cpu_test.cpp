@@ -11,6 +11,8 @@
 namespace tessera {
 namespace {
 
+using cpu_detail::add_cache_leaves;
+using cpu_detail::CacheLeaf;
 using cpu_detail::parse_cpu_list;
 using cpu_detail::read_available_memory;
 using cpu_detail::read_topology;
@@ -20,6 +22,25 @@ using cpu_detail::X86Leaves;
 
 X86Leaves all_leaves() {
     return {.leaf1_ecx = ~0u, .leaf7_ebx = ~0u, .leaf7_ecx = ~0u, .leaf7_1_eax = ~0u, .xcr0 = 0xe7};
+}
+
+TEST(CpuCaches, AreReadFromCpuid) {
+    // Leaf 4 of an Ice Lake: L1d of 48 KiB, L1i, L2 of 1.25 MiB, L3 of 24 MiB.
+    const CacheLeaf leaves[] = {{0x1c004121, 0x02c0003f, 63},
+                                {0x1c004122, 0x01c0003f, 63},
+                                {0x1c004143, 0x04c0003f, 1023},
+                                {0x1c03c163, 0x02c0003f, 32767}};
+    CpuTopology topology;
+    add_cache_leaves(leaves, topology);
+    EXPECT_EQ(topology.l1d_bytes, 48u << 10);
+    EXPECT_EQ(topology.l2_bytes, 1280u << 10);
+    EXPECT_EQ(topology.l3_bytes, 24u << 20);
+    // What /sys says comes first.
+    topology = {};
+    topology.l2_bytes = 512 << 10;
+    add_cache_leaves(leaves, topology);
+    EXPECT_EQ(topology.l2_bytes, 512u << 10);
+    EXPECT_EQ(topology.l1d_bytes, 48u << 10);
 }
 
 TEST(CpuFeatures, EverythingPresent) {

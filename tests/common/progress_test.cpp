@@ -25,6 +25,11 @@ TEST(Progress, UnknownTotalShowsTimePassed) {
     EXPECT_EQ(line.size(), 60u);
 }
 
+TEST(Progress, NoRateOfTheFirstMoment) {
+    EXPECT_EQ(ProgressBar::render("comparing", 1 << 30, 2048u << 20, Unit::Bytes, 2e-6, 60),
+              "comparing [#######.......]  50%  1.00 GiB/2.00 GiB  -  -:-- left");
+}
+
 TEST(Progress, FillsExactlyTheWidth) {
     for (int width = 0; width < 200; width++)
         for (const uint64_t total : {uint64_t{0}, uint64_t{7}, UINT64_MAX})

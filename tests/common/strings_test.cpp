@@ -78,5 +78,14 @@ TEST(NearestName, FindsTypos) {
     EXPECT_EQ(nearest_name("x", {}), "");
 }
 
+TEST(Strings, UnescapeTurnsSequencesIntoBytes) {
+    EXPECT_EQ(unescape("a\\nb\\tc\\rd"), "a\nb\tc\rd");
+    EXPECT_EQ(unescape("\\\\n \\\" \\'"), "\\n \" '");
+    EXPECT_EQ(unescape("\\x41\\xe4\\x00."), std::string("A\xe4\0.", 4));
+    // Any other backslash stays.
+    for (const char* text : {"\\", "\\q", "\\x4", "\\xg1", "\\x-1", "plain", ""})
+        EXPECT_EQ(unescape(text), text);
+}
+
 }  // namespace
 }  // namespace tessera
