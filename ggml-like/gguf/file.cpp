@@ -19,7 +19,7 @@ struct File::State {
     uint64_t alignment = 0;
     uint64_t total_bytes = 0;
     std::vector<MappedFile> mappings;  // [number of files]
-    std::vector<Override> overrides;   // what overridden Values view
+    std::vector<Override> overrides;   // viewed by overridden Values
     Metadata metadata;
     std::vector<TensorInfo> tensors;
     NameIndex tensor_index;
@@ -33,13 +33,15 @@ struct File::State {
     static Result<void> open_siblings(const SplitName& name, std::vector<Shard>& shards);
     static Result<File> assemble(std::vector<Shard> shards, const Options& options);
     Result<void> apply_overrides(const std::vector<Override>& wanted);
+    bool has_key(std::string_view key) const;
+    tl::unexpected<Error> unknown_key(const Override& item) const;
     Result<void> index_tensors();
     std::string_view tensor_name(uint32_t i) const { return tensors[i].name; }
 };
 
 namespace {
 
-constexpr int64_t kMaxShards = 99999;  // what five digits of a file name can say
+constexpr int64_t kMaxShards = 99999;  // five digits in a file name
 
 std::string shown(const std::string& path) { return printable(path, 400); }
 
@@ -64,7 +66,7 @@ Result<int64_t> split_value(const std::optional<Value>& value, std::string_view 
     return *number;
 }
 
-/// What the first file says about its split: nothing for a file that is whole.
+/// The split that the first file belongs to: nothing for a single file.
 Result<std::optional<SplitName>> find_split(const std::string& path, const Parser& parser) {
     if (!parser.split_count) return std::optional<SplitName>();
     TSR_TRY(const int64_t count, split_value(parser.split_count, kSplitCountKey, 0, kMaxShards));
@@ -185,6 +187,20 @@ Result<void> File::State::index_tensors() {
     return {};
 }
 
+bool File::State::has_key(std::string_view key) const {
+    return metadata.index.find(key, [this](uint32_t at) { return metadata.key_at(at); }) != NameIndex::kNone;
+}
+
+tl::unexpected<Error> File::State::unknown_key(const Override& item) const {
+    std::vector<std::string_view> names;
+    for (const KeyValue& entry : metadata.keys) names.push_back(entry.key);
+    const std::string nearest(nearest_name(item.key, names));
+    return fail(ErrorCode::NotFound,
+                "override of key '%s': the file has no such key%s%s%s (+KEY=... adds one)",
+                printable(item.key).c_str(), nearest.empty() ? "" : "; did you mean '",
+                printable(nearest).c_str(), nearest.empty() ? "" : "'?");
+}
+
 Result<void> File::State::apply_overrides(const std::vector<Override>& wanted) {
     overrides = wanted;
     for (const Override& item : overrides) {
@@ -193,6 +209,7 @@ Result<void> File::State::apply_overrides(const std::vector<Override>& wanted) {
                         "key '%s' describes the layout of the file and cannot be overridden",
                         item.key.c_str());
         }
+        if (!item.adds && !has_key(item.key)) return unknown_key(item);
         Value value;
         value.type_ = item.type;
         switch (item.type) {

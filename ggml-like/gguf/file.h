@@ -15,7 +15,7 @@
 
 namespace tessera::gguf {
 
-/// The ids of the file format, where they take four bytes.
+/// The ids of the file format, four bytes each.
 enum class ValueType : uint8_t {
     U8 = 0,
     I8 = 1,
@@ -60,7 +60,7 @@ class Value {
     /// Element i < size() of an array as a scalar Value. O(1); string arrays are indexed when the file opens.
     Value at(uint64_t i) const;
 
-    /// The value as it lies in the file, little endian, unaligned: a scalar, the text of a string, or the
+    /// The value as stored in the file, little endian, unaligned: a scalar, the text of a string, or the
     /// packed elements of an array. Empty for an array of strings, which are read through at().
     std::span<const std::byte> raw() const;
 
@@ -74,8 +74,7 @@ class Value {
 
     bool is_string_array() const { return is_array() && element_ == ValueType::String; }
 
-    // The value's bytes; for a string array its index, `const std::byte* [count_]`: where each length field
-    // lies.
+    // The value's bytes; for a string array its index, `const std::byte* [count_]`, of the length fields.
     const void* data_ = nullptr;
     uint64_t count_ = 0;  // elements of an array, bytes of a string
     ValueType type_ = ValueType::U8;
@@ -101,20 +100,21 @@ struct TensorInfo {
 
     int64_t n_elements() const;
     int64_t n_cols() const { return shape[n_dims - 1]; }  // the contracted dimension
-    /// The id that the file gives the type and layout.
+    /// The id of the type and layout in the file.
     uint32_t type_id() const;
     std::string shape_string() const;  // "[512, 128]"
 };
 
 /// A `--override-kv KEY=TYPE:VALUE` argument: TYPE is int, float, bool or str. It replaces the file's value
-/// of the key, of whatever type, or adds the key. The keys that describe the container itself cannot be
-/// overridden.
+/// of the key, whatever its type. +KEY=TYPE:VALUE also adds a key that the file does not have. The keys that
+/// describe the container itself cannot be overridden.
 struct Override {
     std::string key;
     ValueType type = ValueType::I64;  // I64, F64, Bool or String
     int64_t i = 0;                    // of I64 and Bool
     double f = 0;
     std::string s;
+    bool adds = false;  // the key may be absent
 };
 Result<Override> parse_override(std::string_view argument);
 
@@ -130,7 +130,7 @@ class File {
     static Result<File> open(const std::string& path, const Options& options);
     static Result<File> open(const std::string& path) { return open(path, Options{}); }
 
-    /// The same over bytes in memory that outlive the File; for tests and fuzzing. One file: a shard of a
+    /// The same for bytes in memory that outlive the File; for tests and fuzzing. One file: a shard of a
     /// split opens alone, and mapping(0) is empty.
     static Result<File> parse(std::span<const std::byte> bytes, const std::string& name,
                               const Options& options);
@@ -147,14 +147,14 @@ class File {
     uint64_t total_bytes() const;
     /// file_index in [0, n_files()).
     const MappedFile& mapping(int file_index) const;
-    /// A part of the data: copied to `room`, which has its size, out of the file (MappedFile::read, whose
-    /// errors these are); where it lies, if the File was parsed from memory.
+    /// A part of the data, copied from the file to `room`, which has its size (errors: those of
+    /// MappedFile::read). For a File parsed from memory, a pointer to the data itself.
     Result<const std::byte*> read(std::span<const std::byte> data, std::byte* room) const;
-    /// Lets go of the memory that holds a part of the mappings; it is read again when it is touched.
+    /// Releases the resident pages of a part of the mappings; they are read again when touched.
     void release(std::span<const std::byte> data) const;
-    /// Makes such a part resident (MappedFile::touch).
+    /// Makes a part of the mappings resident (MappedFile::touch).
     void touch(std::span<const std::byte> data) const;
-    /// Whether this is a packed container, of the version that we read.
+    /// Whether this is a packed container of the supported version.
     bool is_packed() const;
 
     std::span<const KeyValue> keys() const;
@@ -164,9 +164,9 @@ class File {
     const Value* find(std::string_view key) const;
     const TensorInfo* find_tensor(std::string_view name) const;
 
-    /// A required key of the wanted kind and range; the error names file, key, expectation and finding.
-    /// Missing: NotFound; of another kind or out of range: Malformed. An integer serves as a float, not the
-    /// other way round.
+    /// A required key of the given kind and range. Errors name file, key, expectation and finding: NotFound
+    /// if it is missing, Malformed if it has another kind or is out of range. An integer is accepted as a
+    /// float, but not the reverse.
     Result<int64_t> get_int(std::string_view key, int64_t min, int64_t max) const;
     Result<double> get_float(std::string_view key) const;  // finite
     Result<bool> get_bool(std::string_view key) const;
@@ -182,7 +182,7 @@ class File {
   private:
     struct State;
     explicit File(std::unique_ptr<State> state);
-    /// Where a part of the data lies; no file, if it lies in memory.
+    /// The position of a part of the data; without a file if it is in memory.
     struct Place {
         const MappedFile* file;
         size_t offset;

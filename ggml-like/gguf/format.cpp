@@ -1,5 +1,5 @@
-// Sizes, names and paths of the GGUF container. Pure functions over values the caller has already bounded;
-// the reader that does the bounding is parser.cpp.
+// Sizes, names and paths of the GGUF container. Pure functions of values that the caller has already bounded,
+// as the reader in parser.cpp does.
 #include "ggml-like/gguf/format.h"
 
 #include <algorithm>

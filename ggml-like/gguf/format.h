@@ -1,6 +1,6 @@
 #pragma once
-// What reader and writer of the GGUF container share: constants, naming rules, sizes. Internal to gguf/ and
-// to the tools that split and merge files.
+// Shared by reader and writer of the GGUF container: constants, naming rules, sizes. Internal to gguf/ and to
+// the tools that split and merge files.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -31,7 +31,7 @@ inline constexpr std::string_view kSplitTensorsKey = "split.tensors.count";  ///
 /// Bytes of one value of a type with a fixed size; 0 for String and Array.
 uint64_t value_bytes(ValueType type);
 
-/// Whether a key says which part of a split the file is.
+/// Whether a key describes the file as a part of a split.
 bool is_split_key(std::string_view key);
 
 /// A power of two from 1 to kMaxAlignment.

@@ -1,5 +1,5 @@
-// The digest of a file's model. The order in which things are added is part of saved sessions and compiled
-// files: a change makes all of them another model's.
+// The digest of a file's model. The order of its parts is part of the formats of saved sessions and compiled
+// files: a change invalidates all of them.
 #include "ggml-like/gguf/identity.h"
 
 #include <string>
@@ -8,14 +8,14 @@ namespace tessera::gguf {
 
 namespace {
 
-/// A page each, the first and the last bytes of the data among them.
+/// Pieces of one page each, including the first and the last bytes of the data.
 constexpr size_t kPieces = 8, kSamplePieceBytes = kIdentitySampleBytes / kPieces;
 
 void add_sample(const File& file, std::span<const std::byte> data, Hash64& hash) {
     if (data.size() <= kIdentitySampleBytes) return hash.add(data);
     for (size_t i = 0; i < kPieces; ++i)
         hash.add(data.subspan((data.size() - kSamplePieceBytes) * i / (kPieces - 1), kSamplePieceBytes));
-    // The system maps what lies around a piece with it.
+    // The system maps the surroundings of a piece with it.
     file.release(data);
 }
 

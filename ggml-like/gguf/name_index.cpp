@@ -1,4 +1,5 @@
-// The keyed hash behind NameIndex and the sizing of its table: load at most 3/4, so that a probe always ends.
+// The keyed hash behind NameIndex and the sizing of its table: the load is at most 3/4, so that every probe
+// ends.
 #include "ggml-like/gguf/name_index.h"
 
 #include <bit>

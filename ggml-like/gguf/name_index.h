@@ -1,6 +1,6 @@
 #pragma once
-// Names of a file -> their positions, in O(1) per name whatever the file says: the hash is keyed with a
-// secret of this process, so that nobody can write a file whose names all collide. Internal to gguf/.
+// Maps the names of a file to their positions in O(1) each, also for hostile files: the hash is keyed with a
+// random key of this process, so that colliding names cannot be prepared. Internal to gguf/.
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -11,8 +11,8 @@ namespace tessera::gguf {
 /// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012) of `text`.
 uint64_t siphash(std::array<uint64_t, 2> key, std::string_view text);
 
-/// An open-addressing table of 32-bit positions; the names themselves stay where they are and are looked at
-/// through `name_of(position)`. At most 10.7 bytes a name.
+/// An open-addressing table of 32-bit positions; the names stay in the file and are read through
+/// `name_of(position)`. At most 10.7 bytes per name.
 class NameIndex {
   public:
     static constexpr uint32_t kNone = UINT32_MAX;

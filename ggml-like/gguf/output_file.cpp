@@ -1,5 +1,7 @@
-// System calls of the writer. A rename within one folder is atomic, and the sync before it makes sure that
-// the name never points at a file whose bytes did not reach the disk.
+// System calls of the writer. A nameless file is linked to its name through /proc/self/fd; a link cannot
+// replace a file, so in place of an earlier one it gets a temporary name first, which is renamed at once. A
+// rename within one folder is atomic, and the sync before it makes sure that the name never points at a file
+// whose bytes did not reach the disk.
 #include "ggml-like/gguf/output_file.h"
 
 #include <fcntl.h>
@@ -18,15 +20,28 @@ namespace tessera::gguf {
 
 namespace {
 
-/// What each write but the last ends at a multiple of. Smaller ones leave a page cache of smaller pieces.
+/// Every write but the last ends at a multiple of this. Smaller writes would leave small pages in the page
+/// cache.
 constexpr size_t kOutputPieceBytes = kHugePage;
 constexpr size_t kMaxWrite = size_t{1} << 30;  // some systems refuse to write 2 GiB at once
 
-/// So that the rename itself survives a crash. Best effort: some file systems cannot sync a folder.
-void sync_folder(const std::string& path) {
+constexpr int kAttempts = 100;
+
+std::string folder_of(const std::string& path) {
     const size_t slash = path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+std::string descriptor_path(int fd) { return strf("/proc/self/fd/%d", fd); }
+
+std::string temporary_name(const std::string& path) {
+    static std::atomic<unsigned> counter{0};
+    return strf("%s.%ld-%u.partial", path.c_str(), static_cast<long>(::getpid()), counter++);
+}
+
+/// Makes the new name survive a crash. Best effort: some file systems cannot sync a folder.
+void sync_folder(const std::string& path) {
+    const int fd = ::open(folder_of(path).c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (fd < 0) return;
     ::fsync(fd);
     ::close(fd);
@@ -44,22 +59,30 @@ tl::unexpected<Error> OutputFile::failure(const char* verb, int error) const {
                 std::generic_category().message(error).c_str());
 }
 
-Result<void> OutputFile::create(const std::string& path) {
-    static std::atomic<unsigned> counter{0};
+Result<void> OutputFile::create(const std::string& path, Temporary kind) {
     path_ = path;
     if (path.find('\0') != std::string::npos) return failure("create", EINVAL);
-    // A name may be left over from a process that was killed, so a few are tried.
-    for (int attempt = 0; attempt < 100 && fd_ < 0; attempt++) {
-        std::string name = strf("%s.%ld-%u.partial", path.c_str(), static_cast<long>(::getpid()), counter++);
+    if (kind == Temporary::Nameless) {
+        fd_ = ::open(folder_of(path).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+        // Without /proc the file could not be linked later.
+        if (fd_ >= 0 && ::access(descriptor_path(fd_).c_str(), F_OK) != 0) ::close(std::exchange(fd_, -1));
+    }
+    if (fd_ < 0) TSR_TRY_VOID(create_named());
+    pending_.reserve(kOutputPieceBytes);
+    return {};
+}
+
+Result<void> OutputFile::create_named() {
+    // A name may be left over from a process that was killed, so several are tried.
+    for (int attempt = 0; attempt < kAttempts && fd_ < 0; attempt++) {
+        std::string name = temporary_name(path_);
         fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd_ >= 0)
             temporary_ = std::move(name);
         else if (errno != EEXIST)
             return failure("create", errno);
     }
-    if (fd_ < 0) return failure("create", EEXIST);
-    pending_.reserve(kOutputPieceBytes);
-    return {};
+    return fd_ < 0 ? failure("create", EEXIST) : Result<void>();
 }
 
 Result<void> OutputFile::append(std::span<const std::byte> bytes) {
@@ -94,15 +117,46 @@ Result<void> OutputFile::write_all(std::span<const std::byte> bytes) {
     return {};
 }
 
-Result<void> OutputFile::commit() {
+Result<void> OutputFile::complete(bool keep_open) {
     TSR_TRY_VOID(flush());
+    pending_ = PageVector<std::byte>();
     if (::fsync(fd_) != 0) return failure("sync", errno);
-    const int fd = std::exchange(fd_, -1);
-    if (::close(fd) != 0) return failure("close", errno);
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return failure("replace", errno);
-    temporary_.clear();
-    sync_folder(path_);
+    const bool is_named = !temporary_.empty();
+    if (keep_open && !is_named) return {};
+    if (!is_named) TSR_TRY_VOID(link_temporary());
+    if (::close(std::exchange(fd_, -1)) != 0) return failure("close", errno);
     return {};
+}
+
+Result<void> OutputFile::link_temporary() {
+    for (int attempt = 0; attempt < kAttempts; attempt++) {
+        std::string name = temporary_name(path_);
+        if (::linkat(AT_FDCWD, descriptor_path(fd_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) ==
+            0) {
+            temporary_ = std::move(name);
+            return {};
+        }
+        if (errno != EEXIST) break;
+    }
+    return failure("create", errno);
+}
+
+Result<void> OutputFile::publish(bool sync) {
+    const bool is_linked = temporary_.empty() && ::linkat(AT_FDCWD, descriptor_path(fd_).c_str(), AT_FDCWD,
+                                                          path_.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    if (!is_linked) {
+        if (temporary_.empty()) TSR_TRY_VOID(link_temporary());
+        if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return failure("replace", errno);
+        temporary_.clear();
+    }
+    if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) return failure("close", errno);
+    if (sync) sync_folder(path_);
+    return {};
+}
+
+Result<void> OutputFile::commit() {
+    TSR_TRY_VOID(complete());
+    return publish();
 }
 
 }  // namespace tessera::gguf

@@ -1,4 +1,4 @@
-// The checks that keep a command from replacing what it reads, or what is no file.
+// Keeps a command from overwriting its input, and anything but a regular file.
 #include "ggml-like/gguf/output_path.h"
 
 #include <filesystem>

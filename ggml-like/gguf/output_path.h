@@ -1,5 +1,5 @@
 #pragma once
-// Names of files that are to be written.
+// Checks of output paths.
 #include <string>
 
 #include "common/expected.h"
@@ -7,7 +7,8 @@
 
 namespace tessera::gguf {
 
-/// The file that `out` stands for, through links. Errors: it is the input itself, or there and no file.
+/// The target of `out`, with links resolved. Errors: it is one of the input files, or exists and is no
+/// regular file.
 Result<std::string> resolve_output(const std::string& out, const File& in);
 
 }  // namespace tessera::gguf

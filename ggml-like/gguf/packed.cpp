@@ -1,5 +1,5 @@
-// What makes a GGUF file a packed container: pure functions over keys, ids and shapes. The order of the bytes
-// within a group is quants/pack; who converts files is src/model/packed_file.cpp.
+// Keys, type ids and sizes of the packed container, as pure functions. quants/pack defines the order of bytes
+// within a group; src/model/packed_file.cpp converts files.
 #include "ggml-like/gguf/packed.h"
 
 #include <cinttypes>
@@ -101,7 +101,7 @@ Result<uint64_t> stored_bytes(std::string_view name, std::span<const int64_t> sh
                     "tensor '%s' (%s): expected 2 or 3 dimensions of a packed tensor, found %s",
                     printable(name).c_str(), stored_name(stored).c_str(), shape_string(shape).c_str());
     }
-    // Neither a matrix nor the number of them reaches 2^63, as n_bytes shows; with the filling they might.
+    // Neither a matrix nor their number reaches 2^63, as n_bytes shows, but with the padding they might.
     const int64_t n_out = shape[shape.size() - 2];
     const uint64_t n_matrices = shape.size() == 3 ? static_cast<uint64_t>(shape[0]) : 1;
     const auto row_bytes = static_cast<uint64_t>(type_info(stored.type).row_bytes(shape.back()));

@@ -1,6 +1,6 @@
 #pragma once
 // The packed container: its keys, its type ids, and the sizes of tensors whose rows are interleaved for the
-// kernels. Format: docs/formats/packed-gguf.md. Shared by reader, writer and whoever packs and unpacks.
+// kernels. Format: docs/formats/packed-gguf.md. Shared by reader, writer and the code that packs and unpacks.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -26,15 +26,15 @@ inline constexpr uint32_t kPackedAlignment = 64;
 /// Whether a key is one of those above.
 bool is_packed_key(std::string_view key);
 
-/// The keys of a file that has at least one of them: version and layout are there and are ours. Any other
-/// pair is Unsupported, and the message says what to do.
+/// Checks the packed keys of a file that has at least one of them. Errors: Unsupported, with advice, for
+/// another version or layout.
 Result<void> check_packed_keys(const std::optional<Value>& version, const std::optional<Value>& layout,
                                const std::optional<Value>& alignment);
 
 /// Whether matrices of this type have a packed order.
 bool has_packed_layout(Type type);
 
-/// What the type id of a tensor stands for.
+/// The meaning of a tensor's type id.
 struct StoredType {
     Type type = Type::F32;
     Layout layout = Layout::Rows;
@@ -42,7 +42,7 @@ struct StoredType {
 
 /// 0x5453LLTT: layout LL, type TT. Only the ids that stored_type_from_id() accepts are in use.
 bool is_packed_type_id(uint32_t id);
-/// In layout Packed the type has to have one.
+/// With layout Packed the type must have a packed order.
 uint32_t stored_type_id(StoredType stored);
 /// As type_from_id(), and the packed types. Errors tell an unknown layout from a wrong type.
 Result<StoredType> stored_type_from_id(uint32_t id);

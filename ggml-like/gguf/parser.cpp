@@ -1,6 +1,6 @@
-// Validation of one GGUF file's bytes. Nothing in the file is believed: every length is compared with what is
-// left before it is used, and memory is allocated only for what the first pass has seen. Splits and overrides
-// are joined in file.cpp.
+// Validation of one GGUF file's bytes. Nothing in the file is trusted: every length is compared with the rest
+// of the file before it is used, and memory is allocated only for records that the first pass has seen.
+// file.cpp joins splits and applies overrides.
 #include "ggml-like/gguf/parser.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace tessera::gguf {
 
 namespace {
 
-// The least a record can take, which bounds the counts that a header may claim.
+// The minimum size of a record, which bounds the counts in a header.
 constexpr uint64_t kMinKeyBytes = 8 + 1 + 4 + 1;  // length, name, type, value
 constexpr uint64_t kMinTensorBytes =
     8 + 1 + 4 + 8 + 4 + 8;  // length, name, n_dims, one dimension, type, offset
@@ -27,7 +27,7 @@ struct OtherFormat {
     const char* what;
 };
 
-/// What people hand over instead of a GGUF file.
+/// Files that are often mistaken for GGUF files.
 constexpr OtherFormat kOtherFormats[] = {
     {"FUGG", "a big-endian GGUF file; only little-endian files are supported, convert the model again"},
     {"lmgg", "a GGML file of 2023 (magic 'ggml'), which GGUF replaced; convert the original model again"},
@@ -155,8 +155,8 @@ Result<void> Parser::read_header() {
     return check_count("tensors", n_tensors, kMinTensorBytes, in.remaining() - n_keys * kMinKeyBytes);
 }
 
-/// The keys that say how the container is laid out. Of duplicates the first counts here; build_keys() refuses
-/// them.
+/// The keys that describe the layout of the container. Of duplicates the first counts here; build_keys()
+/// refuses them.
 Result<void> Parser::note_container_key(const KeyValue& kv) {
     if (kv.key == kAlignmentKey && alignment == 0) {
         const auto value = kv.value.as_int();
@@ -318,7 +318,7 @@ Result<Metadata> Parser::build_keys(size_t n_extra) {
     return metadata;
 }
 
-/// What a packed tensor asks of the file around it.
+/// Requirements of a packed tensor on its file.
 Result<void> Parser::check_packed_tensor(const TensorRecord& record) const {
     if (!packed_version) {
         return fail(ErrorCode::Malformed,

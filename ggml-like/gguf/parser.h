@@ -1,5 +1,5 @@
 #pragma once
-// The two passes over the bytes of one GGUF file. Internal to gguf/: File::open joins the shards they give.
+// The two passes over the bytes of one GGUF file. Internal to gguf/; File::open joins the shards.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace tessera::gguf {
 
-/// The keys of one file, and what finds them and the elements of their string arrays.
+/// The keys of one file, their index, and the index of their string arrays.
 struct Metadata {
     std::vector<KeyValue> keys;
     NameIndex index;
@@ -26,8 +26,8 @@ struct Metadata {
     const Value* find(std::string_view key) const;
 };
 
-/// Reads one file: walk() checks the structure up to the end of the metadata and allocates nothing, so that
-/// the build functions after it know what there is and allocate exactly that. Errors name keys and tensors,
+/// Reads one file: walk() checks the structure up to the end of the metadata without allocating, so that the
+/// build functions after it can allocate exactly what is needed. Errors name keys and tensors,
 /// not the file. All results are views into `bytes`.
 struct Parser {
     explicit Parser(std::span<const std::byte> file_bytes) : bytes(file_bytes), in(file_bytes) {}

@@ -1,5 +1,5 @@
 // Values of GGUF metadata: conversions from their bytes, their printed form, and the parsing of overrides.
-// The bytes were validated by parser.cpp before a Value came to be.
+// parser.cpp validates the bytes before a Value is made.
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -140,7 +140,8 @@ Result<Override> parse_override(std::string_view argument) {
                     shown.c_str());
     }
     Override parsed;
-    parsed.key = argument.substr(0, equals);
+    parsed.adds = argument.starts_with('+');
+    parsed.key = argument.substr(parsed.adds, equals - parsed.adds);
     if (parsed.key.empty() || parsed.key.size() > kMaxKeyBytes || !is_clean_name(parsed.key)) {
         return fail(ErrorCode::InvalidArgument,
                     "override '%s': expected a key of 1 to 65535 bytes without control characters before '='",

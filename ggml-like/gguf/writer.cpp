@@ -21,7 +21,7 @@ namespace tessera::gguf {
 
 namespace {
 
-// The ids that ggml may still give out are below; ours and other programs' private ones are above.
+// Ids that ggml may assign are below; private ids, of tessera and other programs, are above.
 constexpr uint32_t kFirstPrivateType = 0x10000;
 
 template <class T>
@@ -64,7 +64,7 @@ std::string encode(const Value& value) {
     return out;
 }
 
-/// Appends `value` if it survives the way through T.
+/// Appends `value` as a T if it fits.
 template <class T>
 bool put_checked(std::string& out, int64_t value) {
     if (!std::in_range<T>(value)) return false;
@@ -140,7 +140,7 @@ struct Writer::State {
     Result<void> pad(uint64_t n);
     Result<void> in_phase(Phase wanted, const char* call) const;
 
-    /// Runs one step of writing: not after an error, and its own error is the one that sticks.
+    /// Runs one step of writing, unless there was an error; its own error then sticks.
     template <class Step>
     Result<void> guarded(const Step& step) {
         if (error) return tl::unexpected<Error>(*error);
@@ -303,7 +303,7 @@ Result<void> Writer::State::check_tensors() const {
         if (!names.insert(tensor.name).second) {
             return fail(ErrorCode::InvalidArgument, "tensor '%s' occurs twice", shown.c_str());
         }
-        // The size of another program's private type is its affair; the shape must be sound all the same.
+        // The size of another program's private type is unknown, but its shape is checked.
         const bool is_private = tensor.type_id >= kFirstPrivateType && !is_packed_type_id(tensor.type_id);
         const auto type =
             is_private ? Result<StoredType>({Type::I8, Layout::Rows}) : stored_type_from_id(tensor.type_id);
@@ -396,7 +396,7 @@ Result<void> Writer::write(std::span<const std::byte> bytes) {
     });
 }
 
-Result<void> Writer::finish() {
+Result<void> Writer::complete(bool keep_open) {
     State& s = *state_;
     return s.guarded([&]() -> Result<void> {
         TSR_TRY_VOID(s.in_phase(State::Phase::Data, "finish()"));
@@ -407,8 +407,20 @@ Result<void> Writer::finish() {
                 printable(s.path, 400).c_str(), printable(tensor.name).c_str(), s.written, tensor.n_bytes);
         }
         s.phase = State::Phase::Finished;
-        return s.out.commit();
+        return s.out.complete(keep_open);
     });
+}
+
+Result<void> Writer::publish(bool sync) {
+    return state_->guarded([&]() -> Result<void> {
+        TSR_TRY_VOID(state_->in_phase(State::Phase::Finished, "publish()"));
+        return state_->out.publish(sync);
+    });
+}
+
+Result<void> Writer::finish() {
+    TSR_TRY_VOID(complete());
+    return publish();
 }
 
 }  // namespace tessera::gguf

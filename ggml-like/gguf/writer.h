@@ -1,6 +1,6 @@
 #pragma once
-// Streaming GGUF v3 writer: metadata first, then tensor bytes in the order they were declared. Writes to a
-// temporary name beside the target and renames at finish(), so that nothing half-made is left behind.
+// Streaming GGUF v3 writer: metadata first, then tensor bytes in the order they were declared. The file
+// appears under its name at finish() (output_file.h), so that nothing incomplete is left behind.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,11 +21,11 @@ class Writer {
     /// `alignment` of the tensor data, a power of two up to 1 MiB. One other than 32 is written as the key
     /// general.alignment; if the caller sets that key, the values must agree.
     explicit Writer(std::string path, uint32_t alignment = 32);
-    ~Writer();  // removes the temporary file when finish() was not reached
+    ~Writer();  // discards the file when finish() was not reached
     Writer(Writer&&) noexcept;
     Writer& operator=(Writer&&) = delete;
 
-    /// Metadata; before begin_data(), which reports what was wrong with it. A key set twice is replaced in
+    /// Metadata; before begin_data(), which reports errors in it. A key set twice is replaced in
     /// place.
     void set_int(std::string_view key, ValueType type, int64_t value);
     void set_u32(std::string_view key, uint32_t value) { set_int(key, ValueType::U32, value); }
@@ -47,11 +47,15 @@ class Writer {
     /// Writes header, metadata and tensor records. Then write() once or more per tensor, in order, n_bytes in
     /// all; no call may go past the end of its tensor.
     Result<void> begin_data();
-    /// The same bytes, without writing a file: for who needs the file's description before its data.
+    /// The bytes that begin_data() would write, without writing a file.
     Result<std::vector<std::byte>> head();
     Result<void> write(std::span<const std::byte> bytes);
-    /// Checks that every tensor is complete, syncs, renames.
+    /// complete() and publish().
     Result<void> finish();
+    /// Checks that every tensor is complete and syncs the file, which publish() then gives its name.
+    /// `keep_open` and `sync`: as of OutputFile.
+    Result<void> complete(bool keep_open = true);
+    Result<void> publish(bool sync = true);
 
     /// Size of the finished file; valid after the last add_tensor().
     uint64_t total_bytes() const;

@@ -1,5 +1,5 @@
-// Shards are written one after the other, each by gguf::Writer, which shows it when it is complete. A failure
-// removes those that are there already.
+// Shards are written one after the other, each by a gguf::Writer. They get their names when all of them are
+// complete, so that an interruption leaves none.
 #include "src/convert/split_file.h"
 
 #include <algorithm>
@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxShards = 99999;  // limit of the five digits in file names
 constexpr size_t kPieceBytes = size_t{8} << 20;
+constexpr size_t kMaxOpen = 200;  // shards whose descriptors are held until all are complete
 
 class Copy {
   public:
@@ -38,7 +39,7 @@ class Copy {
                                 printable(in_.path(), 400).c_str());
             }
         }
-        return writer.finish();
+        return {};
     }
 
   private:
@@ -98,26 +99,31 @@ Result<std::vector<std::string>> split_file(const gguf::File& in, const std::str
     }
     Copy copy(in, progress);
     auto rest = in.tensors();
+    std::vector<gguf::Writer> writers;
     for (size_t i = 0; i < plan.size(); ++i) {
-        gguf::Writer writer(paths[i], static_cast<uint32_t>(in.alignment()));
+        gguf::Writer& writer = writers.emplace_back(paths[i], static_cast<uint32_t>(in.alignment()));
         if (i == 0) copy_keys(in, writer);
         writer.set_int(gguf::kSplitNoKey, gguf::ValueType::U16, static_cast<int64_t>(i));
         writer.set_int(gguf::kSplitCountKey, gguf::ValueType::U16, count);
         writer.set_int(gguf::kSplitTensorsKey, gguf::ValueType::I32,
                        static_cast<int64_t>(in.tensors().size()));
-        if (auto written = copy.tensors(rest.first(plan[i]), writer); !written) {
-            remove_all(std::span(paths).first(i));
-            return tl::unexpected<Error>(std::move(written.error()));
-        }
+        TSR_TRY_VOID(copy.tensors(rest.first(plan[i]), writer));
+        TSR_TRY_VOID(writer.complete(i < kMaxOpen));
         rest = rest.subspan(plan[i]);
     }
+    for (size_t i = 0; i < writers.size(); ++i)
+        if (auto published = writers[i].publish(i + 1 == writers.size()); !published) {
+            remove_all(std::span(paths).first(i));
+            return tl::unexpected<Error>(std::move(published.error()));
+        }
     return paths;
 }
 
 Result<void> merge_file(const gguf::File& in, const std::string& out, const CopyProgress& progress) {
     gguf::Writer writer(out, static_cast<uint32_t>(in.alignment()));
     copy_keys(in, writer);
-    return Copy(in, progress).tensors(in.tensors(), writer);
+    TSR_TRY_VOID(Copy(in, progress).tensors(in.tensors(), writer));
+    return writer.finish();
 }
 
 }  // namespace tessera::convert

@@ -40,7 +40,13 @@ Result<void> write_packed(const convert::HfModel& model, const std::string& out,
                           const convert::Mixture& mixture, std::span<const convert::PlannedTensor> plan,
                           const convert::QuantizeContext& context, const ByteProgress& packing) {
     const std::string stock = strf("%s.%ld.stock", out.c_str(), static_cast<long>(::getpid()));
-    TSR_TRY_VOID(convert::quantize_file(model.file(), stock, mixture, plan, context));
+    if (auto written = convert::quantize_file(model.file(), stock, mixture, plan, context); !written) {
+        // The user knows only the name of the result.
+        std::string& message = written.error().message;
+        if (const size_t at = message.find(stock); at != std::string::npos)
+            message.replace(at, stock.size(), out);
+        return tl::unexpected<Error>(std::move(written.error()));
+    }
     auto file = gguf::File::open(stock);
     std::error_code ignored;
     std::filesystem::remove(stock, ignored);

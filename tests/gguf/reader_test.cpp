@@ -187,8 +187,8 @@ TEST(GgufGetters, NonFiniteFloat) {
 
 TEST_F(GgufReader, OverridesReplaceAndAdd) {
     const File file =
-        open(with_overrides({"u8=int:5", "new.key=str:a=b:c", "f32=float:2.5", "bool=bool:false",
-                             "strings=int:-1", "new.flag=bool:true", "u8=int:6"}));
+        open(with_overrides({"u8=int:5", "+new.key=str:a=b:c", "f32=float:2.5", "bool=bool:false",
+                             "strings=int:-1", "+new.flag=bool:true", "+u8=int:6"}));
     EXPECT_EQ(file.get_int("u8", 0, 10).value(), 6);
     EXPECT_EQ(file.get_float("u8").value(), 6.0);
     EXPECT_EQ(file.get_string("new.key").value(), "a=b:c");
@@ -199,6 +199,15 @@ TEST_F(GgufReader, OverridesReplaceAndAdd) {
     EXPECT_EQ(file.keys().size(), 30u);
     EXPECT_EQ(file.find("u16")->as_int(), 60000);
     EXPECT_GT(test::touch(file), 0u);
+}
+
+TEST_F(GgufReader, OverridesOfAbsentKeysAreRefused) {
+    const auto file = File::parse(bytes_.span(), "f", with_overrides({"strimgs=int:5"}));
+    ASSERT_FALSE(file);
+    EXPECT_EQ(file.error().code, ErrorCode::NotFound);
+    EXPECT_EQ(file.error().message,
+              "f: override of key 'strimgs': the file has no such key; did you mean 'strings'? (+KEY=... "
+              "adds one)");
 }
 
 TEST_F(GgufReader, OverridesOfTheContainerAreRefused) {

@@ -1,5 +1,6 @@
 // The writer: byte-exact round trips, refused metadata, misuse, and full disks.
 #include <algorithm>
+#include <system_error>
 
 #include <gtest/gtest.h>
 
@@ -247,7 +248,7 @@ TEST(GgufWriterDisk, NothingIsLeftBehind) {
     {
         Writer writer(dir.at("m.gguf"));
         ASSERT_TRUE(writer.begin_data());
-        EXPECT_EQ(dir.n_files(), 1u);
+        EXPECT_FALSE(std::filesystem::exists(dir.at("m.gguf")));
     }
     EXPECT_EQ(dir.n_files(), 0u);
 }
@@ -293,25 +294,88 @@ TEST(GgufWriterDisk, DiskFull) {
     }
 }
 
+/// Bytes of the open file without a name that lies in `folder`, or of the file with a temporary name.
+uintmax_t temporary_bytes(const std::string& folder) {
+    namespace fs = std::filesystem;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) return entry.file_size();
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc/self/fd")) {
+        std::error_code ignored;
+        if (fs::read_symlink(entry.path(), ignored).string().starts_with(folder))
+            return fs::file_size(entry.path());
+    }
+    return UINTMAX_MAX;
+}
+
+using Temporary = gguf::OutputFile::Temporary;
+
 TEST(OutputFile, WritesHugePagesUntilItIsComplete) {
-    const TempFolder dir;
     // Sizes above and below the rest of a huge page, and of several huge pages.
     const size_t sizes[] = {24,  kHugePage - 1000,     0,         5000, 3 * kHugePage,
                             100, 2 * kHugePage - 4124, kHugePage, 7};
-    std::string expected;
-    gguf::OutputFile out;
-    ASSERT_TRUE(out.create(dir.at("out")));
-    const std::string partial = std::filesystem::directory_iterator(dir.path())->path();
-    for (const size_t n : sizes) {
-        std::string part(n, '\0');
-        for (size_t i = 0; i < n; i++) part[i] = static_cast<char>((expected.size() + i) * 7919 >> 8);
-        ASSERT_TRUE(out.append(std::as_bytes(std::span(part))));
-        expected += part;
-        EXPECT_EQ(std::filesystem::file_size(partial), expected.size() / kHugePage * kHugePage);
+    for (const Temporary kind : {Temporary::Nameless, Temporary::Named}) {
+        const TempFolder dir;
+        std::string expected;
+        gguf::OutputFile out;
+        ASSERT_TRUE(out.create(dir.at("out"), kind));
+        for (const size_t n : sizes) {
+            std::string part(n, '\0');
+            for (size_t i = 0; i < n; i++) part[i] = static_cast<char>((expected.size() + i) * 7919 >> 8);
+            ASSERT_TRUE(out.append(std::as_bytes(std::span(part))));
+            expected += part;
+            EXPECT_EQ(temporary_bytes(dir.path()), expected.size() / kHugePage * kHugePage);
+        }
+        ASSERT_TRUE(out.commit());
+        EXPECT_TRUE(read_file(dir.at("out")) == expected);
+        EXPECT_EQ(dir.n_files(), 1u);
     }
-    ASSERT_TRUE(out.commit());
-    EXPECT_TRUE(read_file(dir.at("out")) == expected);
-    EXPECT_EQ(dir.n_files(), 1u);
+}
+
+TEST(OutputFile, AppearsAtPublishInPlaceOfAnEarlierOne) {
+    for (const Temporary kind : {Temporary::Nameless, Temporary::Named})
+        for (const bool keep_open : {true, false})
+            for (const bool replaces : {true, false}) {
+                const TempFolder dir;
+                if (replaces) std::ofstream(dir.at("out")) << "old";
+                gguf::OutputFile out;
+                ASSERT_TRUE(out.create(dir.at("out"), kind));
+                ASSERT_TRUE(out.append(std::as_bytes(std::span("new", 3))));
+                ASSERT_TRUE(out.complete(keep_open));
+                EXPECT_EQ(std::filesystem::exists(dir.at("out")), replaces);
+                ASSERT_TRUE(out.publish());
+                EXPECT_EQ(read_file(dir.at("out")), "new");
+                EXPECT_EQ(dir.n_files(), 1u);
+            }
+}
+
+TEST(OutputFile, LeavesNothingWhenItIsNotPublished) {
+    for (const Temporary kind : {Temporary::Nameless, Temporary::Named})
+        for (const bool completes : {true, false}) {
+            const TempFolder dir;
+            {
+                gguf::OutputFile out;
+                ASSERT_TRUE(out.create(dir.at("out"), kind));
+                ASSERT_TRUE(out.append(std::as_bytes(std::span("new", 3))));
+                if (completes) {
+                    EXPECT_TRUE(out.complete(false).has_value());
+                }
+            }
+            EXPECT_EQ(dir.n_files(), 0u);
+        }
+}
+
+TEST(OutputFile, CannotReplaceAFolder) {
+    for (const Temporary kind : {Temporary::Nameless, Temporary::Named}) {
+        const TempFolder dir;
+        std::filesystem::create_directory(dir.at("out"));
+        {
+            gguf::OutputFile out;
+            ASSERT_TRUE(out.create(dir.at("out"), kind));
+            const auto done = out.commit();
+            ASSERT_FALSE(done);
+            EXPECT_NE(done.error().message.find("cannot replace '" + dir.at("out")), std::string::npos);
+        }
+        EXPECT_EQ(dir.n_files(), 1u);
+    }
 }
 
 }  // namespace
