@@ -74,8 +74,10 @@ void compare_keys(const gguf::File& a, const gguf::File& b, FileDifference& out)
         if (!a.find(entry.key)) out.keys.push_back({entry.key, nullptr, &entry.value});
 }
 
-Digests digests_of(std::span<const gguf::TensorInfo> tensors, const gguf::File& file,
-                   const ThreadPool& pool) {
+Digests digests_of(std::span<const gguf::TensorInfo> tensors, const gguf::File& file, const ThreadPool& pool,
+                   const ByteProgress& progress) {
+    uint64_t done = 0, total = 0;
+    for (const gguf::TensorInfo& tensor : tensors) total += tensor.data.size();
     constexpr size_t kPieceBytes = size_t{1} << 20;
     Sha256 sha;
     Xxh64 xxh;
@@ -85,6 +87,8 @@ Digests digests_of(std::span<const gguf::TensorInfo> tensors, const gguf::File& 
             sha.add(piece);
             xxh.add(piece);
             file.release(piece);
+            done += piece.size();
+            if (progress) progress(done, total);
         }
     return {to_hex(sha.value()), to_hex(xxh.value())};
 }
@@ -128,16 +132,17 @@ Result<FileDifference> compare_files(const gguf::File& a, const gguf::File& b, T
     return out;
 }
 
-Result<FileDigests> digest_file(const gguf::File& file, ThreadPool& pool) {
+Result<FileDigests> digest_file(const gguf::File& file, ThreadPool& pool, const ByteProgress& progress) {
     const auto tensors = file.tensors();
     FileDigests out;
     out.tensors.resize(tensors.size());
     pool.run(static_cast<int64_t>(tensors.size()) + 1, [&](int64_t unit, int) {
         if (unit == 0)
-            out.all = digests_of(tensors, file, pool);
+            out.all =
+                digests_of(tensors, file, pool, progress);  // the longest unit, so its progress is shown
         else
             out.tensors[static_cast<size_t>(unit - 1)] =
-                digests_of(tensors.subspan(static_cast<size_t>(unit - 1), 1), file, pool);
+                digests_of(tensors.subspan(static_cast<size_t>(unit - 1), 1), file, pool, {});
     });
     if (pool.aborted()) return fail(ErrorCode::Cancelled, "the digests were cancelled");
     return out;

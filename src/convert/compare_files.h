@@ -45,6 +45,6 @@ struct FileDigests {
     std::vector<Digests> tensors;  ///< of each tensor's stored data
 };
 /// Reads the data twice. Errors: Cancelled by the pool's abort flag.
-Result<FileDigests> digest_file(const gguf::File& file, ThreadPool& pool);
+Result<FileDigests> digest_file(const gguf::File& file, ThreadPool& pool, const ByteProgress& progress = {});
 
 }  // namespace tessera::convert

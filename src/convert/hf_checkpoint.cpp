@@ -148,6 +148,9 @@ Result<HfCheckpoint> HfCheckpoint::open(const std::string& folder) {
     if (!fs::is_directory(folder, ignored))
         return fail(ErrorCode::NotFound, "'%s': expected a folder with a config.json and safetensors files",
                     printable(folder, 400).c_str());
+    if (!std::filesystem::exists(folder + "/config.json", ignored))
+        return fail(ErrorCode::NotFound, "'%s' is not a Hugging Face folder: it has no config.json",
+                    printable(folder, 400).c_str());
     TSR_TRY(JsonValue config, read_json_file(folder + "/config.json"));
     if (!config.is(JsonValue::Kind::Object))
         return fail(ErrorCode::Malformed, "config.json: expected an object, found %s",

@@ -168,6 +168,15 @@ Place Planner::place_of(const gguf::TensorInfo& tensor) const {
 Result<void> Planner::compile_overrides() {
     for (const TypeOverride& override : options_.overrides) {
         TSR_TRY(Pattern pattern, Pattern::compile(override.pattern));
+        const auto tensors = file_.tensors();
+        if (std::none_of(tensors.begin(), tensors.end(), [&pattern](const gguf::TensorInfo& tensor) {
+                return is_quantizable_here(tensor) && pattern.found_in(std::string(tensor.name));
+            }))
+            return fail(
+                ErrorCode::InvalidArgument,
+                "override '%s': expected a pattern of quantizable tensors' names, but it matches none "
+                "(tessera inspect --tensors lists them)",
+                printable(override.pattern).c_str());
         patterns_.push_back(std::move(pattern));
     }
     return {};

@@ -64,8 +64,9 @@ std::string kv_type_names() {
 }
 
 Result<Type> kv_type_from_name(std::string_view name) {
-    TSR_TRY(const Type type, type_from_name(name));
-    if (std::find(std::begin(kKvTypes), std::end(kKvTypes), type) != std::end(kKvTypes)) return type;
+    const auto type = type_from_name(name);
+    if (type && std::find(std::begin(kKvTypes), std::end(kKvTypes), *type) != std::end(kKvTypes))
+        return *type;
     return fail(ErrorCode::InvalidArgument, "expected one of %s, found '%s'", kv_type_names().c_str(),
                 printable(name).c_str());
 }
