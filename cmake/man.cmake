@@ -1,5 +1,5 @@
 # cmake -DPROGRAM=tessera -DFOLDER=folder -DVERSION=version -P man.cmake: writes tessera.1 and a page for each command, from
-# what the program prints with --help.
+# what the program prints with --help, and its commands with --help-all.
 
 # tsr_page(NAME summary help): FOLDER/NAME.1. A title of the help, a line that ends with a colon, becomes a section.
 function(tsr_page name summary help)
@@ -16,7 +16,11 @@ function(tsr_page name summary help)
 endfunction()
 
 function(tsr_help out)
-    execute_process(COMMAND ${PROGRAM} ${ARGN} --help OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE status)
+    set(flag --help)
+    if(ARGN)
+        set(flag --help-all)
+    endif()
+    execute_process(COMMAND ${PROGRAM} ${ARGN} ${flag} OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE status)
     if(NOT status EQUAL 0)
         set(text "")
     endif()

@@ -75,12 +75,12 @@ STANDARD = {
 }
 HEADER_OF = {f"std::{name}": header for header, names in STANDARD.items() for name in names.split()}
 HEADER_OF |= {"testing::": "gtest/gtest.h", "nlohmann::": "nlohmann/json.hpp", "httplib::": "httplib.h",
-              "CLI::": "CLI/CLI.hpp", "tl::": "tl/expected.hpp", "benchmark::": "benchmark/benchmark.h"}
+              "tl::": "tl/expected.hpp", "benchmark::": "benchmark/benchmark.h"}
 
 # Other headers that give a header's names.
 ALSO = {header: {header[1:] + ".h"} for header in ("cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "ctime")}
 
-_NAME = re.compile(r"\b(?:std::\w+|(?:testing|nlohmann|httplib|CLI|tl|benchmark)::)")
+_NAME = re.compile(r"\b(?:std::\w+|(?:testing|nlohmann|httplib|tl|benchmark)::)")
 
 
 class Tree:

@@ -1,5 +1,5 @@
-// Which part of an answer goes where. Reasoning is kept out of standard output, so that what a pipe or a file
-// gets is the answer alone; on a terminal the two streams come together again, hence the line feeds between.
+// Routes the parts of an answer. Reasoning is kept out of standard output, so that a pipe or a file gets the
+// answer alone; on a terminal both streams are visible, hence the line feeds between them.
 #include "examples/tessera/answer_printer.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ Json call_json(const chat::ToolCall& call) {
     if (!call.id.empty()) out["id"] = call.id;
     out["name"] = call.name;
     out["arguments"] = Json::parse(call.arguments, nullptr, false);
-    // A number that only arbitrary precision holds: then as the text it is.
+    // Arguments with numbers out of range stay text.
     if (out["arguments"].is_discarded()) out["arguments"] = call.arguments;
     return out;
 }
@@ -36,7 +36,7 @@ Result<void> AnswerPrinter::print(std::string_view text) {
 
 void AnswerPrinter::think(std::string_view text) {
     if (text.empty() || console::verbosity() == console::Verbosity::Quiet) return;
-    // Each piece on its own, so that an interrupted program does not leave the terminal dimmed.
+    // Each piece is dimmed separately, so that an interrupted program does not leave the terminal dimmed.
     const bool dims = console::is_terminal(STDERR_FILENO);
     const std::string shown = dims ? "\033[2m" + std::string(text) + "\033[22m" : std::string(text);
     std::fwrite(shown.data(), 1, shown.size(), stderr);
@@ -60,7 +60,7 @@ Result<void> AnswerPrinter::show() {
                 break;
             case chat::Delta::Kind::CallBegin:
             case chat::Delta::Kind::CallArguments:
-                break;  // come where they are asked for
+                break;  // of streaming interfaces only
         }
     }
     return {};

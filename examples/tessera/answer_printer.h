@@ -1,5 +1,5 @@
 #pragma once
-// The answer of a chat as it is written: read apart, and each part sent where it belongs.
+// Parses the answer of a chat while it is generated and prints its parts.
 #include <memory>
 #include <string_view>
 
@@ -9,18 +9,18 @@
 
 namespace tessera {
 
-/// Content goes to standard output as it comes; a call when it is complete, as one line of JSON. Reasoning
+/// Content goes to standard output at once; a tool call when it is complete, as one line of JSON. Reasoning
 /// goes to standard error, dimmed on a terminal, unless the program is quiet. One thread at a time.
 class AnswerPrinter {
   public:
-    /// `silent`: nothing is printed, for who wants to_json() alone.
+    /// `silent`: prints nothing, for to_json() alone.
     AnswerPrinter(std::unique_ptr<chat::OutputParser> parser, bool silent)
         : parser_(std::move(parser)), silent_(silent) {}
 
-    /// The next piece, with control tokens by their spelling. Errors: standard output takes no more.
+    /// The next piece, including the text of control tokens. Errors: those of writing to standard output.
     Result<void> push(std::string_view text);
-    /// The answer is over, or was interrupted: prints what was held back, ends the line, and notes what could
-    /// not be read. Nothing may be pushed afterwards.
+    /// After the end or an interruption: prints held-back text, ends the line, and notes text that could not
+    /// be parsed. push() must not be called afterwards.
     Result<void> finish();
 
     /// {"content", "reasoning", "tool_calls", "notes"}; complete after finish().

@@ -1,6 +1,6 @@
-// tessera bench: how fast a model is computed, next to what the machine can do at most. Both are measured in
-// turn, by the same threads, so that a machine that slows down slows both. The formulas of work() are those
-// of the help text.
+// tessera bench: the speed of a model beside the peak of the machine. Samples of both are interleaved and run
+// on the same threads, so that a machine that slows down slows both. The formulas of work() are those of the
+// help text.
 #include <algorithm>
 
 #include "common/quantile.h"
@@ -42,7 +42,7 @@ struct Test {
     int64_t all_tokens() const { return n_tok * n_seq; }
 };
 
-/// What a test moves and computes.
+/// Bytes moved and products computed by a test.
 struct Work {
     double bytes = 0, macs = 0;
 };
@@ -50,7 +50,7 @@ struct Work {
 struct Outcome {
     std::vector<double> samples;  // tokens per second
     double best = 0, median = 0;
-    Roofline::Rates in_turn{};  // medians of the samples' shares of what was measured before and after each
+    Roofline::Rates in_turn{};  // medians of sample / peak, the peak measured right before and after each
 };
 
 Work work(const Model& model, const SessionFlags& flags, const Test& test) {
@@ -114,7 +114,7 @@ Result<void> Bench::prepare() {
     const auto filled = std::span(tokens_).first(static_cast<size_t>(args_.depth));
     if (args_.n_seq > 1) {
         TSR_TRY(parallel_, ParallelDecode::create(loaded_.model, *loaded_.pool, options, args_.n_seq));
-        if (!parallel_->fill(filled)) return fail(ErrorCode::Cancelled, "the benchmark was cancelled");
+        if (!parallel_->fill(filled)) return fail(ErrorCode::Cancelled, "interrupted");
     }
     return eval_prompt(*session_, filled, args_.session.n_batch);
 }
@@ -126,7 +126,7 @@ Result<double> Bench::time_parallel(const Test& test) {
         std::span(tokens_).subspan(static_cast<size_t>(test.depth), static_cast<size_t>(test.n_tok));
     const double start = now_seconds();
     for (const int32_t token : tokens)
-        if (!parallel_->step(token)) return fail(ErrorCode::Cancelled, "the benchmark was cancelled");
+        if (!parallel_->step(token)) return fail(ErrorCode::Cancelled, "interrupted");
     return now_seconds() - start;
 }
 
@@ -209,7 +209,7 @@ Json Bench::as_json(const Test& test, const Outcome& outcome) const {
 
 std::string Bench::heading() const {
     return printable(loaded_.model->file().path(), 400) + ": " + loaded_.description() +
-           strf("\n%-14s %12s %12s %10s %10s %10s %10s %10s\n", "test", "tokens/s", "best", "GB/s", "of read",
+           strf("\n%-14s %12s %12s %10s %10s %10s %10s %10s\n", "test", "tokens/s", "best", "GB/s", "of peak",
                 "GMAC/s", "of int8", "of float");
 }
 
@@ -220,7 +220,7 @@ std::string Bench::as_row(const Test& test, const Outcome& outcome) const {
                 outcome.median, outcome.best, rate.bytes, 100 * rate.bytes / roofline_->read_gb_per_s(),
                 rate.macs, 100 * rate.macs / roofline_->int8_gmac_per_s(),
                 100 * rate.macs / roofline_->fma_gmac_per_s()) +
-           strf("%-50s %9.1f%% %20.1f%% %9.1f%%\n", "  of what was reached in turn", 100 * in_turn.read,
+           strf("%-50s %9.1f%% %20.1f%% %9.1f%%\n", "  of the peak around each sample", 100 * in_turn.read,
                 100 * in_turn.int8, 100 * in_turn.fma);
 }
 
@@ -234,7 +234,7 @@ Result<void> Bench::run() {
         TSR_TRY_VOID(console::print(args_.json ? json_line(as_json(test, outcome)) : as_row(test, outcome)));
     }
     if (args_.json) return {};
-    return console::print(strf("%-14s read %.1f GB/s, int8 %.1f GMAC/s, float %.1f GMAC/s\n", "at most",
+    return console::print(strf("%-14s read %.1f GB/s, int8 %.1f GMAC/s, float %.1f GMAC/s\n", "peak",
                                roofline_->read_gb_per_s(), roofline_->int8_gmac_per_s(),
                                roofline_->fma_gmac_per_s()));
 }
@@ -281,20 +281,20 @@ void declare_load(Options& options, BenchArgs& args) {
             }
             return {};
         },
-        "Measure the engine instead: so many requests at a time, a test each.");
+        "Benchmark the engine at these concurrency levels, a test for each.");
     options.integer("--requests", load.n_requests, 0, 1 << 20,
-                    "Requests of a test; 0: three for each at a time.");
+                    "Requests per test; 0: three times the concurrency.");
     options.parsed(
         "--shared-prefix", "X",
         [&load](const std::string& text) { return declare_number(load.shared, 1, text); },
-        "Part of each prompt that all have in common. (default: 0)");
+        "Part of each prompt that is common to all, 0 to 1. (default: 0)");
     options.parsed(
         "--arrival-rate", "X",
         [&load](const std::string& text) { return declare_number(load.rate, 1e6, text); },
-        "Requests a second, at random times; 0: the next one as soon as one ends. (default: 0)");
+        "Requests per second, at random times; 0: a new one when one ends. (default: 0)");
     options.integer("--beside", load.n_beside, 0, 1 << 20,
-                    "Let all of them write, and read a prompt of N tokens beside them.");
-    options.flag("--mixed", load.mixed, "Prompts and answers of a quarter of the length to all of it.");
+                    "Measure decode latency while another request prefills N tokens.");
+    options.flag("--mixed", load.mixed, "Vary the lengths of prompts and answers between 25 % and 100 %.");
 }
 
 Action declare_bench(Options& options) {
@@ -302,23 +302,21 @@ Action declare_bench(Options& options) {
     args->model.declare(options);
     options.group("Test");
     constexpr int64_t kMost = int64_t{1} << 20;
-    options.integer("-p,--prompt-tokens", args->n_prompt, 0, kMost,
-                    "Tokens of the prompt test; 0 leaves it out.");
-    options.integer("-n,--n-predict", args->n_generate, 0, kMost,
-                    "Tokens of the decode test; 0 leaves it out.");
-    options.integer("-d,--depth", args->depth, 0, kMost, "Positions that are filled before each test.");
+    options.integer("-p,--n-prompt", args->n_prompt, 0, kMost, "Tokens of the prompt test; 0: skip it.");
+    options.integer("-n,--n-predict", args->n_generate, 0, kMost, "Tokens of the decode test; 0: skip it.");
+    options.integer("-d,--depth", args->depth, 0, kMost, "Tokens in the context before each test.");
     options.integer("-b,--sequences", args->n_seq, 1, 256,
-                    "Sequences that the decode test advances side by side, a token each a pass.");
-    options.integer("-r,--repetitions", args->n_samples, 1, 1000, "Samples of each test.");
-    args->session.declare_batch(options);
+                    "Sequences that the decode test advances together, one token each per step.");
+    options.integer("-r,--repetitions", args->n_samples, 1, 1000, "Samples per test.");
+    args->session.declare_batch(options, "--batch");
     args->session.declare_kv(options);
     args->npu.declare(options);
-    options.flag("--json", args->json, "One JSON object a test, on a line.");
+    options.flag("--json", args->json, "Print one JSON object per test, a line each.");
     declare_load(options, *args);
     options.check([args]() -> Result<void> {
         if (args->npu.is_on() && (!args->load.concurrency.empty() || args->n_seq > 1))
             return fail(ErrorCode::InvalidArgument,
-                        "--npu-device: expected one sequence, found several (-b, --concurrency)");
+                        "--npu-device: only one sequence is possible; leave out -b and --concurrency");
         if (!args->load.concurrency.empty() && (args->n_prompt == 0 || args->n_generate == 0))
             return fail(ErrorCode::InvalidArgument, "--concurrency needs -p and -n of 1 or more");
         if (args->n_prompt + args->n_generate > 0) return {};
@@ -333,24 +331,23 @@ const Command kBench = {
     .name = "bench",
     .summary = "measure the speed of a model",
     .help =
-        "Measures a prompt of N tokens (ppN) and the decoding of N tokens one by one (tgN), after D\n"
-        "positions (@dD), of B sequences side by side (xB). tokens/s, of all sequences together, is the\n"
-        "median of the samples.\n"
-        "  GB/s    weights that a token reads, once a pass, and the keys and values up to its end\n"
-        "  GMAC/s  products of the layers for each token, of the head for each row of logits, and two\n"
-        "          of attention for each key seen, head by head\n"
-        "The share is that of what the same threads reach at most: a streaming read, int8 products, and\n"
-        "float products, measured in turn with the samples. On a machine that others use too the most is\n"
-        "a lucky moment; the line below has the median of each sample's share of what was reached before\n"
-        "and after it.\n"
-        "With --concurrency, requests to the engine (loadNxC): tokens/s of all together; milliseconds to "
-        "the\n"
-        "first token of prompts that are new and of those that are mostly known, and between tokens, each "
-        "the\n"
-        "median and the 99th of 100; time of drawing tokens, and of all else but the model, as a share of "
-        "the\n"
-        "model's. With --beside (besideNxC): milliseconds between tokens before and while the prompt is "
-        "read.",
+        "Measures a prompt of N tokens (ppN) and decoding of N tokens (tgN), with D tokens in the context "
+        "(@dD), for B sequences together (xB). tokens/s counts all sequences and is the median of the "
+        "samples.\n"
+        "\n"
+        "  GB/s    weights, once per step, and the keys and values of the context\n"
+        "  GMAC/s  multiply-accumulates of the layers, of the output head and of attention\n"
+        "\n"
+        "The percentages are shares of the machine's peak on the same threads: memory bandwidth of a "
+        "streaming read, int8 products, float products. Peaks and samples are measured interleaved. On a "
+        "shared machine the best peak is a lucky value; the second line gives the median of sample / peak "
+        "measured right before and after.\n"
+        "\n"
+        "With --concurrency (loadNxC), requests to the engine: tokens/s of all together; the time to the "
+        "first token in ms of new prompts and of prompts that are mostly in the prefix cache, and the time "
+        "between tokens, each as the median and the 99th percentile; the time of sampling and of the "
+        "scheduler as a share of the model's. With --beside (besideNxC): ms between tokens before and "
+        "during the prefill.",
     .examples =
         "  tessera bench model.gguf\n"
         "  tessera bench model.gguf -p 0 -n 32 -d 4096 -t 8\n"

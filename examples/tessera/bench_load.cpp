@@ -1,5 +1,5 @@
-// Requests come from this thread and are answered on the engine's; times are taken in its callbacks. Prompts
-// are random tokens of a fixed seed, and no request ends early, so that runs compare.
+// This thread submits requests; times are taken in the callbacks on the engine's thread. Prompts are random
+// tokens of a fixed seed, and no request ends early, so that runs are comparable.
 #include "examples/tessera/bench_load.h"
 
 #include <algorithm>
@@ -20,12 +20,12 @@ namespace tessera {
 
 namespace {
 
-/// One request and when its tokens came.
+/// One request and the times of its tokens.
 struct Arrival {
     double submitted = 0;
     int64_t n_prompt = 0, n_cached = 0;
     std::vector<double> times;          // of its tokens
-    std::atomic<int64_t> n_written{0};  // their number, for who looks while they come
+    std::atomic<int64_t> n_written{0};  // their number, readable from other threads meanwhile
 
     double first_token_ms() const { return times.empty() ? 0 : 1e3 * (times.front() - submitted); }
     /// Adds the milliseconds between neighbours that both came in [begin, end].
@@ -35,7 +35,7 @@ struct Arrival {
     }
 };
 
-/// The median and the 99th of 100.
+/// The median and the 99th percentile.
 Json spread(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     return {{"p50", rounded(quantile(values, 0.5))}, {"p99", rounded(quantile(values, 0.99))}};
@@ -45,7 +45,7 @@ class LoadRun {
   public:
     LoadRun(engine::Engine& engine, const LoadTest& test, int64_t concurrency)
         : engine_(engine), test_(test), concurrency_(concurrency), rng_(7) {}
-    /// Nothing comes back to it afterwards.
+    /// No callback refers to it afterwards.
     ~LoadRun() { end_all(true); }
     LoadRun(const LoadRun&) = delete;
     LoadRun& operator=(const LoadRun&) = delete;
@@ -53,7 +53,7 @@ class LoadRun {
     Result<void> run();
     Json figures() const;
 
-    /// The same for requests that write until a long prompt beside them has been read.
+    /// The same for requests that generate until the prefill of a long prompt beside them is done.
     Result<void> run_beside();
     Json beside_figures() const;
 
@@ -147,7 +147,7 @@ Result<void> LoadRun::run() {
         TSR_TRY_VOID(submit(arrivals_.back(), scaled(test_.n_prompt), scaled(test_.n_generate)));
     }
     end_all(guard.interrupted());
-    if (guard.interrupted()) return fail(ErrorCode::Cancelled, "the benchmark was cancelled");
+    if (guard.interrupted()) return fail(ErrorCode::Cancelled, "interrupted");
     seconds_ = now_seconds() - start;
     after_ = engine_.stats();
     return {};
@@ -163,7 +163,7 @@ Result<void> LoadRun::run_beside() {
         arrivals_.emplace_back();
         TSR_TRY_VOID(submit(arrivals_.back(), test_.n_prompt, engine_.n_ctx() - test_.n_prompt));
     }
-    // All of them write; then the times are taken for a while without the prompt.
+    // All of them generate; the times before the prompt is submitted are the baseline.
     const auto all_have = [this](int64_t n) {
         return std::all_of(arrivals_.begin(), arrivals_.end(),
                            [n](const Arrival& arrival) { return arrival.n_written >= n; });
@@ -172,8 +172,8 @@ Result<void> LoadRun::run_beside() {
     TSR_TRY_VOID(submit(beside_, test_.n_beside, 1));
     read_at_ = wait_for([this] { return tickets_.back().done(); });
     end_all(true);
-    if (guard.interrupted()) return fail(ErrorCode::Cancelled, "the benchmark was cancelled");
-    // From the tokens' own times: this thread may sleep through the whole of a short run.
+    if (guard.interrupted()) return fail(ErrorCode::Cancelled, "interrupted");
+    // Taken from the tokens' times, since this thread may sleep through a short run.
     for (const Arrival& arrival : arrivals_) writing_at_ = std::max(writing_at_, arrival.times[1]);
     return {};
 }
@@ -195,10 +195,10 @@ Json LoadRun::beside_figures() const {
 }
 
 Json LoadRun::figures() const {
-    std::vector<double> fresh, known, gaps;
+    std::vector<double> fresh, cached, gaps;
     int64_t n_cached = 0, n_written = 0;
     for (const Arrival& arrival : arrivals_) {
-        (2 * arrival.n_cached > arrival.n_prompt ? known : fresh).push_back(arrival.first_token_ms());
+        (2 * arrival.n_cached > arrival.n_prompt ? cached : fresh).push_back(arrival.first_token_ms());
         arrival.add_gaps(gaps, 0, INFINITY);
         n_cached += arrival.n_cached;
         n_written += arrival.n_written;
@@ -209,7 +209,7 @@ Json LoadRun::figures() const {
             {"tokens_per_s", rounded(static_cast<double>(n_written) / seconds_)},
             {"requests_per_s", rounded(static_cast<double>(arrivals_.size()) / seconds_)},
             {"first_token_ms", spread(fresh)},
-            {"first_token_known_ms", spread(known)},
+            {"first_token_cached_ms", spread(cached)},
             {"between_tokens_ms", spread(gaps)},
             {"cached_tokens", n_cached},
             {"preemptions", after_.n_preemptions - before_.n_preemptions},
@@ -217,7 +217,7 @@ Json LoadRun::figures() const {
             {"scheduler_share", rounded((after_.other_s - before_.other_s) / inside, 4)}};
 }
 
-/// "median,99th" in one column.
+/// "p50,p99" in one column.
 std::string spread_text(const Json& spread) {
     return strf("%.1f,%.1f", spread["p50"].get<double>(), spread["p99"].get<double>());
 }
@@ -225,24 +225,25 @@ std::string spread_text(const Json& spread) {
 constexpr const char* kRow = "%-14s %8s %10s %16s %16s %16s %8s %9s %9s\n";
 
 std::string heading() {
-    return strf(kRow, "test", "requests", "tokens/s", "first ms 50,99", "known ms 50,99", "between ms 50,99",
-                "cached", "drawing", "scheduler");
+    return strf(kRow, "test", "requests", "tokens/s", "TTFT ms p50,p99", "cached p50,p99", "ITL ms p50,p99",
+                "cached", "sampling", "scheduler");
 }
 
 std::string row_of(const Json& f) {
     const auto percent = [&f](const char* key) { return strf("%.2f%%", 100 * f[key].get<double>()); };
     return strf(kRow, f["test"].get<std::string>().c_str(), f["requests"].dump().c_str(),
                 strf("%.2f", f["tokens_per_s"].get<double>()).c_str(),
-                spread_text(f["first_token_ms"]).c_str(), spread_text(f["first_token_known_ms"]).c_str(),
+                spread_text(f["first_token_ms"]).c_str(), spread_text(f["first_token_cached_ms"]).c_str(),
                 spread_text(f["between_tokens_ms"]).c_str(), f["cached_tokens"].dump().c_str(),
                 percent("sampling_share").c_str(), percent("scheduler_share").c_str());
 }
 
 std::string beside_row_of(const Json& f) {
-    return strf("%-14s between ms 50,99: %s, beside the prompt %s (%.2f times); prompt %.1f tokens/s\n",
-                f["test"].get<std::string>().c_str(), spread_text(f["between_tokens_ms"]).c_str(),
-                spread_text(f["between_tokens_beside_ms"]).c_str(), f["ratio"].get<double>(),
-                f["prompt_tokens_per_s"].get<double>());
+    return strf(
+        "%-14s ms between tokens p50,p99: %s, during the prefill %s (%.2f times); prefill %.1f tokens/s\n",
+        f["test"].get<std::string>().c_str(), spread_text(f["between_tokens_ms"]).c_str(),
+        spread_text(f["between_tokens_beside_ms"]).c_str(), f["ratio"].get<double>(),
+        f["prompt_tokens_per_s"].get<double>());
 }
 
 }  // namespace
@@ -250,7 +251,7 @@ std::string beside_row_of(const Json& f) {
 engine::EngineOptions load_test_engine(const SessionFlags& flags, const LoadTest& test) {
     engine::EngineOptions options;
     const bool beside = test.n_beside > 0;
-    // Beside a prompt, requests write until it has been read, however slowly, and however late this is seen.
+    // With --beside, requests generate until the prefill is done, so their contexts need room for a slow one.
     options.n_ctx = test.n_prompt + test.n_generate + (beside ? test.n_beside + 1024 : 0);
     options.max_running = *std::max_element(test.concurrency.begin(), test.concurrency.end()) + beside;
     options.n_batch = std::max(flags.n_batch, options.max_running);
@@ -264,7 +265,7 @@ Result<void> run_load_tests(const LoadedModel& loaded, std::shared_ptr<const tex
     const bool beside = test.n_beside > 0;
     if (!test.json) TSR_TRY_VOID(console::print(loaded.description() + "\n" + (beside ? "" : heading())));
     for (const int64_t concurrency : test.concurrency) {
-        // A new one each time: nothing is known from the test before.
+        // A new engine for each test starts with an empty prefix cache.
         TSR_TRY(const auto engine, engine::Engine::create(loaded.model, tokenizer, *loaded.pool, options));
         LoadRun run(*engine, test, concurrency);
         TSR_TRY_VOID(beside ? run.run_beside() : run.run());

@@ -1,5 +1,5 @@
 #pragma once
-// bench --concurrency: requests to the engine as a server gets them, and how long each waits for its tokens.
+// bench --concurrency: requests to the engine as a server gets them, and the latency of their tokens.
 #include <vector>
 
 #include "examples/tessera/model_loading.h"
@@ -8,14 +8,13 @@
 namespace tessera {
 
 struct LoadTest {
-    std::vector<int64_t> concurrency;  ///< requests that are open at a time, one test each
-    int64_t n_requests = 0;            ///< of a test; 0 = three for each that is open
+    std::vector<int64_t> concurrency;  ///< open requests, one test for each
+    int64_t n_requests = 0;            ///< per test; 0 = three times the concurrency
     int64_t n_prompt = 512, n_generate = 128;
-    double shared = 0;   ///< part of each prompt that all have in common, 0..1
-    bool mixed = false;  ///< lengths from a quarter of those to all
-    double rate = 0;     ///< arrivals a second at random times; 0 = the next one as soon as one ends
-    int64_t n_beside =
-        0;  ///< > 0: all that are open write, and a prompt of so many tokens is read beside them
+    double shared = 0;     ///< part of each prompt that is common to all, 0..1
+    bool mixed = false;    ///< lengths vary between 25 % and 100 %
+    double rate = 0;       ///< arrivals per second at random times; 0 = a new one when one ends
+    int64_t n_beside = 0;  ///< > 0: tokens of a prompt that is prefilled while the others generate
     bool json = false;
 };
 

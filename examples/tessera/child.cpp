@@ -1,5 +1,5 @@
-// A child answers through a pipe: a byte that says whether it went well, then the answer, or the error's code
-// and message. It ends without the exit handlers, which are its parent's.
+// A child answers through a pipe: a status byte, then the answer, or the error's code and message. It ends
+// without running exit handlers, which belong to its parent.
 #include "examples/tessera/child.h"
 
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ std::vector<std::byte> read_all(int fd) {
     }
 }
 
-/// What work() says, errors thrown by the libraries below included.
+/// The result of work(); exceptions become errors.
 Result<void> run_guarded(const std::function<Result<void>()>& work) {
     try {
         return work();
@@ -90,9 +90,9 @@ Result<void> run_in_child(const char* what, std::span<std::byte> answer,
         return tl::unexpected(Error{code, {text, said.size() - 1 - sizeof code}});
     }
     if (WIFSIGNALED(status))
-        return fail(code, "%s: the process that measured it was ended by signal %d%s", what, WTERMSIG(status),
-                    WTERMSIG(status) == SIGKILL ? ", which the system does where memory runs out" : "");
-    return fail(code, "%s: the process that measured it ended without an answer", what);
+        return fail(code, "%s: the measuring process was ended by signal %d%s", what, WTERMSIG(status),
+                    WTERMSIG(status) == SIGKILL ? " (the system is out of memory)" : "");
+    return fail(code, "%s: the measuring process ended without an answer", what);
 }
 
 }  // namespace tessera

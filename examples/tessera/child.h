@@ -1,6 +1,5 @@
 #pragma once
-// Work in a process of its own, so that the memory it takes can be measured by itself and is given back
-// whole.
+// Runs work in a process of its own, so that its memory can be measured separately and is freed completely.
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -10,9 +9,8 @@
 
 namespace tessera {
 
-/// Runs work() in a child of this process, which has no other threads, and copies what it has then made of
-/// `answer` over here. Notes of the child are not shown. Errors: those of work(), Internal where the child
-/// was ended, `what` saying by what.
+/// Runs work() in a child of this process, which must have no other threads, and copies `answer` back. Notes
+/// of the child are not shown. Errors: those of work(); Internal, with `what`, if a signal ended the child.
 Result<void> run_in_child(const char* what, std::span<std::byte> answer,
                           const std::function<Result<void>()>& work);
 

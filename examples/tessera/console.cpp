@@ -1,5 +1,5 @@
 // Owns the process's streams and signal handlers. Standard output is written with write(2), unbuffered: text
-// appears as it is made, and a full disk or a closed pipe is seen where it happens.
+// appears at once, and a full disk or a closed pipe is an error of the write that meets it.
 #include "examples/tessera/console.h"
 
 #include <fcntl.h>
@@ -29,8 +29,10 @@ static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may 
 
 Verbosity current_verbosity = Verbosity::Normal;
 bool reader_gone = false;
-constexpr size_t kMaxText = size_t{1} << 30;  // beyond it is no prompt: a device, or a mistaken file
-struct sigaction earlier_action;              // of SIGINT, while an InterruptGuard lives
+constexpr size_t kMaxText = size_t{1} << 30;  // a larger input is a device or a mistaken file
+constexpr int kEndingSignals[] = {SIGINT, SIGTERM, SIGHUP};
+struct sigaction earlier_actions[std::size(kEndingSignals)];  // while an InterruptGuard lives
+size_t n_caught = 0;                                          // the first of them
 
 void on_interrupt(int) { interrupt_flag.store(true, std::memory_order_relaxed); }
 
@@ -55,10 +57,10 @@ void log_sink(log::Level level, std::string_view message) {
 
 void prepare() {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        // Opened for reading alone, so that writing to a stream that was closed stays an error.
+        // Opened read-only, so that writing to a closed stream stays an error.
         if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);
     }
-    // A reader that goes away and a limit on file sizes are errors of write(), which can name the file.
+    // A closed pipe and a limit on file sizes then are errors of write(), whose messages name the file.
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGXFSZ, SIG_IGN);
     log::set_sink(log_sink);
@@ -76,13 +78,10 @@ bool is_screen(int fd) {
 }
 
 ByteProgress byte_bar(const char* label) {
-    auto bar = std::make_shared<std::optional<ProgressBar>>();
-    return [label, bar = std::move(bar)](uint64_t done, uint64_t total) {
-        if (!*bar)
-            bar->emplace(label, total, ProgressBar::Unit::Bytes,
-                         verbosity() != Verbosity::Quiet && is_screen(STDERR_FILENO));
-        (*bar)->update(done);
-    };
+    // Made at once, since the rate counts from here; drawn at the first call.
+    auto bar = std::make_shared<ProgressBar>(label, 0, ProgressBar::Unit::Bytes,
+                                             verbosity() != Verbosity::Quiet && is_screen(STDERR_FILENO));
+    return [bar = std::move(bar)](uint64_t done, uint64_t total) { bar->update(done, total); };
 }
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& name) {
@@ -159,18 +158,36 @@ Result<void> write_file(const std::string& path, std::string_view text) {
     return file.commit();
 }
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard(Signals signals) {
     interrupt_flag.store(false, std::memory_order_relaxed);
-    ::sigaction(SIGINT, nullptr, &earlier_action);
-    if (earlier_action.sa_handler == SIG_IGN) return;  // a job in the background: the shell said so
-    struct sigaction action = {};
-    action.sa_handler = on_interrupt;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one has its usual effect
-    ::sigaction(SIGINT, &action, nullptr);
+    n_caught = signals == Signals::CtrlC ? 1 : std::size(kEndingSignals);
+    for (size_t i = 0; i < n_caught; i++) {
+        ::sigaction(kEndingSignals[i], nullptr, &earlier_actions[i]);
+        if (earlier_actions[i].sa_handler == SIG_IGN)
+            continue;  // set by the shell for a background job, or nohup
+        struct sigaction action = {};
+        action.sa_handler = on_interrupt;
+        action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one has its usual effect
+        ::sigaction(kEndingSignals[i], &action, nullptr);
+    }
 }
 
-InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &earlier_action, nullptr); }
+InterruptGuard::~InterruptGuard() {
+    for (size_t i = 0; i < n_caught; i++) ::sigaction(kEndingSignals[i], &earlier_actions[i], nullptr);
+}
 
 const std::atomic<bool>& InterruptGuard::flag() { return interrupt_flag; }
+
+Error name_output(Error error, const std::string& out) {
+    if (error.code == ErrorCode::Cancelled)
+        error.message = "interrupted; '" + printable(out, 400) + "' was not written";
+    return error;
+}
+
+Result<void> report(bool as_json, const std::string& json, const std::string& text) {
+    if (as_json) return print(json);
+    note("%s", text.c_str());
+    return {};
+}
 
 }  // namespace tessera::console

@@ -1,5 +1,5 @@
 #pragma once
-// The program's two streams and its signals: checked output, whole-file input, Ctrl-C as a flag, log lines.
+// The program's streams and signals: checked output, whole-file input, interruption as a flag, log lines.
 #include <atomic>
 #include <cstddef>
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace tessera::console {
 
-/// Once, before anything else: a closed standard stream cannot be taken by a file that is opened later, and
-/// whatever stops a write is an error of write() instead of a signal.
+/// Must be called once, before anything else: keeps files that are opened later off the descriptors of closed
+/// standard streams, and turns signals of failed writes into errors of write().
 void prepare();
 
 /// Which log messages go to standard error.
@@ -22,38 +22,45 @@ Verbosity verbosity();
 
 bool is_terminal(int fd);
 
-/// The whole text to standard output, at once. Errors: Io naming what the system said; when the reader has
-/// gone away, stdout_gone() is true from then on, and the program ends quietly.
+/// Writes the whole text to standard output, unbuffered. Errors: Io with the system's message. When the
+/// reader has closed the pipe, stdout_gone() is true from then on, and the program ends without a message.
 Result<void> print(std::string_view text);
 bool stdout_gone();
 
 /// One line to standard error, unless the program is quiet.
 void note(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-/// Draws a bar while it is called, if standard error is a terminal and the program not quiet. The bar is
-/// cleared when the last copy of the function goes.
+/// A function that draws a progress bar, if standard error is a terminal and the program not quiet. The bar
+/// is cleared when the last copy of the function is destroyed.
 ByteProgress byte_bar(const char* label);
 
-/// All bytes to a descriptor; `name` is for the error.
+/// Writes all bytes to a descriptor; `name` is for the error.
 Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& name);
 
 /// All bytes of a file, or of standard input for "-".
 Result<std::string> read_all(const std::string& path);
 
-/// A text file's bytes; errors as of read_all(), or Malformed with the place of the first byte that is no
-/// UTF-8.
+/// A text file's bytes. Errors: those of read_all(), or Malformed with the offset of the first byte that is
+/// not UTF-8.
 Result<std::string> read_text(const std::string& path);
 
-/// The error of read_text() for a text from elsewhere, which `name` says.
+/// The same check for a text from elsewhere, which `name` describes.
 Result<void> check_utf8(std::string_view text, const std::string& name);
 
 /// Writes a file that appears under its name when it is complete, in place of an earlier one.
 Result<void> write_file(const std::string& path, std::string_view text);
 
-/// While it lives, the first Ctrl-C sets the flag and a second one ends the process. One at a time.
+/// Which signals an InterruptGuard catches.
+enum class Signals {
+    CtrlC,   ///< SIGINT
+    Ending,  ///< SIGINT, SIGTERM and SIGHUP: for commands that write files
+};
+
+/// While it lives, the first signal sets the flag and a second one of the same kind ends the process. One at
+/// a time.
 class InterruptGuard {
   public:
-    InterruptGuard();
+    explicit InterruptGuard(Signals signals = Signals::CtrlC);
     ~InterruptGuard();
     InterruptGuard(const InterruptGuard&) = delete;
     InterruptGuard& operator=(const InterruptGuard&) = delete;
@@ -62,5 +69,11 @@ class InterruptGuard {
     static const std::atomic<bool>& flag();
     static bool interrupted() { return flag().load(std::memory_order_relaxed); }
 };
+
+/// The error of a command that was to write `out`, after an interruption under the name that the user knows.
+Error name_output(Error error, const std::string& out);
+
+/// One JSON object for --json, else the text as a note on standard error.
+Result<void> report(bool as_json, const std::string& json, const std::string& text);
 
 }  // namespace tessera::console

@@ -1,4 +1,4 @@
-// From the text of an option, or of the file that it names, to a grammar.
+// Makes a grammar of the text of an option, or of the file that it names.
 #include "examples/tessera/constraint_flags.h"
 
 #include "examples/tessera/console.h"
@@ -7,7 +7,7 @@ namespace tessera {
 
 namespace {
 
-/// "@FILE" stands for what is in the file.
+/// "@FILE" stands for the content of the file.
 Result<std::string> text_of(const std::string& value) {
     return value.starts_with('@') ? console::read_all(value.substr(1)) : Result<std::string>(value);
 }
@@ -15,12 +15,12 @@ Result<std::string> text_of(const std::string& value) {
 }  // namespace
 
 void ConstraintFlags::declare(Options& options) {
-    options.group("Form of the answer");
-    options.text("--grammar", "TEXT|@FILE", grammar, "Hold it to a grammar in GBNF.");
-    options.text("--regex", "TEXT|@FILE", regex, "Hold it to a regular expression, which all of it matches.");
-    options.text("--json-schema", "TEXT|@FILE", schema, "Hold it to JSON that this schema accepts.");
-    options.flag("--json-object", json_object, "Hold it to a JSON object.");
-    options.flag("--compact-json", compact, "No white space in JSON.");
+    options.group("Constrained output");
+    options.text("--grammar", "TEXT|@FILE", grammar, "Constrain output to a GBNF grammar.");
+    options.text("--regex", "TEXT|@FILE", regex, "Constrain output to match a regular expression.");
+    options.text("--json-schema", "TEXT|@FILE", schema, "Constrain output to a JSON schema.");
+    options.flag("--json-object", json_object, "Constrain output to a JSON object.");
+    options.flag("--compact-json", compact, "Write JSON without white space.");
 }
 
 Result<void> ConstraintFlags::check() const {

@@ -1,5 +1,5 @@
 #pragma once
-// Options that hold what is written to a form: a grammar, a regular expression, a JSON schema.
+// Options for constrained output: a grammar, a regular expression, a JSON schema.
 #include <memory>
 #include <string>
 
@@ -16,7 +16,7 @@ struct ConstraintFlags {
     bool is_given() const { return !grammar.empty() || !regex.empty() || !schema.empty() || json_object; }
     /// Errors: more than one of them.
     Result<void> check() const;
-    /// Null when none was given. Errors say in which option, and where in it.
+    /// Null when none was given. Errors name the option and the position in its text.
     Result<std::shared_ptr<const grammar::Grammar>> create() const;
 };
 

@@ -31,7 +31,7 @@ struct ConvertArgs {
     int64_t n_threads = 0;
 };
 
-/// What came of a folder: for people, or as JSON.
+/// The content of a report.
 struct Plan {
     const HfModel& model;
     const Mixture& mixture;
@@ -83,12 +83,12 @@ Json report_json(const Plan& plan) {
     return out;
 }
 
-/// Notes for a plan of what a conversion would lack.
+/// Notes the parts that a conversion would lack.
 void note_gaps(const HfModel& model) {
     if (!model.has_weights())
-        console::note("no weights in the folder: shapes and types are those that config.json says");
+        console::note("no weights in the folder; shapes and types are taken from config.json");
     if (model.tokenizer_error())
-        console::note("a conversion would stop at the tokenizer: %s",
+        console::note("the conversion would fail at the tokenizer: %s",
                       model.tokenizer_error()->message.c_str());
 }
 
@@ -98,7 +98,7 @@ Result<void> convert_folder(ConvertArgs& args) {
     TSR_TRY(const auto model,
             HfModel::open(args.folder, pool, *isa->table, {.pre = args.pre, .plan_only = args.dry_run}));
     if (!model->tokenizer_error()) {
-        // Whatever is wrong with the vocabulary shows now, not when the file is used.
+        // Loaded so that errors of the vocabulary show at conversion.
         TSR_TRY_VOID(text::Tokenizer::load(model->file()));
     }
     TSR_TRY(
@@ -111,10 +111,12 @@ Result<void> convert_folder(ConvertArgs& args) {
     if (args.dry_run) {
         note_gaps(*model);
     } else {
-        const console::InterruptGuard guard;
+        const console::InterruptGuard guard(console::Signals::Ending);
         pool.set_abort_flag(&guard.flag());
-        TSR_TRY_VOID(engine::write_converted(*model, args.out, args.packed, *mixture, plan, pool,
-                                             console::byte_bar("converting"), console::byte_bar("packing")));
+        auto written = engine::write_converted(*model, args.out, args.packed, *mixture, plan, pool,
+                                               console::byte_bar("converting"), console::byte_bar("packing"));
+        if (!written)
+            return tl::unexpected<Error>(console::name_output(std::move(written.error()), args.out));
     }
     const Plan report{*model, *mixture, plan, n_bytes};
     if (args.json) return console::print(json_line(report_json(report)));
@@ -129,10 +131,11 @@ Result<void> convert_folder(ConvertArgs& args) {
 Action declare_convert(Options& options) {
     auto args = std::make_shared<ConvertArgs>();
     options.required("DIR", args->folder, "A folder with config.json, safetensors files and a tokenizer.");
-    options.text("-o,--out", "FILE", args->out, "The file to write; it appears when it is complete.");
+    options.text("-o,--out", "FILE", args->out,
+                 "The file to write; an existing one is replaced when the new one is complete.");
     options.text(
         "--type", "TYPE", args->type,
-        "Type or mixture of the matrices, as of tessera quantize; else BF16 or F16, as the folder has.");
+        "Type or mixture of the matrices, as for tessera quantize (default: BF16 or F16, as in the folder).");
     options.flag("--packed", args->packed, "Write a packed model, as tessera pack does.");
     options.text("--pre", "NAME", args->pre,
                  "The pre-tokenizer (docs/reference/tokenizers.md), where the tokenizer's own rules are not "
@@ -144,15 +147,15 @@ Action declare_convert(Options& options) {
             args->plan.overrides.push_back(std::move(override));
             return {};
         },
-        "For tensors whose name this regular expression matches; of several the first counts.");
+        "Type of the tensors whose name matches a regular expression; the first match counts.");
     options.flag("--pure", args->plan.pure, "One type for all matrices, instead of a mixture.");
     options.flag("--allow-requantize", args->plan.allow_requantize,
-                 "Give MXFP4 matrices the type as well, instead of keeping them.");
+                 "Also convert MXFP4 matrices, which are kept otherwise.");
     options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
     options.flag("--dry-run", args->dry_run,
-                 "Write nothing; list the tensors, what they are made of, and the size to the byte.");
-    options.flag("--json", args->json, "One JSON object with the tensors and sizes.");
+                 "Write nothing; list the tensors with their sources, and the size to the byte.");
+    options.flag("--json", args->json, "Print one JSON object with the tensors and sizes.");
     options.check([args]() -> Result<void> {
         if (args->out.empty() && !args->dry_run)
             return fail(ErrorCode::InvalidArgument, "expected -o FILE or --dry-run, found neither");
@@ -166,11 +169,10 @@ Action declare_convert(Options& options) {
 
 const Command kConvert = {
     .name = "convert",
-    .summary = "make a GGUF model of a Hugging Face folder",
+    .summary = "convert a Hugging Face folder to GGUF",
     .help =
-        "Reads a folder with config.json, safetensors files and tokenizer as Hugging Face has them, and "
-        "writes\n"
-        "one GGUF file, in any type or mixture of types. Memory is some 100 MiB, whatever the model's size.",
+        "Reads a Hugging Face folder (config.json, safetensors files and a tokenizer) and writes one GGUF "
+        "file in any type or mixture of types. It needs about 100 MiB of memory for a model of any size.",
     .examples =
         "  tessera convert Llama-3.2-1B -o llama-3.2-1b-q4_k_m.gguf --type Q4_K_M\n"
         "  tessera convert Qwen3-4B -o qwen3-4b.packed.gguf --type Q8_0 --packed\n"

@@ -1,5 +1,5 @@
-// The default model is looked for relative to this executable, so that a build tree and an installed tree
-// both work.
+// The default model is looked for relative to this executable, so that both a build tree and an installed
+// tree work.
 #include "examples/tessera/default_model.h"
 
 #include <unistd.h>
@@ -36,14 +36,42 @@ Result<std::string> find_default_model() {
         tried += (tried.empty() ? "" : ", ") + path.string();
     }
     return fail(ErrorCode::NotFound,
-                "no MODEL was given, TESSERA_MODEL is not set, and the default model is at none of: %s",
+                "no MODEL was given, TESSERA_MODEL is not set, and the default model is not installed "
+                "(looked for %s)",
                 tried.c_str());
+}
+
+/// A hint for a path without a file.
+std::string missing_model_hint(const std::string& given) {
+    if (given.find(' ') != std::string::npos)
+        return "; MODEL stands before the prompt; for the default model: tessera run -p \"TEXT\"";
+    if (given.ends_with(".gguf") || given.starts_with('/') || given.starts_with('.')) return "";
+    return "; MODEL is the path of a GGUF file (tessera downloads no models)";
+}
+
+/// Errors with hints for two common mistakes: no such file, a directory.
+Result<void> check_model_path(const std::string& given) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    const std::string shown = printable(given, 400);
+    const fs::file_status status = fs::status(given, ignored);
+    if (status.type() == fs::file_type::not_found)
+        return fail(ErrorCode::Io, "cannot open '%s': No such file or directory%s", shown.c_str(),
+                    missing_model_hint(given).c_str());
+    if (!fs::is_directory(status)) return {};
+    const bool is_checkpoint = fs::exists(fs::path(given) / "config.json", ignored);
+    return fail(ErrorCode::InvalidArgument, "'%s' is a directory, expected a GGUF file%s%s%s", shown.c_str(),
+                is_checkpoint ? "; convert it: tessera convert " : "", is_checkpoint ? shown.c_str() : "",
+                is_checkpoint ? " -o MODEL.gguf" : "");
 }
 
 }  // namespace
 
 Result<std::string> model_path(const std::string& given) {
-    if (!given.empty()) return given;
+    if (!given.empty()) {
+        TSR_TRY_VOID(check_model_path(given));
+        return given;
+    }
     std::string path;
     if (const char* named = std::getenv("TESSERA_MODEL"); named && *named) {
         path = named;

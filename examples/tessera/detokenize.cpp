@@ -1,4 +1,4 @@
-// tessera detokenize: token ids to the text they stand for.
+// tessera detokenize: turns token ids into text.
 #include <unistd.h>
 
 #include "common/strings.h"
@@ -33,8 +33,9 @@ Result<void> detokenize(const DetokenizeArgs& args) {
     const text::Vocab& vocab = tokenizer->vocab();
     for (size_t i = 0; i < ids.size(); i++)
         if (!vocab.contains(ids[i]))
-            return fail(ErrorCode::InvalidArgument, "token %zu: expected an id from 0 to %d, found %d", i,
-                        vocab.size() - 1, ids[i]);
+            return fail(ErrorCode::InvalidArgument,
+                        "token id %d (number %zu of the list) is outside this vocabulary, 0 to %d", ids[i],
+                        i + 1, vocab.size() - 1);
     std::string text = tokenizer->decode(ids, {.show_special = args.special});
     if (args.json) return console::print(json_line({{"n_tokens", ids.size()}, {"text", text}}));
     if (console::is_terminal(STDOUT_FILENO) && !text.ends_with('\n')) text += '\n';
@@ -45,10 +46,10 @@ Action declare_detokenize(Options& options) {
     auto args = std::make_shared<DetokenizeArgs>();
     args->file.declare(options);
     options.positionals("IDS", args->ids,
-                        "Token ids, separated by spaces, commas or lines; without: standard input.");
+                        "Token ids, separated by spaces, commas or lines (default: from standard input).");
     options.group("Output");
-    options.flag("--special", args->special, "Spell out control tokens too.");
-    options.flag("--json", args->json, "One JSON object with the text.");
+    options.flag("--special", args->special, "Also print control tokens.");
+    options.flag("--json", args->json, "Print one JSON object with the text.");
     return [args] { return detokenize(*args); };
 }
 
@@ -57,9 +58,7 @@ Action declare_detokenize(Options& options) {
 const Command kDetokenize = {
     .name = "detokenize",
     .summary = "turn token ids back into text",
-    .help =
-        "Prints the text that token ids stand for, into a pipe or file byte for byte. Bytes that form no\n"
-        "character come out as U+FFFD.",
+    .help = "Prints the text of token ids. Bytes that form no character come out as U+FFFD.",
     .examples =
         "  tessera detokenize model.gguf 1 403 263 1\n"
         "  tessera tokenize model.gguf --ids < story.txt | tessera detokenize model.gguf\n",

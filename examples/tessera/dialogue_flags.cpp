@@ -1,5 +1,5 @@
 // A dialogue of at most two messages, rendered by the model's template; tools and templates by the names that
-// users give them. Next: answer_printer.cpp, which shows what the parser finds.
+// users give them. Next: answer_printer.cpp, which prints the parsed answer.
 #include "examples/tessera/dialogue_flags.h"
 
 #include "common/log.h"
@@ -18,10 +18,10 @@ Result<std::string> named_template(const std::string& name) {
     const auto names = chat::builtin_names();
     const std::string_view near = nearest_name(name, names);
     const std::string hint = near.empty() ? "" : strf("; did you mean '%s'?", std::string(near).c_str());
-    return fail(source.error().code,
-                "--chat-template: expected a file or one of our own ('tessera template --list' names them), "
-                "found '%s': %s%s",
-                printable(name, 400).c_str(), source.error().message.c_str(), hint.c_str());
+    return fail(
+        source.error().code,
+        "--chat-template: expected a file or a built-in template (tessera template --list), found '%s': %s%s",
+        printable(name, 400).c_str(), source.error().message.c_str(), hint.c_str());
 }
 
 Result<jinja::Value> read_tools(const std::string& path) {
@@ -36,23 +36,29 @@ Result<jinja::Value> read_tools(const std::string& path) {
 
 void DialogueFlags::declare(Options& options) {
     options.group("Chat");
-    options.flag("--chat", chat, "The text is what the user says; the model's chat template goes around it.");
-    options.text("--system", "TEXT", system, "A system message in front.");
-    options.text("--tools", "FILE", tools_file, "Tools the model may call, a JSON list in OpenAI's form.");
+    options.flag("--chat", chat, "Take the prompt as a user message, in the model's chat template.");
+    options.text("--system", "TEXT", system, "The system message.");
+    options.text("--tools", "FILE", tools_file,
+                 "Tools that the model may call: a JSON list in OpenAI's format.");
     options.text(
         "--tool-choice", "HOW", tool_choice,
-        "auto: text or calls, held to the tools' schemas; required: a call; none: no call; or the name of "
+        "auto: text or calls that match the tools' schemas; required: a call; none: no call; or the name of "
         "the tool to call.");
-    options.text("--chat-template", "FILE|NAME", chat_template, "Another template than the model's.");
-    options.flag("--no-think", no_think, "Asks a model that reasons first to answer at once.");
+    options.text("--chat-template", "FILE|NAME", chat_template,
+                 "Use this template instead of the model's: a file or a name of tessera template --list.");
+    options.flag("--no-think", no_think, "Disable thinking, for models that reason first.");
 }
 
 Result<void> DialogueFlags::check() const {
     if (!tool_choice.empty() && tools_file.empty())
-        return fail(ErrorCode::InvalidArgument, "--tool-choice belongs to --tools");
-    if (chat || (system.empty() && tools_file.empty() && chat_template.empty() && !no_think)) return {};
-    return fail(ErrorCode::InvalidArgument,
-                "--system, --tools, --chat-template and --no-think belong to --chat");
+        return fail(ErrorCode::InvalidArgument, "--tool-choice needs --tools");
+    const std::pair<const char*, bool> given[] = {{"--system", !system.empty()},
+                                                  {"--tools", !tools_file.empty()},
+                                                  {"--chat-template", !chat_template.empty()},
+                                                  {"--no-think", no_think}};
+    for (const auto& [name, is_given] : given)
+        if (is_given && !chat) return fail(ErrorCode::InvalidArgument, "%s needs --chat", name);
+    return {};
 }
 
 Result<std::shared_ptr<const grammar::Grammar>> DialogueFlags::calls(const engine::ChatPrompt& prompt) const {

@@ -1,6 +1,6 @@
 #pragma once
-// Options that make a prompt a turn of a chat: the model's template around a system message and the text, and
-// the parser of the answer that this template asks for.
+// Options that make a prompt a turn of a chat: the model's template with a system message and the prompt, and
+// the parser of the answer in the template's format.
 #include <memory>
 #include <string>
 
@@ -11,18 +11,19 @@
 
 namespace tessera {
 
-/// The source of the template that --chat-template names: one of our own, else a file's. Errors name the
-/// option and, where one is near, the name that was meant.
+/// The source of the template that --chat-template names: a built-in one, else a file's. Errors name the
+/// option and the nearest built-in name.
 Result<std::string> named_template(const std::string& name);
 
 /// The tools in a file of JSON, checked. Errors name the option and the file.
 Result<jinja::Value> read_tools(const std::string& path);
 
-/// What goes to the model, and what reads that which comes back.
+/// The prompt of a turn and the parser of its answer.
 struct ChatTurn {
     engine::ChatPrompt prompt;
     std::unique_ptr<chat::OutputParser> parser;
-    std::shared_ptr<const grammar::Grammar> calls;  ///< holds calls of tools to their form; null: none given
+    std::shared_ptr<const grammar::Grammar>
+        calls;  ///< constrains tool calls to their schemas; null without tools
 };
 
 struct DialogueFlags {
@@ -31,7 +32,7 @@ struct DialogueFlags {
 
     void declare(Options& options);
     Result<void> check() const;
-    /// The turn in which the user says `said`. Without tool_choice the calls are `auto`.
+    /// The turn with the user message `said`. Without tool_choice the calls are `auto`.
     Result<ChatTurn> turn(const std::string& said, const gguf::File& file,
                           std::shared_ptr<const text::Tokenizer> tokenizer) const;
 

@@ -1,4 +1,4 @@
-// tessera diff: what tells two GGUF files apart. The comparison is src/convert/compare_files.cpp.
+// tessera diff: the differences between two GGUF files. The comparison is in src/convert/compare_files.cpp.
 #include <cmath>
 
 #include "common/cpu.h"
@@ -82,14 +82,14 @@ std::string as_text(const FileDifference& found, bool all) {
             out += strf(" %-24s", tensor_text(row.b).c_str());
         if (row.is_measured && !row.same_bytes)
             out += strf(" error %.6f, largest %.3g%s", relative(row.error), row.error.largest,
-                        row.error.is_finite ? "" : ", weights that are no numbers");
+                        row.error.is_finite ? "" : ", NaN or infinite weights");
         out += "\n";
     }
     out += strf("%lld of %zu keys and %lld of %zu tensors are the same",
                 static_cast<long long>(found.n_same_keys),
                 static_cast<size_t>(found.n_same_keys) + found.keys.size(), static_cast<long long>(n_same),
                 found.tensors.size());
-    if (sum.norm > 0) out += strf("; error of the others %.6f", relative(sum));
+    if (sum.norm > 0) out += strf("; relative error of the others %.6f", relative(sum));
     return out + "\n";
 }
 
@@ -106,12 +106,12 @@ Result<void> compare(const DiffArgs& args) {
 Action declare_diff(Options& options) {
     auto args = std::make_shared<DiffArgs>();
     options.required("A", args->a, "A GGUF file; of a split model the first part.");
-    options.required("B", args->b, "Another one.");
+    options.required("B", args->b, "The other file.");
     options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
     options.group("Output");
-    options.flag("--all", args->all, "List tensors that are the same too.");
-    options.flag("--json", args->json, "One JSON object with all tensors.");
+    options.flag("--all", args->all, "Also list the tensors that are the same.");
+    options.flag("--json", args->json, "Print one JSON object with all tensors.");
     return [args] { return compare(*args); };
 }
 
@@ -119,11 +119,11 @@ Action declare_diff(Options& options) {
 
 const Command kDiff = {
     .name = "diff",
-    .summary = "tell two model files apart",
+    .summary = "compare two model files",
     .help =
-        "Lists the keys and tensors in which two GGUF files differ. Where shapes are equal, whatever the\n"
-        "types, also how far B's weights are from A's: sqrt(sum (b - a)^2 / sum a^2), and the largest\n"
-        "difference of all.",
+        "Lists the keys and tensors in which two GGUF files differ. For tensors of equal shapes, whatever "
+        "their types, it also prints the relative error of B's weights, sqrt(sum (b - a)^2 / sum a^2), and "
+        "the largest difference.",
     .examples =
         "  tessera diff model-f16.gguf model-q4_k_m.gguf\n"
         "  tessera diff old.gguf new.gguf --json | jq .same\n",

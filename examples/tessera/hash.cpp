@@ -1,4 +1,4 @@
-// tessera hash: digests of a model's weights, whatever its keys. They are src/convert/compare_files.cpp's.
+// tessera hash: digests of a model's weights. They are computed in src/convert/compare_files.cpp.
 #include "common/cpu.h"
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
@@ -21,13 +21,11 @@ Result<void> print_digests(const HashArgs& args) {
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     const console::InterruptGuard guard;
     pool.set_abort_flag(&guard.flag());
-    TSR_TRY(const convert::FileDigests found, convert::digest_file(file, pool));
+    TSR_TRY(const convert::FileDigests found, convert::digest_file(file, pool, console::byte_bar("hashing")));
     if (args.json) {
-        Json out = {{"path", file.path()},
-                    {"sha256", found.all.sha256},
-                    {"xxh64", found.all.xxh64},
-                    {"tensors", Json::array()}};
-        for (size_t i = 0; i < found.tensors.size(); ++i)
+        Json out = {{"path", file.path()}, {"sha256", found.all.sha256}, {"xxh64", found.all.xxh64}};
+        if (!args.whole) out["tensors"] = Json::array();
+        for (size_t i = 0; i < found.tensors.size() && !args.whole; ++i)
             out["tensors"].push_back({{"name", std::string(file.tensors()[i].name)},
                                       {"sha256", found.tensors[i].sha256},
                                       {"xxh64", found.tensors[i].xxh64}});
@@ -47,8 +45,8 @@ Action declare_hash(Options& options) {
     options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
     options.group("Output");
-    options.flag("--whole", args->whole, "Only the line of the whole file.");
-    options.flag("--json", args->json, "One JSON object.");
+    options.flag("--whole", args->whole, "Print the digests of the whole file only.");
+    options.flag("--json", args->json, "Print one JSON object.");
     return [args] { return print_digests(*args); };
 }
 
@@ -58,8 +56,8 @@ const Command kHash = {
     .name = "hash",
     .summary = "compute digests of a model's weights",
     .help =
-        "Prints SHA-256 and XXH64 (seed 0) of each tensor's data as it is stored, and of all of them one\n"
-        "after the other in the file's order. Keys do not count, nor how a model is split.",
+        "Prints SHA-256 and XXH64 (seed 0) of each tensor's data as stored, and of all tensors' data in the "
+        "file's order. Neither keys nor the split into parts change the digests.",
     .examples =
         "  tessera hash model.gguf --whole\n"
         "  tessera hash model.gguf --json | jq -r '.tensors[0].sha256'\n",

@@ -1,5 +1,5 @@
-// tessera imatrix: which inputs of each matrix matter, collected over a text. What was collected is written
-// now and then, so that an interrupted run can go on. Collecting is src/engine/imatrix.cpp.
+// tessera imatrix: the importance of each matrix's inputs, collected over a text. The file is written every
+// few chunks, so that an interrupted run can be resumed. The collector is in src/engine/imatrix.cpp.
 #include "src/engine/imatrix.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
+#include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
 #include "ggml-like/gguf/output_path.h"
 #include "src/engine/perplexity.h"
@@ -26,12 +27,20 @@ struct ImatrixArgs {
     std::string text_file, out;
     std::vector<std::string> sources;
     int64_t n_chunks = 0, save_every = 10;
-    bool resume = false;
+    bool resume = false, json = false;
 };
 
 Result<Imatrix> read_imatrix(const std::string& path) {
     TSR_TRY(const gguf::File file, gguf::File::open(path));
     return Imatrix::read(file);
+}
+
+std::string written_json(const ImatrixArgs& args, const Imatrix& imatrix) {
+    return json_line({{"out", args.out},
+                      {"tensors", imatrix.entries.size()},
+                      {"chunks", imatrix.n_chunks},
+                      {"chunk_size", imatrix.chunk_size},
+                      {"datasets", imatrix.datasets}});
 }
 
 Result<void> merge(const ImatrixArgs& args) {
@@ -41,12 +50,13 @@ Result<void> merge(const ImatrixArgs& args) {
         if (auto added = sum.add(one); !added) return fail_in(path, std::move(added.error()));
     }
     TSR_TRY_VOID(sum.write(args.out));
-    console::note("wrote %s: %zu tensors, %lld chunks of %zu files", printable(args.out, 400).c_str(),
-                  sum.entries.size(), static_cast<long long>(sum.n_chunks), args.sources.size());
-    return {};
+    return console::report(
+        args.json, written_json(args, sum),
+        strf("wrote %s: %zu tensors, %lld chunks of %zu files", printable(args.out, 400).c_str(),
+             sum.entries.size(), static_cast<long long>(sum.n_chunks), args.sources.size()));
 }
 
-/// Puts what OUT holds of the same text in front, and returns how many chunks that is.
+/// Adds the chunks that OUT already holds of the same text, and returns their number.
 Result<int64_t> resume(const ImatrixArgs& args, const std::string& dataset, Imatrix& imatrix) {
     TSR_TRY(const Imatrix known, read_imatrix(args.out));
     if (known.chunk_size != args.session.n_ctx || known.datasets != std::vector<std::string>{dataset})
@@ -102,18 +112,19 @@ Result<void> collect(const ImatrixArgs& args) {
     if (args.resume && std::filesystem::exists(args.out, ignored)) {
         TSR_TRY(first, resume(args, dataset, imatrix));
     }
-    const console::InterruptGuard guard;
+    const console::InterruptGuard guard(console::Signals::Ending);
     loaded.pool->set_abort_flag(&guard.flag());
     const auto added = add_chunks(args, windows, first, collector);
     if (imatrix.n_chunks > first) TSR_TRY_VOID(imatrix.write(args.out));
     if (!added && added.error().code == ErrorCode::Cancelled)
-        return fail(ErrorCode::Cancelled, "interrupted after %lld of %lld chunks; --resume goes on",
+        return fail(ErrorCode::Cancelled, "interrupted after %lld of %lld chunks; continue with --resume",
                     static_cast<long long>(imatrix.n_chunks), static_cast<long long>(windows.n_windows));
     TSR_TRY_VOID(added);
-    console::note("wrote %s: %zu tensors, %lld chunks of %lld tokens", printable(args.out, 400).c_str(),
-                  imatrix.entries.size(), static_cast<long long>(imatrix.n_chunks),
-                  static_cast<long long>(imatrix.chunk_size));
-    return {};
+    return console::report(
+        args.json, written_json(args, imatrix),
+        strf("wrote %s: %zu tensors, %lld chunks of %lld tokens", printable(args.out, 400).c_str(),
+             imatrix.entries.size(), static_cast<long long>(imatrix.n_chunks),
+             static_cast<long long>(imatrix.chunk_size)));
 }
 
 Result<void> check(const ImatrixArgs& args) {
@@ -121,7 +132,7 @@ Result<void> check(const ImatrixArgs& args) {
     if (args.text_file.empty() == args.sources.empty())
         return fail(ErrorCode::InvalidArgument, "expected either a text (-f FILE) or files to --merge");
     if (!args.sources.empty() && args.resume)
-        return fail(ErrorCode::InvalidArgument, "--resume goes on with a text, and --merge has none");
+        return fail(ErrorCode::InvalidArgument, "--resume continues with a text; --merge has none");
     return {};
 }
 
@@ -131,20 +142,21 @@ Action declare_imatrix(Options& options) {
     options.group("Text");
     options.text("-f,--file", "FILE", args->text_file, "The text; - is standard input.");
     options.integer("-c,--ctx", args->session.n_ctx, 4, 1 << 20,
-                    "Tokens of a chunk, which is computed by itself.");
-    options.integer("--chunks", args->n_chunks, 0, 1 << 30, "At most so many chunks; 0: all.");
+                    "Chunk size in tokens; chunks are independent of each other.");
+    options.integer("--chunks", args->n_chunks, 0, 1 << 30, "Most chunks to use; 0: all.");
     args->session.declare_batch(options);
     options.group("Matrix");
     options.text("-o,--out", "FILE", args->out, "The file to write.");
-    options.flag("--resume", args->resume, "Go on behind the chunks that the file has already.");
-    options.integer("--save-every", args->save_every, 1, 1 << 20, "Chunks after which it is written.");
+    options.flag("--resume", args->resume, "Continue after the chunks that the file already holds.");
+    options.integer("--save-every", args->save_every, 1, 1 << 20, "Write the file after this many chunks.");
     options.repeated(
         "--merge", "FILE",
         [args](const std::string& path) -> Result<void> {
             args->sources.push_back(path);
             return {};
         },
-        "Add up files of one model instead, each given so.");
+        "Add up files of one model instead of running it. Give it once per file.");
+    options.flag("--json", args->json, "Print one JSON object with the sums' sizes.");
     options.check([args] { return check(*args); });
     return [args] { return args->sources.empty() ? collect(*args) : merge(*args); };
 }
@@ -153,10 +165,10 @@ Action declare_imatrix(Options& options) {
 
 const Command kImatrix = {
     .name = "imatrix",
-    .summary = "collect which inputs of a model's matrices matter",
+    .summary = "collect an importance matrix for quantize",
     .help =
-        "Runs a model over a text and sums up the squares of what each of its matrices is multiplied with:\n"
-        "an importance matrix, for `tessera quantize --imatrix`. llama.cpp reads and writes the same files.",
+        "Runs a model over a text and sums the squared inputs of each matrix: an importance matrix for "
+        "`tessera quantize --imatrix`. llama.cpp reads and writes the same files.",
     .examples =
         "  tessera imatrix model-f16.gguf -f calibration.txt -o model.imatrix.gguf\n"
         "  tessera imatrix model-f16.gguf -f calibration.txt -o model.imatrix.gguf --resume\n"

@@ -1,5 +1,4 @@
-// tessera info: what this program is and what it found of the machine, for bug reports and for judging the
-// figures of bench.
+// tessera info: the program and the machine, for bug reports and for judging the figures of bench.
 #include <cstdlib>
 
 #include "common/cpu.h"
@@ -38,10 +37,10 @@ struct Facts {
     std::string isa_reason;
     int n_threads = 1;
     std::unique_ptr<ThreadPool> pool;
-    std::unique_ptr<Roofline> roofline;  // where it was asked for
+    std::unique_ptr<Roofline> roofline;  // with --probe
 };
 
-/// Everything the processor and the system allow, used by a kernel table or not.
+/// Instruction sets that the processor and the system allow, used by a kernel table or not.
 std::vector<std::string> features() {
     const CpuFeatures& cpu = cpu_features();
     std::vector<std::string> names;
@@ -62,7 +61,7 @@ Result<Facts> collect(const InfoArgs& args) {
     Facts facts;
     TSR_TRY(facts.isa, kernels::choose_isa_from_environment());
     const char* wanted = std::getenv("TESSERA_ISA");
-    facts.isa_reason = wanted && *wanted ? "TESSERA_ISA says so" : "the best that this machine can run";
+    facts.isa_reason = wanted && *wanted ? "chosen by TESSERA_ISA" : "the best for this machine";
     facts.n_threads = args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count();
     if (!args.probe) return facts;
     facts.pool = std::make_unique<ThreadPool>(facts.n_threads);
@@ -141,9 +140,9 @@ std::string as_text(const Facts& facts) {
          }));
     if (!facts.roofline) return out;
     const Roofline& roofline = *facts.roofline;
-    line("at most", strf("read %.1f GB/s, int8 %.1f GMAC/s, float %.1f GMAC/s (%d threads, buffer %s)",
-                         roofline.read_gb_per_s(), roofline.int8_gmac_per_s(), roofline.fma_gmac_per_s(),
-                         facts.n_threads, format_bytes(roofline.buffer_bytes()).c_str()));
+    line("peak", strf("read %.1f GB/s, int8 %.1f GMAC/s, float %.1f GMAC/s (%d threads, buffer %s)",
+                      roofline.read_gb_per_s(), roofline.int8_gmac_per_s(), roofline.fma_gmac_per_s(),
+                      facts.n_threads, format_bytes(roofline.buffer_bytes()).c_str()));
     return out;
 }
 
@@ -154,25 +153,25 @@ Result<void> show(const InfoArgs& args) {
 
 Action declare_info(Options& options) {
     auto args = std::make_shared<InfoArgs>();
-    options.flag("--probe", args->probe, "Measure memory and arithmetic too (a second).");
-    options.flag("--json", args->json, "One JSON object.");
+    options.flag("--probe", args->probe, "Also measure memory bandwidth and arithmetic, for about a second.");
+    options.flag("--json", args->json, "Print one JSON object.");
     options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
-                    "Threads of the measurement; 0: the physical cores that this process may use.");
+                    "Threads of --probe; 0: the physical cores that this process may use.");
     return [args] { return show(*args); };
 }
 
 }  // namespace
 
-const Command kInfo = {
-    .name = "info",
-    .summary = "show version, processor and what they can do",
-    .help =
-        "Shows the version, the instruction set that was chosen and why, cores, caches and memory. With\n"
-        "--probe also what the machine can do at most, by which `tessera bench` judges.",
-    .examples =
-        "  tessera info\n"
-        "  tessera info --probe --json | jq .roofline\n"
-        "  TESSERA_ISA=scalar tessera info\n",
-    .declare = declare_info};
+const Command kInfo = {.name = "info",
+                       .summary = "show the version, the CPU and the instruction set",
+                       .help =
+                           "Shows the version, the chosen instruction set, cores, caches and memory. With "
+                           "--probe it also measures "
+                           "the machine's peak, to which `tessera bench` compares.",
+                       .examples =
+                           "  tessera info\n"
+                           "  tessera info --probe --json | jq .roofline\n"
+                           "  TESSERA_ISA=scalar tessera info\n",
+                       .declare = declare_info};
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// tessera inspect: what a GGUF file holds, checked, without loading a model from it. Works on every valid
-// container, whatever its architecture; names and texts from the file are made safe before they are shown.
+// tessera inspect: the content of a GGUF file, validated, without loading a model from it. Works on every
+// valid container of any architecture; names and texts from the file are escaped before they are printed.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -36,7 +36,7 @@ struct TypeCount {
     }
 };
 
-/// What all tensors amount to.
+/// Sums over all tensors.
 struct Totals {
     std::map<Type, TypeCount> types;
     int64_t n_params = 0;
@@ -56,12 +56,12 @@ struct Totals {
             bits_per_weight = 8.0 * static_cast<double>(n_bytes) / static_cast<double>(n_params);
     }
 
-    /// Of all tensors' bytes, 0..1.
+    /// Share of all tensors' bytes, 0..1.
     double share(const TypeCount& count) const {
         return n_bytes > 0 ? static_cast<double>(count.n_bytes) / static_cast<double>(n_bytes) : 0;
     }
 
-    /// Types by falling share of the bytes.
+    /// Types in descending order of their share.
     std::vector<std::pair<Type, TypeCount>> by_size() const {
         std::vector<std::pair<Type, TypeCount>> rows(types.begin(), types.end());
         std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
@@ -142,7 +142,7 @@ Json file_json(const gguf::File& file, bool keys, bool tensors) {
                                          {"bits_per_weight", rounded(count.bits_per_weight())},
                                          {"share", rounded(totals.share(count), 4)}};
     if (keys) {
-        // Pushed as pairs: looking for each key among those before it would be quadratic.
+        // Pushed as pairs, since a look-up of each key would make this quadratic.
         auto& object = out["keys"] = Json::object();
         auto& members = object.get_ref<Json::object_t&>();
         for (const gguf::KeyValue& entry : file.keys())
@@ -155,7 +155,7 @@ Json file_json(const gguf::File& file, bool keys, bool tensors) {
     return out;
 }
 
-/// Twenty characters, of which a share is filled.
+/// A bar of 20 characters, filled up to `share`.
 std::string histogram_bar(double share) {
     constexpr size_t kWidth = 20;
     const auto n = static_cast<size_t>(std::lround(share * static_cast<double>(kWidth)));
@@ -179,8 +179,9 @@ std::string summary_text(const gguf::File& file) {
               static_cast<unsigned long long>(file.alignment()), file.keys().size(), file.tensors().size()));
     if (file.is_packed()) line("packed", packed_text(file));
     line("architecture",
-         arch.empty() ? "none named"
-                      : printable(arch) + (find_architecture(arch) ? "" : " (not run by this version)"));
+         arch.empty()
+             ? "none named"
+             : printable(arch) + (find_architecture(arch) ? "" : " (not supported by this version)"));
     line("parameters",
          strf("%s, %.2f bits each", format_count(totals.n_params).c_str(), totals.bits_per_weight));
     for (const auto& [type, count] : totals.by_size())
@@ -229,11 +230,11 @@ Action declare_inspect(Options& options) {
     auto args = std::make_shared<InspectArgs>();
     args->file.declare(options, "FILE");
     options.flag("--check", args->check,
-                 "Look for weights that are infinite or NaN too, which reads the whole file.");
+                 "Also look for infinite and NaN weights, which reads the whole file.");
     options.group("Output");
-    options.flag("--keys", args->keys, "Of keys and tensors, list the keys only.");
-    options.flag("--tensors", args->tensors, "Of keys and tensors, list the tensors only.");
-    options.flag("--json", args->json, "One JSON object; of a long array the size and its first elements.");
+    options.flag("--keys", args->keys, "List the keys only.");
+    options.flag("--tensors", args->tensors, "List the tensors only.");
+    options.flag("--json", args->json, "Print one JSON object; of a long array its size and first elements.");
     return [args] { return inspect(*args); };
 }
 
@@ -241,10 +242,10 @@ Action declare_inspect(Options& options) {
 
 const Command kInspect = {
     .name = "inspect",
-    .summary = "show what a model file holds",
+    .summary = "show the metadata and tensors of a model file",
     .help =
-        "Checks a GGUF file and shows its keys, its tensors and what they amount to. The architecture need\n"
-        "not be one that this program runs.",
+        "Validates a GGUF file and shows its keys, its tensors and their totals. It works for every "
+        "architecture, also those that tessera does not run.",
     .examples =
         "  tessera inspect model.gguf\n"
         "  tessera inspect model.gguf --tensors | grep q6_k\n"

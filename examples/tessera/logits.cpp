@@ -12,6 +12,7 @@
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
+#include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
 #include "ggml-like/gguf/output_file.h"
 
@@ -25,9 +26,10 @@ struct LogitsArgs {
     NpuFlags npu;
     std::vector<int32_t> tokens;
     std::string out;
+    bool json = false;
 };
 
-/// A regular file by way of a temporary one, or a stream that bytes go to at once.
+/// A regular file, which appears when it is complete, or a stream that is written at once.
 class Destination {
   public:
     static Result<std::unique_ptr<Destination>> open(const std::string& path) {
@@ -44,7 +46,7 @@ class Destination {
                             std::generic_category().message(errno).c_str());
             to->owned_ = true;
         } else {
-            // A symbolic link stays one: what it points at is replaced.
+            // A symbolic link is kept; its target is replaced.
             const auto target = std::filesystem::canonical(path, ignored);
             TSR_TRY_VOID(to->file_.create(ignored ? path : target.string()));
         }
@@ -88,9 +90,14 @@ Result<void> write_logits(const LogitsArgs& args) {
         if (written) written = to->append(std::as_bytes(values));
         return written.has_value();
     };
-    TSR_TRY_VOID(session->eval_all(args.tokens, append_rows));
-    if (!written) return written;
-    return to->finish();
+    const console::InterruptGuard guard(console::Signals::Ending);
+    loaded.pool->set_abort_flag(&guard.flag());
+    if (auto done = session->eval_all(args.tokens, append_rows); !done && written)
+        return tl::unexpected<Error>(console::name_output(std::move(done.error()), args.out));
+    TSR_TRY_VOID(written);
+    TSR_TRY_VOID(to->finish());
+    if (!args.json) return {};
+    return console::print(json_line({{"out", args.out}, {"n_tok", n_tok}, {"n_vocab", n_vocab}}));
 }
 
 Action declare_logits(Options& options) {
@@ -106,9 +113,12 @@ Action declare_logits(Options& options) {
             TSR_TRY(args->tokens, parse_ids(text));
             return {};
         },
-        "The tokens, from position 0 on.");
-    options.text("--out", "FILE", args->out, "Where the logits go; - is standard output.");
+        "The token ids, from position 0 on.");
+    options.text("--out", "FILE", args->out, "The file to write; - is standard output.");
+    options.flag("--json", args->json, "Print one JSON object with the sizes; not with --out -.");
     options.check([args]() -> Result<void> {
+        if (args->json && args->out == "-")
+            return fail(ErrorCode::InvalidArgument, "--json needs standard output; give --out a file");
         if (args->tokens.empty())
             return fail(ErrorCode::InvalidArgument, "--tokens is needed, at least one id");
         if (args->out.empty()) return fail(ErrorCode::InvalidArgument, "--out FILE is needed");
@@ -123,8 +133,8 @@ const Command kLogits = {
     .name = "logits",
     .summary = "write every position's logits to a file",
     .help =
-        "Computes the logits at every position of a list of tokens. The file holds int32 n_tok,\n"
-        "int32 n_vocab, then n_tok rows of n_vocab f32, little endian.",
+        "Computes the logits at every position of a list of tokens. The file holds int32 n_tok, int32 "
+        "n_vocab, then n_tok rows of n_vocab f32, little endian.",
     .examples =
         "  tessera logits model.gguf --tokens 1,5,300,17 --out logits.bin\n"
         "  tessera logits model.gguf --tokens 1,5,300 --precise --kv f32 --out - | sha256sum\n",

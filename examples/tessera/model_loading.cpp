@@ -1,5 +1,5 @@
-// Options that many commands share, each declared here once, and the steps that follow from them.
-// default_model.cpp knows which file is meant where none is named.
+// Options that many commands share, each declared here once, and the loading that follows from them.
+// default_model.cpp chooses the file when none is named.
 #include "examples/tessera/model_loading.h"
 
 #include <algorithm>
@@ -26,7 +26,9 @@ std::unique_ptr<ThreadPool> create_pool(const ModelOptions& options) {
 }  // namespace
 
 void FileOptions::declare(Options& options, const char* positional) {
-    options.positional(positional, path, "A GGUF file; of a split model the first part.");
+    options.positional(
+        positional, path,
+        "A GGUF file; of a split model the first part (default: TESSERA_MODEL or the demo model).");
     options.group("Model");
     options.repeated(
         "--override-kv", "KEY=TYPE:VALUE",
@@ -35,7 +37,8 @@ void FileOptions::declare(Options& options, const char* positional) {
             overrides.push_back(std::move(override));
             return {};
         },
-        "Use this value for a key of the file; TYPE is int, float, bool or str. May be given several times.");
+        "Override a key of the file; TYPE is int, float, bool or str. +KEY=... adds a key that the file does "
+        "not have. May be given several times.");
 }
 
 Result<gguf::File> FileOptions::open() const {
@@ -45,9 +48,9 @@ Result<gguf::File> FileOptions::open() const {
 
 void ModelOptions::declare(Options& options) {
     file.declare(options);
-    options.flag("--precise", precise, "Compute in float straight from the file, without int8 activations.");
-    options.flag("--check", check, "Before anything else, look for weights that are infinite or NaN.");
-    options.flag("--force", force, "Go on where `tessera plan` says that the memory is too small.");
+    options.flag("--precise", precise, "Use float activations: more exact, slower.");
+    options.flag("--check", check, "First look for infinite and NaN weights.");
+    options.flag("--force", force, "Run even if the memory estimate (tessera plan) says it does not fit.");
     options.integer("-t,--threads", n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
 }
@@ -111,17 +114,18 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const 
     TSR_TRY(auto npu, engine::create_npu_model(std::move(again), *isa->table, options));
     if (quiet) return npu;
     console::note("npu: %s", npu->description().c_str());
-    if (!npu->left_out().empty()) console::note("npu: on the processor:\n%s", npu->left_out().c_str());
+    if (!npu->left_out().empty()) console::note("npu: on the CPU:\n%s", npu->left_out().c_str());
     return npu;
 }
 
 void SessionFlags::declare_ctx(Options& options) {
     options.integer("-c,--ctx", n_ctx, 0, int64_t{1} << 24,
-                    "Positions of the context; 0: what the model was trained for, at most 4096.");
+                    "Context length in tokens; 0: as trained, but at most 4096.");
 }
 
-void SessionFlags::declare_batch(Options& options) {
-    options.integer("--batch", n_batch, 1, 4096, "Tokens computed at once; changes speed, never results.");
+void SessionFlags::declare_batch(Options& options, const char* names) {
+    options.integer(names, n_batch, 1, 4096,
+                    "Tokens computed in one step of prefill; changes speed, never results.");
 }
 
 void SessionFlags::declare_kv(Options& options) {
@@ -137,8 +141,7 @@ void SessionFlags::declare_kv(Options& options) {
             TSR_TRY(v_type, engine::kv_type_from_name(names.back()));
             return {};
         },
-        "How keys and values are stored: " + engine::kv_type_names() +
-            "; two types are for K and V. (default: f16)");
+        "Type of the KV cache: " + engine::kv_type_names() + "; two types are for K and V. (default: f16)");
 }
 
 std::string SessionFlags::kv_name() const {
@@ -168,7 +171,8 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
         const std::string_view part = text.substr(at, end - at);
         const std::optional<int64_t> id = parse_int(part);
         if (!id || *id < 0 || *id > INT32_MAX)
-            return fail(ErrorCode::InvalidArgument, "token ids: expected numbers from 0, found '%s'",
+            return fail(ErrorCode::InvalidArgument,
+                        "token ids: expected whole numbers of 0 or more, found '%s'",
                         printable(part).c_str());
         ids.push_back(static_cast<int32_t>(*id));
         at = end;

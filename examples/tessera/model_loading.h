@@ -1,5 +1,5 @@
 #pragma once
-// From the options that say which model to what a command works with: the file, the model, a session.
+// From the options that choose a model to the objects of a command: the file, the model, a session.
 #include <memory>
 #include <span>
 #include <string>
@@ -20,28 +20,28 @@
 
 namespace tessera {
 
-/// Which file, and what of it is read differently.
+/// The model file, and overrides of its keys.
 struct FileOptions {
     std::string path;  ///< empty: the default model
     std::vector<gguf::Override> overrides;
 
     void declare(Options& options, const char* positional = "MODEL");
-    /// Opens the file, or the default model, of which a note tells. Errors name the paths that were tried.
+    /// Opens the file, or the default model, with a note. Errors name the paths that were tried.
     Result<gguf::File> open() const;
 };
 
-/// A file together with how it is computed.
+/// A model file and how it is computed.
 struct ModelOptions {
     FileOptions file;
     int64_t n_threads = 0;  ///< 0 = default_thread_count()
     bool precise = false;
-    bool check = false;  ///< weights for NaN and infinite ones
-    bool force = false;  ///< load what does not fit the memory
+    bool check = false;  ///< look for NaN and infinite weights
+    bool force = false;  ///< load a model that does not fit the memory
 
     void declare(Options& options);
 };
 
-/// Members are destroyed in reverse: the model before the pool.
+/// Members are destroyed in reverse order: the model before the pool.
 struct LoadedModel {
     const kernels::IsaInfo* isa = nullptr;
     std::unique_ptr<ThreadPool> pool;
@@ -55,25 +55,25 @@ struct LoadedModel {
 /// check_weights() on `pool`, with a progress bar on a terminal.
 Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels);
 
-/// The threads of a model, and what they loaded of its file before its weights.
+/// The threads of a model, and the parts of its file that are loaded before the weights.
 struct ModelStart {
     std::unique_ptr<ThreadPool> pool;
     engine::LoadStart loaded;
 };
 Result<ModelStart> start_model(const gguf::File& file, const ModelOptions& options);
 
-/// Packs, with a progress bar on a terminal, but for what `npu` leaves the processor no use for. The error of
-/// a model that, with what `demand` takes, does not fit the memory shows the plan, and comes before anything
-/// is taken. `start`: of the same file and options, or nothing.
+/// Loads and packs the weights, with a progress bar on a terminal; weights that only `npu` uses are left out.
+/// A model that does not fit the memory together with `demand` is an error, which shows the plan, before
+/// anything is allocated. `start`: of the same file and options, or empty.
 Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
                                const engine::MemoryDemand& demand, const engine::NpuModel* npu = nullptr,
                                ModelStart start = {});
 
-/// The flags for the engine. InvalidArgument for a phase that there is not.
+/// The flags as engine options. Errors: InvalidArgument for an unknown phase.
 Result<engine::NpuOptions> npu_options(const NpuFlags& flags);
 
-/// What the NPU does of that model, before it is loaded, or null where it was not asked for. Tells on stderr
-/// what it does and what it does not, unless `quiet`.
+/// The NPU part of the model, before it is loaded, or null without NPU flags. Prints the operations on the
+/// NPU and those left on the CPU to stderr, unless `quiet`.
 Result<std::shared_ptr<engine::NpuModel>> load_npu(const NpuFlags& flags, const FileOptions& file,
                                                    bool quiet = false);
 
@@ -86,16 +86,16 @@ struct SessionFlags {
     Type k_type = Type::F16, v_type = Type::F16;
 
     void declare_ctx(Options& options);
-    void declare_batch(Options& options);
+    void declare_batch(Options& options, const char* names = "-b,--batch");
     void declare_kv(Options& options);
     std::string kv_name() const;  ///< "f16" or "f16,f32"
     engine::SessionOptions session() const;
 };
 
-/// Session::eval in pieces of a batch, with a progress bar on a terminal; never changes results.
+/// Session::eval in batches, with a progress bar on a terminal. The batch size never changes results.
 Result<void> eval_prompt(engine::Session& session, std::span<const int32_t> tokens, int64_t n_batch);
 
-/// "1,5 300\n17" as token ids. The error names the part that is no number.
+/// "1,5 300\n17" as token ids. The error names the first part that is not a number.
 Result<std::vector<int32_t>> parse_ids(std::string_view text);
 
 /// "1.24B", "3.7M".

@@ -1,5 +1,5 @@
-// tessera npu calibrate: the ranges of a model's activations over a text. Finding them is
-// src/engine/npu_calibration.cpp's.
+// tessera npu calibrate: the ranges of a model's activations over a text. They are found by
+// src/engine/npu_calibration.cpp.
 #include "src/engine/npu_calibration.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ Result<void> add_samples(const engine::Windows& samples, engine::NpuCalibration&
         if (samples.bos) tokens.front() = *samples.bos;
         auto added = calibration.add(tokens);
         if (!added && added.error().code == ErrorCode::Cancelled)
-            return fail(ErrorCode::Cancelled, "interrupted after %lld of %lld samples; nothing was written",
+            return fail(ErrorCode::Cancelled, "interrupted after %lld of %lld samples",
                         static_cast<long long>(i), static_cast<long long>(samples.n_windows));
         TSR_TRY_VOID(added);
     }
@@ -57,7 +57,7 @@ Result<void> calibrate(const CalibrateArgs& args) {
     TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     TSR_TRY(const auto calibration, engine::NpuCalibration::create(*session, n_batch));
-    const console::InterruptGuard guard;
+    const console::InterruptGuard guard(console::Signals::Ending);
     loaded.pool->set_abort_flag(&guard.flag());
     TSR_TRY_VOID(add_samples(samples, *calibration));
     TSR_TRY(const npu::Ranges ranges, calibration->take(npu::model_digest(loaded.model->file())));
@@ -69,17 +69,18 @@ Result<void> calibrate(const CalibrateArgs& args) {
 
 Action declare_npu_calibrate(Options& options) {
     auto args = std::make_shared<CalibrateArgs>();
-    // Products of the stored weights, as ranges are of what the integers approximate.
+    // Ranges are those of the exact activations, which the integers approximate.
     args->model.precise = true;
     args->model.file.declare(options);
     options.flag("--force", args->model.force,
-                 "Go on where `tessera plan` says that the memory is too small.");
+                 "Run even if the memory estimate (tessera plan) says it does not fit.");
     options.integer("-t,--threads", args->model.n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
     options.group("Text");
     options.text("-f,--file", "FILE", args->text_file, "The text; - is standard input.");
-    options.integer("-c,--ctx", args->n_ctx, 4, 1 << 20, "Tokens of a sample, which is computed by itself.");
-    options.integer("--samples", args->n_samples, 0, 1 << 30, "At most so many samples; 0: all.");
+    options.integer("-c,--ctx", args->n_ctx, 4, 1 << 20,
+                    "Sample size in tokens; samples are independent of each other.");
+    options.integer("--samples", args->n_samples, 0, 1 << 30, "Most samples to use; 0: all.");
     options.group("Ranges");
     options.text("-o,--out", "FILE", args->out, "The file to write.");
     options.check([args]() -> Result<void> {
@@ -94,11 +95,11 @@ Action declare_npu_calibrate(Options& options) {
 
 const Command kNpuCalibrate = {
     .name = "npu calibrate",
-    .summary = "find the ranges of a model's activations for an NPU",
+    .summary = "find the activation ranges of a model",
     .help =
-        "Runs a model over a text in floats, and writes the smallest and the largest number of each of its\n"
-        "activations: what makes them integers on an NPU. One file serves every device and recipe. The text\n"
-        "should be like what the model is to read and write.",
+        "Runs a model over a text in float and writes the smallest and the largest value of each activation, "
+        "which set the integer scales on an NPU. One file serves every device and recipe. The text should be "
+        "similar to the text that the model will process.",
     .examples =
         "  tessera npu calibrate model.gguf -f wiki.train.raw -o model.ranges.json\n"
         "  tessera npu calibrate model.gguf -f wiki.train.raw --samples 16 -o model.ranges.json\n"

@@ -1,5 +1,5 @@
-// tessera npu compile: a model for an NPU, in a file. The steps are src/npu's: partition, quantize, compile,
-// write; here are their options, and what is told of the weights.
+// tessera npu compile: compiles a model for an NPU into a file. The steps are in src/npu (partition,
+// quantize, compile, write); this file has their options and the report about the weights.
 #include <algorithm>
 
 #include "common/clock.h"
@@ -19,7 +19,7 @@ namespace tessera {
 
 namespace {
 
-/// Below this, weights are worth a warning.
+/// Weights below this signal-to-noise ratio get a warning.
 constexpr double kPoorSqnrDb = 15;
 
 struct CompileArgs {
@@ -56,7 +56,7 @@ struct CollectWeights {
     void operator()(const char*, const T&...) {}
 };
 
-/// How many weights the operations on the device multiply by, each matrix counted once.
+/// The number of weights of the operations on the device, each matrix counted once.
 uint64_t n_weights_of(const record::Program& program, const npu::Partition& parts) {
     CollectWeights collect;
     for (size_t i = 0; i < program.ops.size(); ++i)
@@ -71,7 +71,7 @@ uint64_t n_weights_of(const record::Program& program, const npu::Partition& part
     return n;
 }
 
-/// Told of each matrix as it is quantized, for those that lose much.
+/// Observes the quantization of each matrix and collects those that lose much.
 class Quantizing {
   public:
     Quantizing(uint64_t n_weights, bool tell_all)
@@ -88,26 +88,26 @@ class Quantizing {
         if (is_poor || tell_all_)
             text_ += strf("  %-28s %-8s %-14s %6.2f dB%s\n", printable(matrix.tensor.name).c_str(),
                           std::string(type_info(w.type).name).c_str(), recipe.name().c_str(), sqnr_db,
-                          is_poor ? ", little" : "");
+                          is_poor ? ", low" : "");
         n_done_ += static_cast<uint64_t>(w.n_out * w.n_in);
         if (progress_) progress_(n_done_, n_weights_);
         return {};
     }
 
-    /// Once all are done: what there is to be said of them.
+    /// Once all matrices are done: prints the warnings and the list.
     Result<void> tell() {
         progress_ = {};
         if (n_poor_ > 0)
             console::note(
-                "%zu of %zu matrices have less than %.0f dB of signal to noise: a recipe may give them "
-                "8 bits",
+                "%zu of %zu matrices have a signal-to-noise ratio below %.0f dB; a recipe may give them 8 "
+                "bits",
                 n_poor_, n_matrices_, kPoorSqnrDb);
         if (n_q4_0_ > 0)
             console::note(
-                "%zu matrices are q4_0, whose codes have signs of their own: \"signed-lpbq4\" keeps more "
-                "of them, and a file with f16 or q8_0 the most",
+                "%zu matrices are q4_0, whose codes are signed: \"signed-lpbq4\" loses less, and an f16 or "
+                "q8_0 model the least",
                 n_q4_0_);
-        return text_.empty() ? Result<void>() : console::print("signal to noise:\n" + text_);
+        return text_.empty() ? Result<void>() : console::print("signal-to-noise ratio:\n" + text_);
     }
 
   private:
@@ -140,10 +140,10 @@ Result<void> compile(const CompileArgs& args) {
     const std::string left_out = npu::left_out_text(programs.front(), parts);
     if (parts.segments.empty() || (args.strict && !left_out.empty()))
         return fail(ErrorCode::Unsupported,
-                    "expected all that was selected on %s, found on the processor:\n%s", device.name.c_str(),
-                    left_out.c_str());
+                    "expected every selected operation on %s, found these on the CPU:\n%s",
+                    device.name.c_str(), left_out.c_str());
 
-    const console::InterruptGuard guard;
+    const console::InterruptGuard guard(console::Signals::Ending);
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     pool.set_abort_flag(&guard.flag());
     Quantizing quantizing(n_weights_of(programs.front(), parts), args.tensors);
@@ -152,18 +152,19 @@ Result<void> compile(const CompileArgs& args) {
                                 return quantizing.add(of...);
                             }});
     const std::vector<int64_t> contexts = parts.attends() ? args.contexts : std::vector<int64_t>();
-    TSR_TRY(npu::CompiledModel compiled,
-            npu::compile_model({pointers, parts.segments, contexts, device, ranges, matrices}));
+    auto made = npu::compile_model({pointers, parts.segments, contexts, device, ranges, matrices});
+    if (!made) return tl::unexpected<Error>(console::name_output(std::move(made.error()), args.out));
+    npu::CompiledModel compiled = std::move(*made);
     TSR_TRY_VOID(quantizing.tell());
     parts.set_segments(std::move(compiled.ranges));
     compiled.model.ops = npu::device_ops(programs.front(), parts);
     TSR_TRY_VOID(npu::write_context(out, compiled.model, device));
-    if (!left_out.empty()) console::note("on the processor:\n%s", left_out.c_str());
+    if (!left_out.empty()) console::note("on the CPU:\n%s", left_out.c_str());
     size_t n_graphs = 0;
     for (const npu::DeviceSegment& segment : compiled.model.segments) n_graphs += segment.graphs.size();
     return console::print(
-        strf("%s: %lld of %zu operations on %s, %zu segments, %zu graphs, %s of constants; %s a token cross "
-             "the border; compiled in %.1f s\n",
+        strf("%s: %lld of %zu operations on %s, %zu segments, %zu graphs, %s of constants; %s per token are "
+             "copied between CPU and NPU; compiled in %.1f s\n",
              printable(args.out, 400).c_str(), static_cast<long long>(parts.n_on_device()),
              compiled.model.ops.size(), device.name.c_str(), compiled.model.segments.size(), n_graphs,
              format_bytes(compiled.constants.size()).c_str(),
@@ -183,35 +184,34 @@ Action declare_npu_compile(Options& options) {
     auto args = std::make_shared<CompileArgs>();
     args->file.declare(options);
     options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
-                    "Worker threads, which change no byte; 0: the physical cores that this process may use.");
+                    "Worker threads; 0: the physical cores that this process may use. They change no byte.");
     options.group("Target");
     options.text("--npu-device", "NAME|FILE", args->device, "The NPU (tessera npu devices).");
-    options.text("--recipe", "NAME|FILE", args->recipe,
-                 "Which numbers become integers of which kind. (default: w4a16)");
-    options.text("--act", "FILE", args->ranges,
-                 "The model's ranges of activations, from tessera npu calibrate.");
+    options.text("--npu-recipe", "NAME|FILE", args->recipe,
+                 "How weights and activations are quantized. (default: w4a16)");
+    options.text("--npu-ranges", "FILE", args->ranges, "The activation ranges, from tessera npu calibrate.");
     options.parsed("--ar", "LIST", numbers(args->rows, 4096),
-                   "Rows of a pass, a graph each: of a prompt, and 1 of decoding. (default: 128,1)");
+                   "Batch sizes, a graph for each: of prompts, and 1 for decoding. (default: 128,1)");
     options.parsed("--ctx", "LIST", numbers(args->contexts, 65536),
-                   "Positions that are attended to, a graph each; the largest is the context. (default: "
-                   "256,1024)");
+                   "Context lengths, a graph for each; the largest one is the limit. (default: 256,1024)");
     options.group("Operations");
     options.integer("--npu-layers", args->n_layers, 0, 1 << 20,
-                    "Only the first so many layers; 0: all, and the head.");
-    options.text("--offload", "LIST", args->offload, "Only these, such as blk.0-15.ffn,blk.*.attn,output.");
-    options.flag("--npu-strict", args->strict, "Refuse where something of these stays on the processor.");
+                    "Offload the first N layers only; 0: all layers and the output head.");
+    options.text("--offload", "LIST", args->offload,
+                 "Offload these operations only, such as blk.0-15.ffn,blk.*.attn,output.");
+    options.flag("--npu-strict", args->strict, "Fail if any of these must stay on the CPU.");
     options.group("Output");
     options.text("-o,--out", "FILE", args->out, "The file to write.");
     options.flag("--tensors", args->tensors,
-                 "Print signal to noise of all matrices, not of the poor ones alone.");
+                 "Print the signal-to-noise ratio of all matrices, not only of the worst.");
     options.check([args, options]() -> Result<void> {
-        const std::pair<const char*, const std::string*> needed[] = {
-            {"--npu-device NAME", &args->device}, {"--act FILE", &args->ranges}, {"-o FILE", &args->out}};
+        const std::pair<const char*, const std::string*> needed[] = {{"--npu-device NAME", &args->device},
+                                                                     {"--npu-ranges FILE", &args->ranges},
+                                                                     {"-o FILE", &args->out}};
         for (const auto& [name, value] : needed)
             if (value->empty()) return fail(ErrorCode::InvalidArgument, "%s is needed", name);
         if (!args->offload.empty() && args->n_layers > 0)
-            return fail(ErrorCode::InvalidArgument,
-                        "--npu-layers: expected no --offload with it, found both");
+            return fail(ErrorCode::InvalidArgument, "--npu-layers and --offload exclude each other");
         if (args->n_layers > 0) args->offload = "blk.0-" + std::to_string(args->n_layers - 1);
         return {};
     });
@@ -224,17 +224,17 @@ const Command kNpuCompile = {
     .name = "npu compile",
     .summary = "compile a model for an NPU",
     .help =
-        "Writes everything that an NPU does of a model to one file: instructions for each number of rows and "
-        "of positions,\n"
-        "weights as it multiplies them, the places of all data. The file is for this device, this model and "
-        "this recipe; the\n"
-        "same command writes the same bytes. What stays on the processor is told, with reasons.",
+        "Writes the part of a model that an NPU runs to one file: instructions for each batch size and "
+        "context length, quantized weights, and addresses. The file belongs to this device, model and "
+        "recipe; the same command writes the same bytes. Operations that stay on the CPU are listed with "
+        "the reasons.",
     .examples =
-        "  tessera npu compile model.gguf --npu-device x-elite --act model.ranges.json -o model.nctx\n"
-        "  tessera npu compile model.gguf --npu-device sm8750 --recipe w8a16 --act model.ranges.json --ctx "
-        "512,4096 -o model.nctx\n"
-        "  tessera npu compile model.gguf --npu-device x-elite --act model.ranges.json --offload 'blk.*.ffn' "
-        "-o ffn.nctx\n",
+        "  tessera npu compile model.gguf --npu-device x-elite --npu-ranges ranges.json -o model.nctx\n"
+        "  tessera npu compile model.gguf --npu-device sm8750 --npu-recipe w8a16 --npu-ranges ranges.json "
+        "\\\n"
+        "      --ctx 512,4096 -o model.nctx\n"
+        "  tessera npu compile model.gguf --npu-device x-elite --npu-ranges ranges.json \\\n"
+        "      --offload 'blk.*.ffn' -o ffn.nctx\n",
     .declare = declare_npu_compile};
 
 }  // namespace tessera

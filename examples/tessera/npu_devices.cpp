@@ -1,5 +1,5 @@
-// tessera npu devices: the descriptions of Hexagon processors, and what is in one. They are
-// src/npu/device.h's.
+// tessera npu devices: lists the descriptions of Hexagon processors, or prints one. They are defined in
+// src/npu/device.h.
 #include "common/digest.h"
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
@@ -25,7 +25,7 @@ std::string_view source_of(const HtpDevice& device, std::string_view field) {
     return "";
 }
 
-/// As a file has it, so that it can be changed and given back; the digest is not part of that.
+/// In the format of a description file, so that it can be edited and used; without the digest.
 Json as_json(const HtpDevice& device) {
     Json out = Json::parse(device.to_json());
     for (const auto& [name, source] : device.sources) out["sources"][name] = source;
@@ -65,27 +65,27 @@ Result<void> print_devices(const DevicesArgs& args) {
 
 Action declare_npu_devices(Options& options) {
     auto args = std::make_shared<DevicesArgs>();
-    options.positional("DEVICE", args->name,
-                       "One of the listed names, or a file of that form; default: all of them.");
+    options.positional("DEVICE", args->name, "A listed name, or a description file (default: all of them).");
     options.group("Output");
-    options.flag("--json", args->json, "One JSON object a device, as a file of a description has it.");
+    options.flag("--json", args->json,
+                 "Print one JSON object per device, in the format of a description file.");
     return [args] { return print_devices(*args); };
 }
 
 }  // namespace
 
-const Command kNpuDevices = {.name = "npu devices",
-                             .summary = "list the NPUs that can be emulated",
-                             .help =
-                                 "Lists the descriptions of Hexagon processors that come with the program, "
-                                 "or what is in one and where\n"
-                                 "each number comes from. A file with other numbers takes the place of a "
-                                 "name everywhere. Times that are\n"
-                                 "computed from a description are a model; the digest is of its values.",
-                             .examples =
-                                 "  tessera npu devices\n"
-                                 "  tessera npu devices x-elite\n"
-                                 "  tessera npu devices x-elite --json > mine.json\n",
-                             .declare = declare_npu_devices};
+const Command kNpuDevices = {
+    .name = "npu devices",
+    .summary = "list the emulated NPUs",
+    .help =
+        "Lists the built-in descriptions of Hexagon processors, or the values of one "
+        "with their sources. A description file can be used in place of a name "
+        "everywhere. Times computed from a description are predictions; the digest "
+        "covers its values.",
+    .examples =
+        "  tessera npu devices\n"
+        "  tessera npu devices x-elite\n"
+        "  tessera npu devices x-elite --json > mine.json\n",
+    .declare = declare_npu_devices};
 
 }  // namespace tessera

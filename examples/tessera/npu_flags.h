@@ -1,5 +1,5 @@
 #pragma once
-// The options of the commands that compute, for those of them which have an NPU do a part of it.
+// The NPU options of the commands that compute.
 #include <string>
 
 #include "examples/tessera/options.h"
@@ -9,7 +9,7 @@ namespace tessera {
 
 /// The last line of every report on an emulated device.
 inline constexpr const char* kEmulatedNote =
-    "Emulated: the functional result is real, device times are a model.\n";
+    "Emulated: the results are those of the device; its times are predictions.\n";
 
 struct NpuFlags {
     std::string file, device, ranges, recipe = "w4a16", offload;
@@ -17,12 +17,12 @@ struct NpuFlags {
     std::string phase = "both";
     bool strict = false, fast = false;
 
-    /// All under a title of their own, and the check that they go together.
+    /// Declares them in a group of their own, with the check that they fit together.
     void declare(Options& options);
     bool is_on() const { return !file.empty() || !device.empty(); }
-    /// Tells on stderr that it is emulated.
+    /// Notes on stderr that the NPU is emulated.
     static void tell();
-    /// For the C interface, as views of this; null where the NPU was not asked for, else with tell().
+    /// For the C interface, as views of this object; null without NPU flags. Calls tell().
     const tsr_npu_options* c_options(tsr_npu_options& to) const;
 };
 

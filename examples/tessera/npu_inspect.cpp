@@ -1,5 +1,5 @@
-// tessera npu inspect: what is in the file of a model compiled for an NPU, and what the model of time says of
-// it (src/npu/graph_cost.h).
+// tessera npu inspect: the content of a model file compiled for an NPU, and its predicted times
+// (src/npu/graph_cost.h).
 #include <algorithm>
 
 #include "common/digest.h"
@@ -26,6 +26,7 @@ struct NpuInspectArgs {
 };
 
 constexpr const char* kUnitNames[] = {"DMA", "HVX", "HMX"};
+
 const char* unit_name(Unit unit) { return kUnitNames[static_cast<size_t>(unit)]; }
 std::string size_text(int64_t n) { return format_bytes(static_cast<uint64_t>(n)); }
 long long number(int64_t n) { return n; }
@@ -182,7 +183,7 @@ std::string left_out_text(const DeviceModel& model) {
     for (const DeviceOp& op : model.ops)
         if (op.segment < 0)
             out += strf("  %-24s %s\n", printable(op.name).c_str(), printable(op.reason, 400).c_str());
-    return out.empty() ? "\nall operations are on the device\n" : "\non the processor:\n" + out;
+    return out.empty() ? "\nall operations are on the device\n" : "\non the CPU:\n" + out;
 }
 
 std::string pass_text(const ContextFile& file, int64_t rows, int64_t n_ctx) {
@@ -220,17 +221,18 @@ Result<void> inspect_context(const NpuInspectArgs& args) {
 Action declare_npu_inspect(Options& options) {
     auto args = std::make_shared<NpuInspectArgs>();
     options.required("FILE", args->path, "A compiled model.");
-    options.flag("--quick", args->quick, "Do not read the weights, whose checksum is then not compared.");
+    options.flag("--quick", args->quick, "Skip the weights and their checksum.");
     options.group("Pass");
     options.integer("--rows", args->rows, 1, 1 << 16,
-                    "Rows of the pass that --operations and --trace are about; the smallest graph is taken "
-                    "that has as many, or else the largest.");
-    options.integer("--ctx", args->n_ctx, 0, 1 << 24, "Positions that it may attend to; 0: all of them.");
+                    "Batch size of the pass for --operations and --trace; the smallest graph for it is used, "
+                    "or else the largest.");
+    options.integer("--ctx", args->n_ctx, 0, 1 << 24, "Context length of the pass; 0: the largest.");
     options.group("Output");
-    options.flag("--operations", args->operations, "What each operation takes; with --json, of every graph.");
+    options.flag("--operations", args->operations,
+                 "List the cost of each operation; with --json, for every graph.");
     options.text("--trace", "FILE", args->trace,
-                 "Write what each unit does when, for chrome://tracing or Perfetto.");
-    options.flag("--json", args->json, "One JSON object.");
+                 "Write the timeline of each unit, for chrome://tracing or Perfetto.");
+    options.flag("--json", args->json, "Print one JSON object.");
     return [args] { return inspect_context(*args); };
 }
 
@@ -238,13 +240,11 @@ Action declare_npu_inspect(Options& options) {
 
 const Command kNpuInspect = {
     .name = "npu inspect",
-    .summary = "show what is in a model compiled for an NPU",
+    .summary = "show a model compiled for an NPU",
     .help =
-        "Shows for which device and of what a file was compiled, its graphs with their inputs and outputs, "
-        "the memory\n"
-        "they take, what stays on the processor and why. All of the file is checked. Times are a model's, "
-        "computed from\n"
-        "the description of the device that the file carries.",
+        "Shows the device, model and recipe of a compiled file, its graphs with their inputs, outputs and "
+        "memory, and the operations that stay on the CPU with the reasons. The whole file is validated. "
+        "Times are predictions, computed from the device description in the file.",
     .examples =
         "  tessera npu inspect model.nctx\n"
         "  tessera npu inspect model.nctx --operations --rows 128\n"

@@ -1,5 +1,5 @@
-// Runs in the children of `npu report` (child.h), one measurement each. Peaks are the system's own; which
-// part of them is memory of files it does not keep, so a thread looks every millisecond.
+// Runs in the children of `npu report` (child.h), one measurement each. The system reports peaks only as a
+// whole, so a thread samples the parts of the resident set every millisecond.
 #include "examples/tessera/npu_measure.h"
 
 #include <sys/resource.h>
@@ -30,7 +30,7 @@ HeapUse heap_use() {
 #endif
 }
 
-/// Of all threads of this process, those that have ended included.
+/// CPU time of all threads of this process, including those that ended.
 double cpu_seconds() {
     struct rusage usage {};
     getrusage(RUSAGE_SELF, &usage);
@@ -40,7 +40,7 @@ double cpu_seconds() {
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Watches the resident set from its making on.
+/// Watches the resident set from its construction on.
 class MemoryWatch {
   public:
     MemoryWatch() {
@@ -57,7 +57,7 @@ class MemoryWatch {
     MemoryWatch(const MemoryWatch&) = delete;
     MemoryWatch& operator=(const MemoryWatch&) = delete;
 
-    /// The most of each kind so far.
+    /// The maximum of each kind so far.
     ResidentSet end() {
         stop_.store(true, std::memory_order_relaxed);
         if (thread_.joinable()) thread_.join();
@@ -79,8 +79,8 @@ class MemoryWatch {
     std::thread thread_;
 };
 
-/// What the compiler planned for the graphs that passes of these tokens take. Of a prompt the head is
-/// computed for the last token alone.
+/// The largest planned arena of the graphs that run for these tokens. The head of a prompt is computed for
+/// its last token only.
 int64_t planned_arena(const engine::EmulatedNpuSession& passes, const record::Program& program,
                       int64_t n_prompt, int64_t n_decode) {
     int64_t most = 0;
@@ -100,7 +100,7 @@ int64_t planned_arena(const engine::EmulatedNpuSession& passes, const record::Pr
     return most;
 }
 
-/// The numbers from 1 on, again and again: which tokens they are makes no difference to what is taken.
+/// The ids from 1 on, repeated; the choice of tokens does not change the cost.
 std::vector<int32_t> some_tokens(int64_t n, int64_t n_vocab) {
     std::vector<int32_t> out;
     for (int64_t i = 1; i <= n; ++i) out.push_back(static_cast<int32_t>(i % n_vocab));
@@ -125,7 +125,7 @@ Result<void> compute(engine::Session& session, const NpuTrial& trial, NpuStart& 
     return {};
 }
 
-/// The context of a compiled file, where the trial has none of its own.
+/// The context length of the trial, or of its compiled file.
 Result<int64_t> context_of(const NpuTrial& trial) {
     if (trial.n_ctx > 0 || trial.npu.file.empty()) return trial.n_ctx;
     TSR_TRY(const npu::ContextFile file, npu::ContextFile::open(trial.npu.file, {.check_constants = false}));
@@ -140,7 +140,7 @@ Result<NpuStart> measure_npu_start(const NpuTrial& trial) {
     NpuStart out;
     double start = now_seconds();
     TSR_TRY(gguf::File file, trial.model.file.open());
-    // Once more when it is measured; this one says what the processor needs.
+    // Loaded again for the measurement; this one determines the weights that the CPU needs.
     TSR_TRY(auto first, load_npu(trial.npu, trial.model.file, true));
     TSR_TRY(const LoadedModel loaded, load_model(std::move(file), trial.model, {options}, first.get()));
     first.reset();

@@ -1,6 +1,6 @@
-// tessera npu report: what a model takes on an NPU, compiled before and compiled when it is loaded, side by
-// side. What is measured is measured in children (npu_measure.cpp), before this process takes anything
-// itself; what the device would take is computed from its description, and says so.
+// tessera npu report: the cost of a model on an NPU, compiled ahead of time and at load, side by side. Child
+// processes measure (npu_measure.cpp) before this process allocates anything; the costs of the device are
+// predicted from its description and labelled so.
 #include <unistd.h>
 
 #include <filesystem>
@@ -29,14 +29,14 @@ struct ReportArgs {
     bool json = false;
 };
 
-/// One column of the matrix.
+/// One column of the table.
 struct Way {
     const char* name;
     const char* title;
     NpuStart start;
 };
 
-/// The pass of a prompt and that of decoding, by the model of time.
+/// Predicted times of a prompt pass and of a decode pass.
 struct Predicted {
     double token_us = 0, chunk_us = 0;  ///< by the instructions
     int64_t chunk_rows = 0;
@@ -58,7 +58,7 @@ struct NpuReport {
     Predicted predicted;
 };
 
-/// Removes what was compiled for the report alone.
+/// Removes the file that was compiled for the report only.
 struct TemporaryFile {
     std::string path;
     ~TemporaryFile() {
@@ -97,7 +97,7 @@ npu::ArenaUse fullest_arena(const npu::DeviceModel& model) {
     return largest ? npu::arena_use(*largest) : npu::ArenaUse();
 }
 
-/// What needs no measuring: of the compiled file, and of the model that it is of.
+/// Facts of the compiled file and its model that need no measurement.
 Result<void> add_facts(const ReportArgs& args, const std::string& compiled, NpuReport& report) {
     NpuFlags flags = args.trial.npu;
     flags.file = compiled;
@@ -121,7 +121,7 @@ Json as_json(const ResidentSet& set) {
 
 uint64_t growth(uint64_t from, uint64_t to) { return to > from ? to - from : 0; }
 
-/// What was resident at the most, less what was when it was over.
+/// Peak resident set minus the final one.
 ResidentSet spike(const NpuStart& s) {
     return {growth(s.after.anonymous_bytes, s.most.anonymous_bytes),
             growth(s.after.file_bytes, s.most.file_bytes)};
@@ -274,24 +274,24 @@ std::string matrix_text(const NpuReport& report) {
     rows.row("resident", [&](const Way&) { return set_text(report.footprint); });
     rows.row("size of its file", [&](const Way&) { return format_bytes(report.program_bytes); });
     rows.title("2 loading");
-    rows.row("model, for the processor", [](const Way& w) { return strf("%.3f s", w.start.model_seconds); });
+    rows.row("model, for the CPU", [](const Way& w) { return strf("%.3f s", w.start.model_seconds); });
     rows.row("resident then", [](const Way& w) { return set_text(w.start.before); });
     rows.row("NPU", [](const Way& w) {
-        return strf("%.3f s (%.3f s of processor)", w.start.npu_seconds, w.start.npu_cpu_seconds);
+        return strf("%.3f s (%.3f s of CPU time)", w.start.npu_seconds, w.start.npu_cpu_seconds);
     });
-    rows.row("the most until it is ready", [](const Way& w) { return set_text(w.start.most); });
+    rows.row("peak until ready", [](const Way& w) { return set_text(w.start.most); });
     rows.row("resident then", [](const Way& w) { return set_text(w.start.after); });
     rows.row("spike", [](const Way& w) { return set_text(spike(w.start)); });
-    rows.title("3 compiling where it runs");
-    rows.row("memory for it", [&](const Way& w) {
+    rows.title("3 compiling at load");
+    rows.row("memory of the compiler", [&](const Way& w) {
         return in_place(w)
                    ? format_bytes(growth(w.start.before.anonymous_bytes, w.start.most.anonymous_bytes))
                    : std::string("none");
     });
     rows.title("4 allocation");
     rows.row("arena, planned", [](const Way& w) { return bytes_text(w.start.arena_bytes); });
-    rows.row("these passes: planned", [](const Way& w) { return bytes_text(w.start.arena_planned_bytes); });
-    rows.row("and touched", [](const Way& w) { return format_bytes(w.start.arena_touched_bytes); });
+    rows.row("these passes, planned", [](const Way& w) { return bytes_text(w.start.arena_planned_bytes); });
+    rows.row("these passes, touched", [](const Way& w) { return format_bytes(w.start.arena_touched_bytes); });
     rows.row("weights and tables", [&](const Way& w) {
         return bytes_text(w.start.constant_bytes) + (in_place(w) ? ", anonymous" : ", mapped");
     });
@@ -306,19 +306,20 @@ std::string matrix_text(const NpuReport& report) {
                                               static_cast<long long>(w.start.n_ctx))
                                        : std::string("none");
     });
-    rows.row("on the processor", [](const Way& w) {
+    rows.row("on the CPU", [](const Way& w) {
         return w.start.host_cache_bytes > 0 ? format_bytes(w.start.host_cache_bytes) : std::string("none");
     });
     rows.row("copies per token", [](const Way&) { return "0"; });
-    rows.row("floats across per token",
+    rows.row("bytes copied per token",
              [&](const Way&) { return bytes_text(report.npu->parts().boundary_bytes(report.program)); });
     rows.title("6 fragmentation");
-    rows.row("arena at its fullest", [&](const Way& w) {
+    rows.row("arena, peak use", [&](const Way& w) {
         const double waste =
             1 - share_of(report.arena.most_bytes, w.start.arena_bytes - report.arena.most_bytes);
         return strf("%s, %.1f %% free", bytes_text(report.arena.most_bytes).c_str(), 100 * waste);
     });
-    rows.row("largest hole then", [&](const Way&) { return bytes_text(report.arena.largest_hole_bytes); });
+    rows.row("largest hole at that point",
+             [&](const Way&) { return bytes_text(report.arena.largest_hole_bytes); });
     rows.row("heap", [](const Way& w) {
         return strf("%s, and %s free in %llu", format_bytes(w.start.heap_after.used_bytes).c_str(),
                     format_bytes(w.start.heap_after.free_bytes).c_str(),
@@ -348,7 +349,7 @@ std::string share_text(const NpuReport& report) {
                     printable(name_at(report, range.last_op)).c_str(),
                     bytes_text(border_bytes(report.program, range.inputs)).c_str(),
                     bytes_text(border_bytes(report.program, range.outputs)).c_str());
-    out += "on the processor:\n";
+    out += "on the CPU:\n";
     const std::vector<npu::Placement>& ops = report.npu->parts().ops;
     for (size_t i = 0; i < ops.size(); ++i)
         if (ops[i].segment < 0)
@@ -375,11 +376,10 @@ std::string report_text(const NpuReport& report) {
     std::string out = strf("%s on %s\n", printable(report.npu->model().file().path(), 400).c_str(),
                            report.npu->description().c_str());
     if (report.compilation)
-        out +=
-            strf("compiled ahead of time in %.1f s (%.1f s of processor) with at most %s, to a file of %s\n",
-                 report.compilation->seconds, report.compilation->cpu_seconds,
-                 format_bytes(report.compilation->peak_bytes).c_str(),
-                 format_bytes(report.compilation->file_bytes).c_str());
+        out += strf("compiled ahead of time in %.1f s (%.1f s of CPU time), %s at peak, to a file of %s\n",
+                    report.compilation->seconds, report.compilation->cpu_seconds,
+                    format_bytes(report.compilation->peak_bytes).c_str(),
+                    format_bytes(report.compilation->file_bytes).c_str());
     return out + "\n" + matrix_text(report) + share_text(report) + predicted_text(report) + kEmulatedNote;
 }
 
@@ -388,7 +388,7 @@ Result<void> make_report(ReportArgs args) {
     report.footprint = resident_set();
     std::error_code unknown;
     report.program_bytes = std::filesystem::file_size("/proc/self/exe", unknown);
-    const console::InterruptGuard guard;
+    const console::InterruptGuard guard(console::Signals::Ending);
     TemporaryFile temporary;
     NpuTrial ahead = args.trial;
     if (args.trial.npu.file.empty()) {
@@ -406,11 +406,11 @@ Result<void> make_report(ReportArgs args) {
     }
     TSR_TRY(const NpuStart of_file,
             in_child<NpuStart>("loading the compiled file", [&] { return measure_npu_start(ahead); }));
-    report.ways.push_back({"aot", "compiled before", of_file});
+    report.ways.push_back({"aot", "ahead of time", of_file});
     if (args.trial.npu.file.empty()) {
         TSR_TRY(const NpuStart in_place,
-                in_child<NpuStart>("compiling at start", [&] { return measure_npu_start(args.trial); }));
-        report.ways.push_back({"jit", "compiled at start", in_place});
+                in_child<NpuStart>("compiling at load", [&] { return measure_npu_start(args.trial); }));
+        report.ways.push_back({"jit", "at load", in_place});
     }
     TSR_TRY_VOID(add_facts(args, ahead.npu.file, report));
     return console::print(args.json ? json_line(report_json(args, report)) : report_text(report));
@@ -423,23 +423,21 @@ Action declare_npu_report(Options& options) {
     options.group("Passes");
     options.integer(
         "-c,--ctx", args->trial.n_ctx, 0, int64_t{1} << 24,
-        "Positions of the context; 0: those of the compiled file, or else what the model was trained "
-        "for, at most 4096.");
+        "Context length in tokens; 0: that of the compiled file, or else as trained, but at most 4096.");
     options.integer("-p,--n-prompt", args->trial.n_prompt, 0, 1 << 20,
-                    "Tokens of a prompt that the emulator computes once the model is there.");
-    options.integer("-n,--n-predict", args->trial.n_decode, 0, 1 << 20,
-                    "Tokens that it then computes one by one.");
+                    "Prompt tokens that the emulator computes after loading.");
+    options.integer("-n,--n-predict", args->trial.n_decode, 0, 1 << 20, "Tokens that it then decodes.");
     options.group("Output");
     options.text("-o,--out", "FILE", args->out,
-                 "Keep the compiled model in this file, not in a temporary one.");
-    options.flag("--json", args->json, "One JSON object.");
+                 "Keep the compiled model in this file instead of a temporary one.");
+    options.flag("--json", args->json, "Print one JSON object.");
     options.check([args]() -> Result<void> {
         if (!args->trial.npu.is_on())
             return fail(ErrorCode::InvalidArgument,
                         "--npu FILE, or --npu-device NAME with --npu-ranges FILE, "
                         "is needed");
         if (!args->out.empty() && !args->trial.npu.file.empty())
-            return fail(ErrorCode::InvalidArgument, "-o: expected no --npu with it, found both");
+            return fail(ErrorCode::InvalidArgument, "-o and --npu exclude each other");
         return {};
     });
     return [args] { return make_report(*args); };
@@ -449,14 +447,12 @@ Action declare_npu_report(Options& options) {
 
 const Command kNpuReport = {
     .name = "npu report",
-    .summary = "measure what a model takes on an NPU, compiled before and at start",
+    .summary = "measure memory and load time on an NPU",
     .help =
-        "Loads a model onto an NPU twice, from a compiled file and compiled in place, each in a process of "
-        "its\n"
-        "own, and shows side by side what was measured: time, memory while and after it is loaded, where "
-        "keys\n"
-        "and values are, what the heap does. Then which share of the work the NPU has, what stays on the\n"
-        "processor and why, and how fast the device would be by its model.",
+        "Loads a model onto an NPU twice, from a compiled file and compiled at load, each in a process of "
+        "its own, and prints both measurements: time, memory during and after loading, KV cache, heap. Then "
+        "it prints the NPU's share of the work, the operations that stay on the CPU with the reasons, and "
+        "the predicted speed of the device.",
     .examples =
         "  tessera npu report model.gguf --npu-device x-elite --npu-ranges model.ranges.json\n"
         "  tessera npu report model.gguf --npu-device sm8750 --npu-ranges model.ranges.json -c 4096 --json\n"

@@ -1,4 +1,4 @@
-// What the commands that make and show compiled models tell of their sessions.
+// The sessions of a compiled model as text, for npu compile and npu inspect.
 #include "examples/tessera/npu_sessions.h"
 
 #include "common/strings.h"

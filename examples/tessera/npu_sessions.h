@@ -1,5 +1,5 @@
 #pragma once
-// The address spaces that a compiled model takes, as text.
+// The sessions (address spaces) of a compiled model, as text.
 #include <string>
 
 #include "src/npu/device.h"
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// A line for each session: its bytes, of how many, and for what.
+/// A line for each session: its bytes, the limit, and their use.
 std::string npu_sessions_text(const npu::DeviceModel& model, const npu::HtpDevice& device);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Events of the trace: one for each instruction with all of its operands, one for each operation, and the use
-// of VTCM as a counter. The format is that of the Trace Event Format, whose times are microseconds.
+// Events of the trace: one for each instruction with its operands, one for each operation, and the use of
+// VTCM as a counter. The format is the Trace Event Format, whose times are in microseconds.
 #include "examples/tessera/npu_trace.h"
 
 #include "examples/tessera/json.h"
@@ -38,7 +38,7 @@ Json arguments(const Instruction& instruction, const std::string& operation) {
     return out;
 }
 
-/// One event a line, so that the file can be searched.
+/// One event per line, so that the file can be searched.
 class Trace {
   public:
     Trace() {
@@ -82,7 +82,7 @@ class Trace {
     bool first_ = true;
 };
 
-/// Returns when it ends.
+/// Returns the end time.
 double add_graph(Trace& trace, const DeviceGraph& graph, const HtpDevice& device, size_t segment,
                  double start_us) {
     const GraphCost cost = graph_cost(graph, device);

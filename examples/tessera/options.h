@@ -1,6 +1,6 @@
 #pragma once
 // Commands and their options. A command is a row of the table in main.cpp; its file declares the options and
-// returns what is to be done with them. The library behind this, CLI11, is seen by options.cpp alone.
+// returns the action that uses their values. Next: options.cpp parses, help.cpp prints, run_program.cpp runs.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,12 +12,14 @@
 
 namespace tessera {
 
-/// What a command does once its options are read. An error ends the program with status 1.
+struct Command;
+
+/// The work of a command, run after its options were parsed. An error ends the program with status 1.
 using Action = std::function<Result<void>()>;
 
 /// Declares one command's options. The values referred to live as long as the Action. `names` are spellings
-/// such as "-n,--n-predict"; `form` stands for the value in the help text; of options given twice the last
-/// one counts. Whatever a value breaks ends the program with status 2 and a message that names the option.
+/// such as "-n,--n-predict"; `form` stands for the value in the help text. If an option is given twice, the
+/// last one counts. An invalid value ends the program with status 2 and a message that names the option.
 class Options {
   public:
     using Parse = std::function<Result<void>(const std::string& text)>;
@@ -25,11 +27,12 @@ class Options {
     struct Impl;
     explicit Options(Impl& impl) : impl_(impl) {}
 
+    /// A positional argument named MODEL may also be given as -m FILE or --model FILE.
     void positional(const char* name, std::string& value, const char* help);
     void required(const char* name, std::string& value, const char* help);
     void positionals(const char* name, std::vector<std::string>& values, const char* help);
     void flag(const char* names, bool& value, const char* help);
-    /// The default, shown in the help text, is the value's own.
+    /// The help text shows the range and the value's current content as the default.
     void integer(const char* names, int64_t& value, int64_t min, int64_t max, const char* help);
     void text(const char* names, const char* form, std::string& value, const char* help);
     void parsed(const char* names, const std::string& form, Parse parse, const std::string& help);
@@ -38,9 +41,11 @@ class Options {
 
     /// Options declared from here on are listed under this title.
     void group(const char* title);
-    /// Runs after all options are read: finds combinations that make no sense.
+    /// Runs after all options are parsed; finds combinations that make no sense.
     void check(std::function<Result<void>()> check);
-    /// Whether an option of this spelling was given; for check() and the Action.
+    /// Runs before the checks: where it returns true, `to` runs instead, with the same arguments.
+    void hand_over(const Command& to, std::function<bool()> when);
+    /// Whether an option or positional argument of this name was given; for check() and the Action.
     bool given(const char* name) const;
 
   private:
@@ -50,12 +55,21 @@ class Options {
 struct Command {
     const char* name;      ///< one word, or two for one of a family
     const char* summary;   ///< one line for the list of commands
-    const char* help;      ///< what it does, in a sentence or two
-    const char* examples;  ///< lines, each a command and what it shows
+    const char* help;      ///< a sentence or two on its purpose; lines are wrapped where they are printed
+    const char* examples;  ///< lines, each with a command and its purpose
     Action (*declare)(Options& options);
+    /// The options that --help shows, such as "--n-predict --temp"; --help-all shows the rest. Empty: all.
+    const char* common = "";
 };
 
-/// Reads the command line, runs the command, and returns the exit status: 0 fine, 1 failed, 2 wrong usage.
-int run_program(int argc, char** argv, std::span<const Command* const> commands);
+/// Commands under a title of the program's help.
+struct CommandGroup {
+    const char* title;
+    std::vector<const Command*> commands;
+};
+
+/// Parses the command line, runs the command, and returns the exit status: 0 success, 1 failure, 2 wrong
+/// usage.
+int run_program(int argc, char** argv, std::span<const CommandGroup> groups);
 
 }  // namespace tessera

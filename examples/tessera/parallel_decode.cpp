@@ -1,4 +1,4 @@
-// Sequences side by side, straight on the forward pass: their tokens share every read of the weights.
+// Batched decoding directly on the forward pass: the tokens of all sequences share each read of the weights.
 #include "examples/tessera/parallel_decode.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// Several sequences of one model that advance together, a token each a pass: what bench measures as tgNxB.
+// Several sequences of one model that advance together, one token each per step; bench measures it as tgNxB.
 #include <memory>
 #include <span>
 #include <vector>

@@ -1,5 +1,5 @@
-// tessera perplexity: how well a model predicts a text, and with a base how far it is from another model.
-// Passes and rows are computed by all threads; sums run over rows in order, so figures do not depend on them.
+// tessera perplexity: how well a model predicts a text, and its KL divergence from a base model. All threads
+// compute passes and rows; sums run over rows in order, so figures do not depend on the number of threads.
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +29,7 @@ struct PerplexityArgs {
     bool json = false;
 };
 
-/// What a judged token adds. `base_nll` and the rest only with a base.
+/// Sums over the evaluated tokens. `base_nll` and the rest only with a base.
 struct Figures {
     Mean nll, base_nll, log_ratio, kl, same_top, p_delta;
     std::vector<float> kl_values;
@@ -46,7 +46,7 @@ struct Figures {
     }
 };
 
-/// exp of a mean, with the error that follows.
+/// exp of a mean, with its propagated standard error.
 struct Exponential {
     double value, error;
     explicit Exponential(const Mean& log) : value(std::exp(log.mean())), error(value * log.error()) {}
@@ -71,11 +71,11 @@ class Judge {
         pool_.run(n, [&](int64_t i, int) {
             rows_[static_cast<size_t>(i)] = judge(w, first + i, logits, static_cast<size_t>(i));
         });
-        if (pool_.aborted()) return fail(ErrorCode::Cancelled, "perplexity was cancelled");
+        if (pool_.aborted()) return fail(ErrorCode::Cancelled, "interrupted");
         for (int64_t i = 0; i < n; ++i) {
             const Result<Row>& row = rows_[static_cast<size_t>(i)];
             if (!row)
-                return fail_in(strf("window %lld, judged token %lld", static_cast<long long>(w),
+                return fail_in(strf("window %lld, token %lld", static_cast<long long>(w),
                                     static_cast<long long>(first + i)),
                                row.error());
             figures_.add(row->divergence, base_ != nullptr);
@@ -133,7 +133,7 @@ Json as_json(const PerplexityReport& r) {
                 {"n_ctx", r.windows.n_ctx},
                 {"judged_tokens", f.nll.n()},
                 {"perplexity", ppl.value},
-                {"error", ppl.error}};
+                {"standard_error", ppl.error}};
     if (r.kl.empty()) return out;
     const Exponential base(f.base_nll), ratio(f.log_ratio);
     out["base_perplexity"] = base.value;
@@ -169,7 +169,7 @@ std::string as_text(const PerplexityReport& r) {
     return out;
 }
 
-/// The text of --file, cut; or that of the base, which must be the same where both are given.
+/// The windows of --file, or those of the base; they must be equal if both are given.
 Result<Windows> choose_windows(const PerplexityArgs& args, const gguf::File& file,
                                const engine::KlBase* base) {
     TSR_TRY(const auto tokenizer, load_tokenizer(file));
@@ -192,8 +192,7 @@ Result<Windows> choose_windows(const PerplexityArgs& args, const gguf::File& fil
     }
     if (!args.text_file.empty() && windows.tokens != saved.tokens)
         return fail(ErrorCode::InvalidArgument,
-                    "'%s': expected the tokens of the base '%s', found others (another text or another "
-                    "vocabulary)",
+                    "'%s': its tokens differ from those of the base '%s': another text or another vocabulary",
                     args.text_file.c_str(), args.base.c_str());
     return saved;
 }
@@ -222,11 +221,13 @@ Result<void> measure(const PerplexityArgs& args) {
     if (!args.save_base.empty()) {
         TSR_TRY(writer, engine::KlBaseWriter::create(args.save_base, windows, n_vocab));
     }
-    const console::InterruptGuard guard;
+    const console::InterruptGuard guard(console::Signals::Ending);
     loaded.pool->set_abort_flag(&guard.flag());
     Judge judge(loaded, windows, base ? &*base : nullptr, writer.get(), options.max_out,
                 console::verbosity() == console::Verbosity::Quiet);
-    TSR_TRY_VOID(engine::eval_windows(*session, windows, std::ref(judge)));
+    if (auto done = engine::eval_windows(*session, windows, std::ref(judge)); !done)
+        return tl::unexpected<Error>(writer ? console::name_output(std::move(done.error()), args.save_base)
+                                            : std::move(done.error()));
     if (writer) TSR_TRY_VOID(writer->finish());
 
     PerplexityReport report{windows, judge.figures(), judge.figures().kl_values};
@@ -239,17 +240,18 @@ Action declare_perplexity(Options& options) {
     args->model.declare(options);
     options.group("Text");
     options.text("-f,--file", "FILE", args->text_file, "The text; - is standard input.");
-    options.integer("-c,--ctx", args->session.n_ctx, 4, 1 << 20, "Tokens of a window.");
-    options.integer("--windows", args->n_windows, 0, 1 << 30, "At most so many windows; 0: all.");
+    options.integer("-c,--ctx", args->session.n_ctx, 4, 1 << 20, "Window size in tokens.");
+    options.integer("--windows", args->n_windows, 0, 1 << 30, "Most windows to use; 0: all.");
     options.group("Comparison");
-    options.text("--save-base", "FILE", args->save_base, "Save this model's predictions as a base.");
+    options.text("--save-base", "FILE", args->save_base,
+                 "Save this model's predictions, to compare others with.");
     options.text("--kl-base", "FILE", args->base,
-                 "Compare with the predictions of a base (llama.cpp's files too); its text counts.");
+                 "Compare with saved predictions (also llama.cpp's), over the text they were made from.");
     args->session.declare_batch(options);
     args->session.declare_kv(options);
     args->npu.declare(options);
     options.group("Output");
-    options.flag("--json", args->json, "One JSON object.");
+    options.flag("--json", args->json, "Print one JSON object.");
     options.check([args]() -> Result<void> {
         if (args->text_file.empty() && args->base.empty())
             return fail(ErrorCode::InvalidArgument, "expected a text (-f FILE) or a base (--kl-base FILE)");
@@ -264,9 +266,9 @@ const Command kPerplexity = {
     .name = "perplexity",
     .summary = "measure how well a model predicts a text",
     .help =
-        "Cuts a text into windows, predicts the second half of each from what is before, and prints the\n"
-        "perplexity: the figure is that of llama.cpp's perplexity tool for the same file and window. With\n"
-        "a base, saved from another model (the unquantized one), also the distance between the two.",
+        "Cuts a text into windows, predicts the second half of each, and prints the perplexity, as "
+        "llama.cpp's perplexity tool does for the same file and window. With a base, saved from another "
+        "model (the unquantized one), it also prints the KL divergence from that model's predictions.",
     .examples =
         "  tessera perplexity model.gguf -f wiki.test.raw\n"
         "  tessera perplexity model-f16.gguf -f wiki.test.raw --save-base f16.base\n"

@@ -1,5 +1,5 @@
-// tessera plan: what running a model will take, and whether it fits. Opens and binds the file like a command
-// that computes, takes none of the memory, and prints what engine::plan_memory says.
+// tessera plan: the memory that running a model needs, and whether it fits. Opens and binds the file like a
+// command that computes, allocates none of the memory, and prints the result of engine::plan_memory.
 #include "src/engine/plan.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ Result<void> make_plan(const PlanArgs& args) {
     const engine::MemoryDemand demand{args.session.session(), args.n_slots, true};
     TSR_TRY(engine::MemoryPlan plan, engine::plan_memory(*model, demand, n_threads));
     if (npu) {
-        // What the process has of it by now is the NPU's share: its program, and pages of its file.
+        // The growth of this process so far belongs to the NPU: its program, and pages of its file.
         const uint64_t program =
             after.anonymous_bytes - std::min(before.anonymous_bytes, after.anonymous_bytes);
         const uint64_t mapped = after.file_bytes - std::min(before.file_bytes, after.file_bytes);
@@ -77,36 +77,36 @@ Action declare_plan(Options& options) {
     options.group("Context");
     args->session.declare_ctx(options);
     options.integer("--slots", args->n_slots, 1, engine::kMaxRunning,
-                    "Completions at a time, a context each.");
+                    "Concurrent completions, each with a context of its own.");
     args->session.declare_batch(options);
     args->session.declare_kv(options);
     options.group("NPU");
     options.text("--npu", "FILE", args->npu.file,
-                 "Count what an NPU takes, which is emulated, for what was compiled for it.");
-    options.flag("--npu-fast", args->npu.fast, "Without the copies through the NPU's memory.");
+                 "Include the memory of the emulated NPU for this compiled file.");
+    options.flag("--npu-fast", args->npu.fast, "Count without the copies through the NPU's memory.");
     options.check([args, options]() -> Result<void> {
         if (options.given("--npu-fast") && !args->npu.is_on())
             return fail(ErrorCode::InvalidArgument, "--npu-fast: expected --npu with it");
         return {};
     });
     options.group("Output");
-    options.flag("--json", args->json, "One JSON object, in bytes.");
+    options.flag("--json", args->json, "Print one JSON object, with sizes in bytes.");
     return [args] { return make_plan(*args); };
 }
 
 }  // namespace
 
-const Command kPlan = {
-    .name = "plan",
-    .summary = "tell what memory a model will take",
-    .help =
-        "Sums up what running a model takes at full use, part by part, without taking it, and compares that\n"
-        "with what the system and the cgroup leave. `run` and `bench` refuse what does not fit.",
-    .examples =
-        "  tessera plan model.gguf\n"
-        "  tessera plan model.gguf --ctx 32768 --slots 4 --kv q8_0\n"
-        "  tessera plan model.gguf --ctx 8192 --json | jq .total_bytes\n"
-        "  tessera plan model.gguf --ctx 1024 --npu model.nctx\n",
-    .declare = declare_plan};
+const Command kPlan = {.name = "plan",
+                       .summary = "estimate the memory a model needs",
+                       .help =
+                           "Estimates the memory a model needs with a full context, item by item, and "
+                           "compares it with the memory "
+                           "available. `tessera run` and other commands refuse a model that does not fit.",
+                       .examples =
+                           "  tessera plan model.gguf\n"
+                           "  tessera plan model.gguf --ctx 32768 --slots 4 --kv q8_0\n"
+                           "  tessera plan model.gguf --ctx 8192 --json | jq .total_bytes\n"
+                           "  tessera plan model.gguf --ctx 1024 --npu model.nctx\n",
+                       .declare = declare_plan};
 
 }  // namespace tessera

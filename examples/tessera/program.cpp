@@ -1,5 +1,5 @@
-// tessera program: the forward pass of a model as the list of operations that it is for one number of tokens,
-// recorded without computing anything, and the memory plan of its values.
+// tessera program: the operations of a model's forward pass for a fixed number of tokens, recorded without
+// computing anything, and the memory plan of its values.
 #include <type_traits>
 
 #include "common/strings.h"
@@ -147,9 +147,9 @@ Result<void> print_program(const ProgramArgs& args) {
 Action declare_program(Options& options) {
     auto args = std::make_shared<ProgramArgs>();
     args->file.declare(options);
-    options.flag("--precise", args->precise, "Of passes that compute in float, without int8 activations.");
+    options.flag("--precise", args->precise, "Record the pass with float activations, without int8.");
     options.group("Pass");
-    options.integer("--ar", args->n_tok, 1, 4096, "Tokens of a pass.");
+    options.integer("--ar", args->n_tok, 1, 4096, "Tokens in the pass.");
     options.parsed(
         "--logits", "none|last|all",
         [args](const std::string& text) -> Result<void> {
@@ -161,28 +161,28 @@ Action declare_program(Options& options) {
             return fail(ErrorCode::InvalidArgument, "expected none, last or all, found '%s'",
                         printable(text).c_str());
         },
-        "Whose logits it computes. (default: last)");
+        "Positions whose logits are computed. (default: last)");
     args->session.declare_ctx(options);
     args->session.declare_kv(options);
     options.group("Output");
-    options.flag("--json", args->json, "One JSON object; operations refer to its other tables by row.");
+    options.flag("--json", args->json, "Print one JSON object; operations refer to its other tables by row.");
     return [args] { return print_program(*args); };
 }
 
 }  // namespace
 
-const Command kProgram = {
-    .name = "program",
-    .summary = "list the operations of a forward pass",
-    .help =
-        "Records the forward pass of a model for a fixed number of tokens, without computing it, and prints\n"
-        "its operations, what each reads and writes, which tensors it takes, and where its values lie in "
-        "the\n"
-        "smallest memory. Their offsets and sizes are bytes.",
-    .examples =
-        "  tessera program model.gguf\n"
-        "  tessera program model.gguf --ar 128 --logits none\n"
-        "  tessera program model.gguf --ar 32 --json | jq .arena_bytes\n",
-    .declare = declare_program};
+const Command kProgram = {.name = "program",
+                          .summary = "list the operations of a forward pass",
+                          .help =
+                              "Records the forward pass of a model for a fixed number of tokens, without "
+                              "computing it, and prints its "
+                              "operations with inputs, outputs and weights, and the offset of each value in "
+                              "the smallest memory, in "
+                              "bytes.",
+                          .examples =
+                              "  tessera program model.gguf\n"
+                              "  tessera program model.gguf --ar 128 --logits none\n"
+                              "  tessera program model.gguf --ar 32 --json | jq .arena_bytes\n",
+                          .declare = declare_program};
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 // tessera quantize: a model's weights in a smaller type or a mixture of types. The mixtures and the
-// conversion are src/convert/quantize_*.
+// conversion are in src/convert/quantize_*.
 #include <cmath>
 #include <map>
 #include <optional>
@@ -32,7 +32,7 @@ struct QuantizeArgs {
 
 double relative(double square, double norm) { return norm > 0 ? std::sqrt(square / norm) : 0; }
 
-/// Everything that a report may say.
+/// The content of a report.
 struct QuantizeReport {
     const gguf::File& in;
     const Mixture& mixture;
@@ -102,28 +102,28 @@ std::string report_text(const QuantizeReport& report) {
             out += strf("  error %.5f", relative(error.square, error.norm));
             if (!tensor.importance.empty())
                 out += strf(", weighted %.5f", relative(error.weighted_square, error.weighted_norm));
-            if (!error.is_finite) out += ", weights that are no numbers";
+            if (!error.is_finite) out += ", NaN or infinite weights";
         }
         if (tensor.to != tensor.wished) out += strf("  instead of %s", type_name(tensor.wished).c_str());
         out += "\n";
     }
     const QuantizeReport::Totals totals = report.totals();
-    out += strf("%s: %llu bytes (%s), %.3f bits a weight\n", std::string(report.mixture.name).c_str(),
+    out += strf("%s: %llu bytes (%s), %.3f bits per weight\n", std::string(report.mixture.name).c_str(),
                 static_cast<unsigned long long>(report.n_bytes), format_bytes(report.n_bytes).c_str(),
                 totals.bits_per_weight());
     return out;
 }
 
-/// Says what a reader of the result should know and does not see in it.
+/// Warns of losses that the result does not show.
 void warn(const QuantizeArgs& args, const std::vector<PlannedTensor>& plan) {
     if (args.plan.mixture->wants_importance && !args.plan.importance)
-        console::note("%s without an importance matrix loses much; --imatrix gives one",
+        console::note("%s loses much quality without an importance matrix (--imatrix FILE)",
                       std::string(args.plan.mixture->name).c_str());
     int64_t n_missing = 0;
     for (const PlannedTensor& tensor : plan)
         n_missing += args.plan.importance && tensor.is_converted() && tensor.importance.empty();
     if (n_missing > 0)
-        console::note("%lld of the matrices are not in the importance matrix: their inputs count alike",
+        console::note("%lld matrices are not in the importance matrix; their inputs get equal weights",
                       static_cast<long long>(n_missing));
 }
 
@@ -132,14 +132,16 @@ Result<std::vector<TensorError>> write(const QuantizeArgs& args, const gguf::Fil
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
     TSR_TRY(const std::string out, gguf::resolve_output(args.out, in));
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
-    const console::InterruptGuard guard;
+    const console::InterruptGuard guard(console::Signals::Ending);
     pool.set_abort_flag(&guard.flag());
     const convert::QuantizeContext context{.pool = pool,
                                            .kernels = *isa->table,
                                            .importance = args.plan.importance,
                                            .measures = args.errors || args.json,
                                            .progress = console::byte_bar("quantizing")};
-    return convert::quantize_file(in, out, *args.plan.mixture, plan, context);
+    auto errors = convert::quantize_file(in, out, *args.plan.mixture, plan, context);
+    if (!errors) errors.error() = console::name_output(std::move(errors.error()), args.out);
+    return errors;
 }
 
 Result<void> quantize(QuantizeArgs& args) {
@@ -164,7 +166,7 @@ Result<void> quantize(QuantizeArgs& args) {
     if (args.json) return console::print(json_line(report_json(report)));
     if (args.dry_run || args.errors) return console::print(report_text(report));
     const QuantizeReport::Totals totals = report.totals();
-    console::note("quantized %s, %s, to %s, %s, %.2f bits a weight", printable(args.in, 400).c_str(),
+    console::note("quantized %s (%s) to %s (%s, %.2f bits per weight)", printable(args.in, 400).c_str(),
                   format_bytes(in.total_bytes()).c_str(), printable(args.out, 400).c_str(),
                   format_bytes(n_bytes).c_str(), totals.bits_per_weight());
     return {};
@@ -189,18 +191,19 @@ Options::Parse type_into(std::optional<Type>& value) {
 Action declare_quantize(Options& options) {
     auto args = std::make_shared<QuantizeArgs>();
     static const std::string types = mixture_list();
-    options.required("IN", args->in, "A GGUF model, F16, BF16 or F32; of a split model the first part.");
-    options.required("OUT", args->out, "The file to write; it appears when it is complete.");
+    options.required("IN", args->in, "A GGUF model in F16, BF16 or F32; of a split model the first part.");
+    options.required("OUT", args->out,
+                     "The file to write; an existing one is replaced when the new one is complete.");
     options.required("TYPE", args->type, types.c_str());
     options.integer("-t,--threads", args->n_threads, 0, ThreadPool::kMaxThreads,
                     "Worker threads; 0: the physical cores that this process may use.");
     options.group("Which types");
     options.text("--imatrix", "FILE", args->importance,
-                 "An importance matrix: how much each input of a matrix matters.");
+                 "An importance matrix (tessera imatrix): the weight of each input of a matrix.");
     options.flag("--pure", args->plan.pure, "One type for all matrices, instead of a mixture.");
-    options.parsed("--output-type", "TYPE", type_into(args->plan.output_type), "For the output matrix.");
+    options.parsed("--output-type", "TYPE", type_into(args->plan.output_type), "Type of the output matrix.");
     options.parsed("--embedding-type", "TYPE", type_into(args->plan.embedding_type),
-                   "For the embedding table.");
+                   "Type of the embedding table.");
     options.repeated(
         "--override", "PATTERN=TYPE",
         [args](const std::string& text) -> Result<void> {
@@ -208,13 +211,14 @@ Action declare_quantize(Options& options) {
             args->plan.overrides.push_back(std::move(override));
             return {};
         },
-        "For tensors whose name this regular expression matches; of several the first counts.");
+        "Type of the tensors whose name matches a regular expression; the first match counts.");
     options.flag("--allow-requantize", args->plan.allow_requantize,
-                 "Take weights that are quantized already, whose loss stays.");
+                 "Also quantize weights that are quantized already, which loses more quality.");
     options.group("Output");
     options.flag("--dry-run", args->dry_run, "Write nothing; list the types and the size to the byte.");
-    options.flag("--errors", args->errors, "List each tensor's error: sqrt(sum (y - x)^2 / sum x^2).");
-    options.flag("--json", args->json, "One JSON object with tensors, sizes and errors.");
+    options.flag("--errors", args->errors,
+                 "Print each tensor's relative error: sqrt(sum (y - x)^2 / sum x^2).");
+    options.flag("--json", args->json, "Print one JSON object with tensors, sizes and errors.");
     options.check([args]() -> Result<void> {
         TSR_TRY(args->plan.mixture, convert::mixture_from_name(args->type));
         return {};
@@ -226,10 +230,10 @@ Action declare_quantize(Options& options) {
 
 const Command kQuantize = {
     .name = "quantize",
-    .summary = "make a model smaller",
+    .summary = "store a model with fewer bits per weight",
     .help =
-        "Writes a model with its matrices in a smaller type, each weight's code chosen for the least square\n"
-        "error. Under most names the matrices that matter most get more bits than the others.",
+        "Writes a model with its matrices in a smaller type, choosing codes that minimize the squared error. "
+        "Most types are mixtures: matrices that matter more get more bits.",
     .examples =
         "  tessera quantize model-f16.gguf model-q4_k_m.gguf Q4_K_M\n"
         "  tessera quantize model-f16.gguf out.gguf Q4_K_M --override 'blk\\.0\\..*=q8_0'\n"

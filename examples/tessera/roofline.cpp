@@ -1,5 +1,5 @@
 // Measures the machine with the probes of the chosen instruction set (quants/kernels/probe.h). Assumes that
-// nothing else runs in the pool meanwhile.
+// nothing else runs in the pool at the same time.
 #include "examples/tessera/roofline.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kUnitBytes = 4 * kMiB;  // of reading, so that no thread waits long for another
+constexpr size_t kUnitBytes = 4 * kMiB;  // of reading, small enough to balance the threads
 constexpr double kChainSeconds = 0.02;
-// Others on the same memory come and go within milliseconds: as long a look as a few tokens take.
+// About the time of a few tokens: other users of the memory come and go within milliseconds.
 constexpr double kReadSeconds = 0.05;
-constexpr int kReadTrials = 3;  // of each way of reading
+constexpr int kReadTrials = 3;  // of each read pattern
 
-/// Free memory as the system estimates it, or half of what there is.
+/// Free memory as the system estimates it, or half of all memory.
 size_t available_bytes() {
     std::ifstream info("/proc/meminfo");
     const size_t total = cpu_topology().memory_bytes;
@@ -47,7 +47,7 @@ Result<std::unique_ptr<Roofline>> Roofline::create(ThreadPool& pool, const char*
     if (!probe) return fail(ErrorCode::Internal, "no probes for the instruction set '%s'", isa_name);
     std::unique_ptr<Roofline> roofline(new Roofline(pool, *probe));
     TSR_TRY(roofline->buffer_, Buffer::create(choose_buffer_bytes(), "the buffer of the memory measurement"));
-    // Untouched pages would all be the same page of zeros.
+    // Untouched pages would all map the same page of zeros.
     Buffer& buffer = roofline->buffer_;
     pool.run(static_cast<int64_t>(buffer.size() / kUnitBytes), [&](int64_t unit, int) {
         std::memset(buffer.data() + static_cast<size_t>(unit) * kUnitBytes, 0x5a, kUnitBytes);
@@ -64,7 +64,7 @@ double Roofline::time_read() {
     return now_seconds() - start;
 }
 
-/// Takes the way of reading that is the faster one here.
+/// Chooses the faster of the two read patterns.
 void Roofline::choose_read() {
     const auto best = [this](auto read) {
         read_ = read;
@@ -82,7 +82,7 @@ double Roofline::time_chain(const kernels::ProbeChain& chain, int64_t n_rounds) 
     return now_seconds() - start;
 }
 
-/// 10^9 multiply-accumulates a second; the number of rounds grows until a measurement takes long enough.
+/// 10^9 multiply-accumulates per second; the number of rounds grows until a measurement takes long enough.
 double Roofline::chain_rate(const kernels::ProbeChain& chain, int64_t& n_rounds) {
     double seconds = time_chain(chain, n_rounds);
     while (seconds < kChainSeconds / 2) {
@@ -93,7 +93,7 @@ double Roofline::chain_rate(const kernels::ProbeChain& chain, int64_t& n_rounds)
     return macs / seconds / 1e9;
 }
 
-/// 10^9 bytes a second over kReadSeconds; the best pass counts for read_gb_per_s.
+/// 10^9 bytes per second over kReadSeconds; the best pass counts for read_gb_per_s.
 double Roofline::read_rate() {
     const auto gigabytes = static_cast<double>(buffer_.size()) / 1e9;
     double seconds = 0;

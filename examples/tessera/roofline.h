@@ -1,6 +1,6 @@
 #pragma once
-// What the machine can do at most, measured with the threads that also run the model: bytes read from memory,
-// int8 products and float products a second.
+// The machine's peak on the threads that also run the model: memory bandwidth, int8 products and float
+// products per second.
 #include <cstdint>
 #include <memory>
 
@@ -13,19 +13,19 @@ namespace tessera {
 
 class Roofline {
   public:
-    /// Of one turn, in the units of the getters below.
+    /// Of one sample, in the units of the getters below.
     struct Rates {
         double read, int8, fma;
     };
 
-    /// `pool` outlives the roofline. Takes a buffer of 512 MiB, or twice the last cache where that is more,
+    /// `pool` outlives the roofline. Allocates a buffer of 512 MiB, or twice the L3 cache if that is more,
     /// but at most a quarter of the free memory. Errors: no memory.
     static Result<std::unique_ptr<Roofline>> create(ThreadPool& pool, const char* isa_name);
 
-    /// One measurement of each, some 20 to 50 ms apiece.
+    /// Measures each rate once, which takes 20 to 50 ms each.
     Rates sample();
 
-    // The best of all samples: whatever disturbs a measurement makes it lower.
+    // The best of all samples, since disturbances only lower a measurement.
     double read_gb_per_s() const { return best_.read; }    ///< 10^9 bytes
     double int8_gmac_per_s() const { return best_.int8; }  ///< 10^9 multiply-accumulates
     double fma_gmac_per_s() const { return best_.fma; }

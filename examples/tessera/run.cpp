@@ -17,6 +17,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/constraint_flags.h"
+#include "examples/tessera/default_model.h"
 #include "examples/tessera/dialogue_flags.h"
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
@@ -36,13 +37,13 @@ struct RunArgs {
     DialogueFlags chat;
     ConstraintFlags constraint;
     std::vector<std::string> stop;
-    std::string dash, prompt, prompt_file;
-    bool has_prompt = false, reads_stdin = false;
+    std::string words, prompt, prompt_file;  // words: the argument behind MODEL
+    bool has_prompt = false, reads_stdin = false, escape = false, interactive = false;
     int64_t n_predict = 256;
     bool parse_special = false, ignore_eos = false;
     bool echo = false, no_echo = false, stats = false, json = false;
 
-    /// An answer does not go on from the text, so that a chat shows it only when asked to.
+    /// An answer does not continue the prompt, so a chat prints the prompt only with --echo.
     bool shows_prompt() const {
         return !json && !no_echo && (echo || (!chat.chat && console::is_terminal(STDOUT_FILENO)));
     }
@@ -64,7 +65,7 @@ const char* stop_name(engine::Finish finish) {
     }
 }
 
-/// One prompt and what comes after it: a request to an engine of its own.
+/// One completion: a request to an engine of its own.
 class Run {
   public:
     explicit Run(const RunArgs& args) : args_(args) {}
@@ -92,7 +93,7 @@ class Run {
     std::vector<int32_t> prompt_ids_;
     double load_seconds_ = 0, generate_seconds_ = 0;
 
-    // Written on the engine's thread until the request has ended.
+    // Written by the engine's thread until the request has ended.
     std::optional<AnswerPrinter> answer_;  // of a chat
     std::string text_;
     std::vector<int32_t> ids_;
@@ -118,8 +119,9 @@ Result<void> Run::load() {
     TSR_TRY(loaded_, load_model(std::move(file), args_.model, {args_.session.session(), 1, true}, npu.get(),
                                 std::move(begun)));
     if (const int64_t trained = loaded_.model->hparams().n_ctx_train; args_.session.n_ctx > trained)
-        log::warn("the model was trained for a context of %lld; beyond it the text may lose its sense",
-                  static_cast<long long>(trained));
+        log::warn(
+            "the model was trained for a context of %lld tokens; beyond it the text may become incoherent",
+            static_cast<long long>(trained));
     TSR_TRY(engine_, engine::Engine::create(loaded_.model, tokenizer_, *loaded_.pool,
                                             {.n_ctx = args_.session.n_ctx,
                                              .n_batch = args_.session.n_batch,
@@ -150,12 +152,13 @@ Result<void> Run::read_prompt(const gguf::File& file) {
         TSR_TRY(const auto parsed, tokenizer_->encode(prompt_, {.parse_special = true}));
         if (parsed != prompt_ids_)
             log::warn(
-                "the prompt spells control tokens, which were read as plain text; --parse-special reads them "
-                "as tokens");
+                "the prompt spells control tokens, which were taken as plain text; --parse-special makes "
+                "them "
+                "tokens");
     }
     if (prompt_ids_.empty())
         return fail(ErrorCode::InvalidArgument,
-                    "prompt: expected some text, found none, and this model has no token to start from");
+                    "the prompt is empty, and this model has no token to start from");
     return {};
 }
 
@@ -167,7 +170,7 @@ engine::Request Run::request() const {
     out.stop = args_.stop;
     out.grammar = grammar_;
     out.ignore_eos = args_.ignore_eos;
-    out.show_special = answer_.has_value();  // what the parts of an answer are told apart by
+    out.show_special = answer_.has_value();  // control tokens separate the parts of an answer
     return out;
 }
 
@@ -179,7 +182,7 @@ Result<void> Run::show(std::string_view text) {
 /// Ctrl-C is an end like the others; so is an output that takes no more.
 Result<void> Run::generate() {
     const auto n_prompt = static_cast<int64_t>(prompt_ids_.size());
-    log::info("reading a prompt of %lld tokens", static_cast<long long>(n_prompt));
+    log::info("computing a prompt of %lld tokens", static_cast<long long>(n_prompt));
     std::optional<ProgressBar> bar;
     engine::Listener listener;
     if (n_prompt > args_.session.n_batch && console::verbosity() != console::Verbosity::Quiet) {
@@ -258,7 +261,7 @@ Result<void> Run::report() {
         TSR_TRY_VOID(console::print(json_line(object)));
     }
     if (outcome_.finish == engine::Finish::ContextFull)
-        console::note("the context of %lld positions is full (a longer one: --ctx N)",
+        console::note("the context of %lld tokens is full; raise it with --ctx N",
                       static_cast<long long>(engine_->n_ctx()));
     if (!args_.stats) return {};
     std::fprintf(stderr, "model    %s\n", loaded_.description().c_str());
@@ -296,34 +299,57 @@ Result<void> Run::run() {
     return {};
 }
 
-Result<void> check(RunArgs& args) {
+/// Whether any option or argument gives a prompt; known before check() sorts them out.
+bool names_prompt(const RunArgs& args) {
+    return args.has_prompt || !args.words.empty() || !args.prompt_file.empty() || args.model.file.path == "-";
+}
+
+Result<void> read_arguments(RunArgs& args) {
     std::string& model = args.model.file.path;
-    for (std::string* dash : {&model, &args.dash}) {
+    for (std::string* dash : {&model, &args.words}) {
         if (*dash != "-") continue;
         args.reads_stdin = true;
         dash->clear();
     }
-    if (!args.dash.empty())
+    const int n_prompts =
+        args.has_prompt + !args.words.empty() + !args.prompt_file.empty() + args.reads_stdin;
+    if (n_prompts == 0) {
+        // Recognizes a prompt in the place of the model.
+        if (!model.empty()) TSR_TRY_VOID(model_path(model));
         return fail(ErrorCode::InvalidArgument,
-                    "expected '-' behind MODEL, found '%s' (a prompt goes behind -p)",
-                    printable(args.dash).c_str());
-    const int n_prompts = args.has_prompt + !args.prompt_file.empty() + args.reads_stdin;
-    if (n_prompts == 0)
-        return fail(ErrorCode::InvalidArgument,
-                    "a prompt is needed: -p TEXT, -f FILE, or - for standard input");
+                    "a prompt is needed: tessera run MODEL \"PROMPT\", -p TEXT, -f FILE, or - for standard "
+                    "input");
+    }
     if (n_prompts > 1)
-        return fail(ErrorCode::InvalidArgument, "expected one of -p, -f and -, found %d of them", n_prompts);
+        return fail(ErrorCode::InvalidArgument, "expected one of PROMPT, -p, -f and -, found %d of them",
+                    n_prompts);
+    if (!args.words.empty()) {
+        args.prompt = args.words;
+        args.has_prompt = true;
+    }
+    if (!args.escape) return {};
+    args.prompt = unescape(args.prompt);
+    for (std::string& text : args.stop) text = unescape(text);
+    return {};
+}
+
+Result<void> check(RunArgs& args) {
+    TSR_TRY_VOID(read_arguments(args));
     TSR_TRY_VOID(args.chat.check());
     if (!args.chat.tool_choice.empty() && args.constraint.is_given())
-        return fail(ErrorCode::InvalidArgument,
-                    "expected --tool-choice or another form of the answer, found both");
+        return fail(
+            ErrorCode::InvalidArgument,
+            "--tool-choice and constrained output (--grammar, --json-schema, ...) exclude each other");
     return args.constraint.check();
 }
 
 Action declare_run(Options& options) {
     auto args = std::make_shared<RunArgs>();
     args->model.declare(options);
-    options.positional("STDIN", args->dash, "- reads the prompt from standard input.");
+    options.positional(
+        "PROMPT", args->words,
+        "The text to continue; - reads it from standard input. On a terminal, no prompt starts "
+        "a chat.");
     options.group("Text");
     options.parsed(
         "-p,--prompt", "TEXT",
@@ -332,13 +358,15 @@ Action declare_run(Options& options) {
             args->has_prompt = true;
             return {};
         },
-        "The text to go on from.");
+        "The text to continue, as PROMPT.");
     options.text("-f,--file", "FILE", args->prompt_file,
-                 "Read it from a file; a line feed at its end is dropped.");
+                 "Read the prompt from a file; a line feed at its end is dropped.");
+    options.flag("-e,--escape", args->escape,
+                 "Process \\n, \\t, \\r, \\\\, \\\", \\' and \\xHH in the prompt and in --stop.");
     options.integer("-n,--n-predict", args->n_predict, -1, int64_t{1} << 40,
-                    "Tokens to write; -1: until the model ends or the context is full.");
+                    "Most tokens to generate; -1: until the model ends or the context is full.");
     options.flag("--parse-special", args->parse_special,
-                 "The spelling of a control token becomes that token.");
+                 "Turn text such as <|im_end|> into the control token it names.");
     options.repeated(
         "--stop", "TEXT",
         [args](const std::string& text) -> Result<void> {
@@ -346,13 +374,14 @@ Action declare_run(Options& options) {
             args->stop.push_back(text);
             return {};
         },
-        "End before this text. May be given several times.");
-    options.flag("--ignore-eos", args->ignore_eos, "Go on where the model would end.");
-    options.flag("--echo", args->echo, "Print the prompt in front, as on a terminal.");
-    options.flag("--no-echo", args->no_echo, "Print only what is new, as into a pipe or file.");
+        "Stop before this text. May be given several times.");
+    options.flag("--ignore-eos", args->ignore_eos, "Ignore the end-of-sequence token.");
+    options.flag("--echo", args->echo, "Print the prompt before the text, as on a terminal.");
+    options.flag("--no-echo", args->no_echo, "Print the generated text only, as into a pipe or file.");
     options.flag("--json", args->json, "Print one JSON object at the end instead of the text.");
     options.flag("--stats", args->stats, "Print times and memory on standard error at the end.");
     args->chat.declare(options);
+    options.flag("-i,--interactive", args->interactive, "Chat instead, as tessera chat does.");
     args->constraint.declare(options);
     options.group("Context");
     args->session.declare_ctx(options);
@@ -362,6 +391,10 @@ Action declare_run(Options& options) {
     declare_sampling(options, [args](std::string_view name, const std::string& text) {
         return args->sampling.set(name, text);
     });
+    options.hand_over(kChat, [args] {
+        return args->interactive || (!names_prompt(*args) && console::is_terminal(STDIN_FILENO) &&
+                                     console::is_terminal(STDOUT_FILENO));
+    });
     options.check([args] { return check(*args); });
     return [args] { return Run(*args).run(); };
 }
@@ -370,15 +403,21 @@ Action declare_run(Options& options) {
 
 const Command kRun = {
     .name = "run",
-    .summary = "complete a text",
-    .help = "Goes on from a prompt, printing as it writes. Ctrl-C ends it; a second one kills it.",
+    .summary = "complete a prompt, or chat when there is none",
+    .help =
+        "Continues a prompt and prints the text while it is generated. Ctrl-C stops; a second Ctrl-C quits "
+        "at once. Without a prompt on a terminal it is tessera chat.",
     .examples =
-        "  tessera run -p \"Once upon a time\"             the default model, 256 tokens\n"
+        "  tessera run model.gguf \"Once upon a time\"\n"
+        "  tessera run -p \"Once upon a time\"             the default model\n"
         "  tessera run model.gguf -f story.txt -n -1     a file, until the model ends\n"
         "  echo \"The captain\" | tessera run model.gguf - --temp 0\n"
-        "  tessera run model.gguf -p \"One\" --seed 1 --json | jq .text\n"
-        "  tessera run model.gguf --chat --system \"Be brief.\" -p \"Who was Ada Lovelace?\"\n"
-        "  tessera run model.gguf -p \"Ada:\" --json-schema @person.json\n",
-    .declare = declare_run};
+        "  tessera run model.gguf \"One\" --seed 1 --json | jq .text\n"
+        "  tessera run model.gguf --chat --system \"Be brief.\" \"Who was Ada Lovelace?\"\n"
+        "  tessera run model.gguf \"Ada:\" --json-schema @person.json\n",
+    .declare = declare_run,
+    .common =
+        "--prompt --file --n-predict --chat --system --json-schema --ctx --threads --temp --top-p --top-k "
+        "--seed --stop --json --stats --help --help-all"};
 
 }  // namespace tessera

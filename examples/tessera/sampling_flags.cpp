@@ -1,4 +1,4 @@
-// The rows come from src/sample, so a new sampler has its options here unasked.
+// The rows come from src/sample, so a new sampler needs no change here.
 #include "examples/tessera/sampling_flags.h"
 
 #include "src/sample/params.h"

@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-/// Declares them in a group of their own. `set` is told the parameter's name, not the option's, and the text.
+/// Declares them in a group of their own. `set` gets the name of the parameter, not of the option, and the
+/// text.
 void declare_sampling(Options& options,
                       const std::function<Result<void>(std::string_view name, const std::string& text)>& set);
 

@@ -109,10 +109,11 @@ Result<void> serve(const ServeArgs& args) {
         running = &server;
         struct sigaction action = {};
         action.sa_handler = on_signal;
-        ::sigaction(SIGTERM, &action, nullptr);
-        struct sigaction earlier = {};
-        ::sigaction(SIGINT, nullptr, &earlier);
-        if (earlier.sa_handler != SIG_IGN) ::sigaction(SIGINT, &action, nullptr);
+        for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+            struct sigaction earlier = {};
+            ::sigaction(signal, nullptr, &earlier);
+            if (signal == SIGTERM || earlier.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
+        }
         TSR_TRY_VOID(console::print(server.address() + "\n"));
         server.run();
         running = nullptr;
@@ -124,7 +125,9 @@ Result<void> serve(const ServeArgs& args) {
 
 Action declare_serve(Options& options) {
     auto args = std::make_shared<ServeArgs>();
-    options.positional("MODEL", args->model, "A GGUF file; of a split model the first part.");
+    options.positional(
+        "MODEL", args->model,
+        "A GGUF file; of a split model the first part (default: TESSERA_MODEL or the demo model).");
     options.group("Network");
     options.text("--host", "ADDRESS", args->host,
                  "Address to listen on; 0.0.0.0: all interfaces; a path with a / is a unix socket. (default: "
@@ -191,14 +194,15 @@ const Command kServe = {
     .summary = "serve an OpenAI- and llama.cpp-compatible HTTP API",
     .help =
         "Serves a model over HTTP, with a chat page and interfaces compatible with OpenAI's and llama.cpp's. "
-        "The "
-        "log goes to\n"
-        "standard error: one line of JSON per request, without its text.",
+        "The log goes to standard error: one line of JSON per request, without its text.",
     .examples =
         "  tessera serve model.gguf                                  http://127.0.0.1:8080, a chat page\n"
         "  tessera serve model.gguf --port 0 --parallel 16 -c 8192\n"
         "  tessera serve model.gguf --host 0.0.0.0 --api-key-file keys.txt\n"
         "  tessera serve model.gguf --host ./tessera.sock            a unix socket\n",
-    .declare = declare_serve};
+    .declare = declare_serve,
+    .common =
+        "--host --port --api-key-file --parallel --alias --chat-template --threads --ctx --kv --help "
+        "--help-all"};
 
 }  // namespace tessera

@@ -53,7 +53,7 @@ Result<chat::ChatTemplate> load(const TemplateArgs& args, bool for_tools) {
 Result<chat::Dialogue> parse_file(const TemplateArgs& args) {
     TSR_TRY(const std::string text, console::read_all(args.dialogue_file));
     const bool is_stdin = args.dialogue_file == "-";
-    if (is_stdin && text.empty())
+    if (is_stdin && trim(text).empty())
         return fail(ErrorCode::InvalidArgument, "standard input is empty; give a dialogue with -f FILE");
     auto dialogue = args.raw ? chat::parse_raw_dialogue(text) : chat::parse_dialogue(text);
     if (!dialogue)
@@ -133,9 +133,10 @@ Action declare_template(Options& options) {
     args->file.declare(options);
     options.group("Dialogue");
     options.text("-f,--file", "FILE", args->dialogue_file,
-                 "The dialogue: a JSON list of messages, or a request with `messages`; - is standard input.");
+                 "The dialogue: a JSON list of messages, or a request with \"messages\"; - is standard input "
+                 "(the default).");
     options.text("--tools", "FILE", args->tools_file, "A JSON list of tools.");
-    options.text("--kwargs", "JSON", args->kwargs, "An object with further variables of the template.");
+    options.text("--kwargs", "JSON", args->kwargs, "More variables of the template, as a JSON object.");
     options.parsed(
         "--thinking", "on|off",
         [args](const std::string& text) -> Result<void> {

@@ -1,9 +1,9 @@
 #pragma once
-// What the terminal at hand can do.
+// Abilities of the terminal.
 
 namespace tessera::console {
 
-/// Whether this is a terminal that can move its cursor: TERM is set, and not to "dumb".
+/// Whether this is a terminal with a movable cursor: TERM is set, and not to "dumb".
 bool is_screen(int fd);
 
 }  // namespace tessera::console

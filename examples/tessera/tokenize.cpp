@@ -1,5 +1,5 @@
 // tessera tokenize: text to tokens, one a line for people, or ids for programs. The text is taken byte for
-// byte, a line feed at its end included.
+// byte, including a line feed at its end.
 #include "common/strings.h"
 #include "common/utf8.h"
 #include "examples/tessera/commands.h"
@@ -14,7 +14,7 @@ namespace {
 struct TokenizeArgs {
     FileOptions file;
     std::string text, text_file = "-";
-    bool has_text = false, ids_only = false, json = false;
+    bool has_text = false, escape = false, ids_only = false, json = false;
     bool no_special = false, parse_special = false;
 };
 
@@ -47,7 +47,7 @@ Result<void> tokenize(const TokenizeArgs& args) {
     TSR_TRY(const gguf::File file, args.file.open());
     TSR_TRY(const auto loaded, load_tokenizer(file));
     const text::Tokenizer& tokenizer = *loaded;
-    std::string text = args.text;
+    std::string text = args.escape ? unescape(args.text) : args.text;
     if (!args.has_text) {
         TSR_TRY(text, console::read_all(args.text_file));
     }
@@ -61,18 +61,19 @@ Result<void> tokenize(const TokenizeArgs& args) {
 Action declare_tokenize(Options& options) {
     auto args = std::make_shared<TokenizeArgs>();
     args->file.declare(options);
-    options.positional("TEXT", args->text, "The text; without it, -p or -f: standard input.");
+    options.positional("TEXT", args->text, "The text (default: from standard input).");
     options.group("Text");
-    options.text("-p,--prompt", "TEXT", args->text, "The text, where MODEL is left out.");
+    options.text("-p,--prompt", "TEXT", args->text, "The text, when MODEL is left out.");
     options.text("-f,--file", "FILE", args->text_file, "Read the text from a file; - is standard input.");
-    options.flag("--no-special", args->no_special, "No start and end tokens around the text.");
+    options.flag("-e,--escape", args->escape,
+                 "Process \\n, \\t, \\r, \\\\, \\\", \\' and \\xHH in TEXT and -p.");
+    options.flag("--no-special", args->no_special, "Add no start and end tokens.");
     options.flag("--parse-special", args->parse_special,
-                 "The spelling of a control token becomes that token.");
+                 "Turn text such as <|im_end|> into the control token it names.");
     options.group("Output");
-    options.flag("--ids", args->ids_only, "Ids only, on one line.");
-    options.flag(
-        "--json", args->json,
-        "One JSON object with ids and pieces; a piece that is a part of a character is a list of bytes.");
+    options.flag("--ids", args->ids_only, "Print ids only, on one line.");
+    options.flag("--json", args->json,
+                 "Print one JSON object with ids and pieces; a piece that is no UTF-8 is a list of bytes.");
     options.check([args, options]() -> Result<void> {
         const int n_texts = options.given("TEXT") + options.given("--prompt") + options.given("--file");
         args->has_text = options.given("TEXT") || options.given("--prompt");
@@ -84,14 +85,13 @@ Action declare_tokenize(Options& options) {
 
 }  // namespace
 
-const Command kTokenize = {
-    .name = "tokenize",
-    .summary = "show the tokens of a text",
-    .help = "Cuts a text into the tokens of a model's vocabulary: id and bytes, one token a line.",
-    .examples =
-        "  tessera tokenize model.gguf \"Once upon a time\"\n"
-        "  tessera tokenize model.gguf --ids < story.txt > ids.txt\n"
-        "  tessera tokenize -p \"Hello\" --no-special --json      the default model\n",
-    .declare = declare_tokenize};
+const Command kTokenize = {.name = "tokenize",
+                           .summary = "show the tokens of a text",
+                           .help = "Prints the tokens of a text: id and bytes, one token a line.",
+                           .examples =
+                               "  tessera tokenize model.gguf \"Once upon a time\"\n"
+                               "  tessera tokenize model.gguf --ids < story.txt > ids.txt\n"
+                               "  tessera tokenize -p \"Hello\" --no-special --json      the default model\n",
+                           .declare = declare_tokenize};
 
 }  // namespace tessera

@@ -74,8 +74,8 @@ class Chat(Case):
         out = json.loads(self.fine(*run, "none", "-n", 20))
         self.assertEqual(out["tool_calls"], [])
         self.refused(1, *run, "go", says=("--tool-choice", "one of the tools", "'go'"))
-        self.refused(2, *run, "auto", "--json-object", says="found both")
-        self.refused(2, *self.CHAT, "--tool-choice", "auto", says="--tool-choice belongs to --tools")
+        self.refused(2, *run, "auto", "--json-object", says="exclude each other")
+        self.refused(2, *self.CHAT, "--tool-choice", "auto", says="--tool-choice needs --tools")
 
     def test_what_is_no_call_stays_text(self):
         done = self.run_program(*self.CHAT, "--grammar", says("Well. <tool_call>{oops"))
@@ -126,7 +126,7 @@ class Chat(Case):
     def test_wrong_use(self):
         plain = ("run", LLAMA, "-p", "x")
         for option in (("--system", "s"), ("--tools", "f"), ("--chat-template", "chatml"), ("--no-think",)):
-            self.refused(2, *plain, *option, says="belong to --chat")
+            self.refused(2, *plain, *option, says="needs --chat")
         chat = (*plain, "--chat")
         self.refused(1, *chat, "--tools", self.folder / "none.json", says=("--tools", "none.json", "cannot open"))
         self.refused(1, *chat, "--tools", self.file("a.json", "{"), says=("--tools", "a.json", "JSON"))

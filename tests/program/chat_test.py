@@ -111,7 +111,7 @@ class Commands(Chat):
         self.assertEqual(message.count("\n"), 1)
         self.fails("/exit now", says="/exit takes no argument, found 'now'")
         for line in ("/undo", "/retry", "/edit x", "/branch 1", "/load", "/save", "/file", "/show it", "/undo 0", "/result x"):
-            self.fails(line, says="tessera: " + line.split()[0])
+            self.fails(line, says="tessera chat: " + line.split()[0])
 
     def test_undo_retry_and_edit_leave_branches(self):
         found = self.saved("One", "Two", "/undo", "Three", "/set seed 2", "/retry", "/edit Four", "/undo 2")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import hf_folder
-from program_case import DATA, HELD_OUT, MODELS, SHARED, TINY, ProgramCase, main, needs_shared
+from program_case import DATA, HELD_OUT, MODELS, SHARED, TINY, ProgramCase, is_writing, main, needs_shared
 
 TOKENS = "1,5,300,17,42,301,400,77,3,511,260,33"
 ARCHITECTURES = {name: MODELS / f"{name}.gguf" for name in (
@@ -443,7 +443,7 @@ class Convert(ProgramCase):
     def test_interrupt(self):
         self.large()
         process = self.start("convert", self.hf, "-o", self.out, "--type", "IQ3_S")
-        while process.poll() is None and len(self.names()) < 2:
+        while process.poll() is None and not is_writing(process, self.folder):
             pass
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
@@ -455,7 +455,7 @@ class Convert(ProgramCase):
         self.large()
         self.out.write_text("old")
         process = self.start("convert", self.hf, "-o", self.out, "--type", "IQ3_S")
-        while process.poll() is None and len(self.names()) < 3:
+        while process.poll() is None and not is_writing(process, self.folder):
             pass
         process.kill()
         process.communicate(timeout=60)

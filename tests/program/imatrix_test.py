@@ -102,7 +102,7 @@ class Imatrix(ProgramCase):
         _, err = process.communicate(timeout=60)
         if process.returncode == 0:
             return  # the program ended before the signal
-        self.assertIn(b"--resume goes on", err)
+        self.assertIn(b"continue with --resume", err)
         self.assertGreaterEqual(read_gguf(self.out)[0]["imatrix.chunk_count"], 1)
 
     def test_refused(self):

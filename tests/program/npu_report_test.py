@@ -77,9 +77,9 @@ class Report(ProgramCase):
 
     def test_text_has_the_six_rows(self):
         text = self.fine("npu", "report", TINY, *self.device, "-p", 4, "-n", 1).decode()
-        for part in ("compiled before", "compiled at start", "1 program", "2 loading", "3 compiling", "4 allocation",
+        for part in ("ahead of time", "at load", "1 program", "2 loading", "3 compiling", "4 allocation",
                      "5 keys and values", "6 fragmentation", "on the NPU: ", "embedding lookup",
-                     "predicted for x-elite by its model", "device times are a model"):
+                     "predicted for x-elite by its model", "its times are predictions"):
             self.assertIn(part, text)
 
     def test_errors_come_from_the_measuring_processes(self):
@@ -88,7 +88,7 @@ class Report(ProgramCase):
         base = ("npu", "report", TINY)
         env = {"TMPDIR": temporary}
         self.refused(2, *base, says="is needed")
-        self.refused(2, *base, "--npu", "x.nctx", "-o", "y.nctx", says="expected no --npu with it")
+        self.refused(2, *base, "--npu", "x.nctx", "-o", "y.nctx", says="exclude each other")
         self.refused(1, *base, "--npu", self.folder / "no.nctx", says="no.nctx")
         self.refused(1, *base, *self.device, "--npu-recipe", "w3", says="recipe 'w3'", env=env)
         self.refused(1, *base, *self.device, "-o", self.folder / "no" / "x.nctx", says="no/x.nctx", env=env)
@@ -101,7 +101,7 @@ class Report(ProgramCase):
         out = self.folder / "some.nctx"
         self.fine("npu", "compile", TINY, "--npu-device", "x-elite", "--act", self.ranges, "-o", out, "--ctx", 64, "--ar", 1)
         run = ("run", TINY, "-p", "The", "-n", 1, "-c", 64, "--npu", out)
-        self.assertNotIn(b"on the processor", self.run_program(*run, "--npu-strict").stderr)
+        self.assertNotIn(b"on the CPU", self.run_program(*run, "--npu-strict").stderr)
         self.fine(*run, "--npu-strict")
 
 

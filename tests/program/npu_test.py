@@ -98,7 +98,7 @@ class Offload(ProgramCase):
         text = self.fine(*once, *self.npu())
         self.assertEqual(self.fine(*once, *self.npu("--batch", 2)), text)
         done = self.run_program(*once, *self.npu("--npu-strict"))
-        self.assertIn(b"npu: it is emulated", done.stderr)
+        self.assertIn(b"the NPU is emulated", done.stderr)
         self.assertIn(b"operations on x-elite, in 2 segments", done.stderr)
         self.fine("bench", TINY, "-p", 8, "-n", 4, "-r", 1, *self.npu())
         two = b"Hello\nAnd then?\n"
@@ -116,7 +116,7 @@ class Offload(ProgramCase):
         once = ("run", TINY, "-p", "The old man", "-n", 8, "--temp", 0, "--no-echo")
         self.assertEqual(self.fine(*once, *self.npu("--npu-fast")), self.fine(*once, *self.npu()))
         self.fine("bench", TINY, "-p", 8, "-n", 4, "-r", 1, *self.npu("--npu-fast"))
-        self.refused(2, *once, "--npu-fast", says="--npu-fast: expected --npu or --npu-device with it")
+        self.refused(2, *once, "--npu-fast", says="--npu-fast needs --npu or --npu-device")
 
     def test_phases(self):
         """The tokens that an NPU without attention computes: those of the prompt, the generated ones, or all."""
@@ -144,14 +144,14 @@ class Offload(ProgramCase):
         for phase in ("prefill", "decode"):
             self.refused(1, *once, *self.npu("--npu-phase", phase), says=("expected both or auto", "blk.*.ffn", phase))
         self.refused(2, *once, *ffn, "--npu-phase", "some", says=("--npu-phase", "prefill, decode, both or auto"))
-        self.refused(2, *once, "--npu-phase", "auto", says="expected --npu or --npu-device with it")
+        self.refused(2, *once, "--npu-phase", "auto", says="needs --npu or --npu-device")
 
     def test_refusals(self):
         self.calibrate()
         logits = ("logits", TINY, "--tokens", GOLDEN, "--out", "-")
-        self.refused(2, *logits, "--npu-device", "x-elite", says="expected --npu-ranges FILE with it")
-        self.refused(2, *logits, "--npu-layers", 2, says="expected --npu-device with it")
-        self.refused(2, *logits, *self.npu("--npu-layers", 2, "--offload", "output"), says="found both")
+        self.refused(2, *logits, "--npu-device", "x-elite", says="needs --npu-ranges FILE")
+        self.refused(2, *logits, "--npu-layers", 2, says="needs --npu-device")
+        self.refused(2, *logits, *self.npu("--npu-layers", 2, "--offload", "output"), says="exclude each other")
         self.refused(1, *logits, *self.npu("--npu-layers", 7), says="expected 0 to 5, found up to 6")
         self.refused(1, *logits, *self.npu("--offload", "blk.x"), says=("'blk.x'", "blk.*.attn"))
         self.refused(1, *logits, *self.npu("--npu-recipe", "w3"), says="recipe 'w3'")
@@ -214,7 +214,7 @@ class Compiled(ProgramCase):
         left_out = {op["name"]: op["reason"] for op in found["operations"] if op["segment"] < 0}
         self.assertTrue(left_out and all(left_out.values()))
         text = self.fine("npu", "inspect", path, "--operations", "--rows", 32).decode()
-        for part in ("compiled for x-elite (v73", "on the processor:", "blk.0.gate", "device times are a model"):
+        for part in ("compiled for x-elite (v73", "on the CPU:", "blk.0.gate", "its times are predictions"):
             self.assertIn(part, text)
 
     def test_several_sessions(self):
@@ -298,7 +298,7 @@ class Compiled(ProgramCase):
         rows, notes = self.signal_to_noise(model)
         self.assertEqual([(row[0], row[-1]) for row in rows], [("blk.5.ffn_down.weight", "little")])
         self.assertLess(float(rows[0][3]), 12)
-        self.assertIn("1 of 43 matrices have less than 15 dB of signal to noise", notes)
+        self.assertIn("1 of 43 matrices have a signal-to-noise ratio below 15 dB", notes)
         self.assertEqual(self.signal_to_noise(model, "--recipe", "w8a16")[0], [])
 
     def test_damage_is_told(self):

@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from program_case import LLAMA, ROOT, ProgramCase, main, text_value
+from program_case import LLAMA, ROOT, ProgramCase, is_writing, main, text_value
 
 MODEL = ROOT / "models/tessera-tiny.gguf"
 
@@ -89,8 +89,8 @@ class Packed(ProgramCase):
         self.refused(1, "unpack", MODEL, self.back, says=("tessera-tiny.gguf", "not packed"))
         self.refused(1, "pack", self.folder / "none", self.back, says=("none", "No such file"))
         self.refused(1, "run", self.packed, "-p", "x", "--precise", says=("packed.gguf", "unpack it first"))
-        self.refused(2, "pack", MODEL, says="OUT is required")
-        self.refused(2, "unpack", says="IN is required")
+        self.refused(2, "pack", MODEL, says="missing argument OUT")
+        self.refused(2, "unpack", says="missing argument IN")
         self.refused(2, "pack", MODEL, self.back, "third", says="third")
         self.assertEqual(self.names(), ["packed.gguf"])
 
@@ -192,7 +192,7 @@ class Packed(ProgramCase):
         large = self.folder / "large.gguf"
         write_large_model(large, n_vocab=1_000_000)
         process = self.start("pack", large, self.packed)
-        while process.poll() is None and len(self.names()) < 2:
+        while process.poll() is None and not is_writing(process, self.folder):
             pass
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)

@@ -14,7 +14,7 @@ class Perplexity(ProgramCase):
         """llama.cpp: F16 62.6634 +/- 1.0266, its own Q8_0 62.6593."""
         found = self.measure(TINY, "-f", HELD_OUT, "-c", 256)
         self.assertAlmostEqual(found["perplexity"], 62.6634, delta=0.02)
-        self.assertAlmostEqual(found["error"], 1.0266, delta=0.002)
+        self.assertAlmostEqual(found["standard_error"], 1.0266, delta=0.002)
         found = self.measure(DEFAULT, "-f", HELD_OUT, "-c", 256)
         self.assertAlmostEqual(found["perplexity"], 62.66, delta=0.1)
 

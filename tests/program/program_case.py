@@ -45,6 +45,18 @@ def cpu_seconds(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def is_writing(process, folder):
+    """Whether the process holds an output file of this folder that has no name yet, or a temporary one."""
+    try:
+        for descriptor in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+            target = os.readlink(descriptor)
+            if target.startswith(str(folder)) and target.endswith((" (deleted)", ".partial")):
+                return True
+    except OSError:  # the process or the descriptor is gone
+        pass
+    return False
+
+
 class ProgramCase(unittest.TestCase):
     program = str(PROGRAM)
 

@@ -43,7 +43,7 @@ class Sampling(program_case.ProgramCase):
         self.assertIn("sampling min_p;top_k;draw\n", shown)
 
     def test_model_defaults(self):
-        greedy = ("--override-kv", "general.sampling.temp=float:0")
+        greedy = ("--override-kv", "+general.sampling.temp=float:0")
         self.assertEqual(self.text(*greedy), self.text("--temp", 0))
         self.assertEqual(self.text(*greedy, "--temp", 0.8, "--seed", 4), self.text("--seed", 4))
 

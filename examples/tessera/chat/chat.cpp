@@ -180,17 +180,21 @@ Result<void> run_chat(const ChatArgs& args) {
     return done;
 }
 
-const Command kChat = {.name = "chat",
-                       .summary = "chat with a model",
-                       .help =
-                           "A conversation on a terminal, or through pipes with one message per line. A line "
-                           "that begins with / is\n"
-                           "a command; /help lists them.",
-                       .examples =
-                           "  tessera chat model.gguf --system \"Be brief.\"\n"
-                           "  tessera chat model.gguf --continue            the last conversation\n"
-                           "  tessera chat model.gguf --load talk.json      a saved conversation\n"
-                           "  echo \"Who was Ada Lovelace?\" | tessera chat model.gguf --seed 1\n",
-                       .declare = declare_chat};
+const Command kChat = {
+    .name = "chat",
+    .summary = "chat with a model",
+    .help =
+        "A conversation on a terminal, or through pipes with one message per line. A line "
+        "that begins with / is\n"
+        "a command; /help lists them.",
+    .examples =
+        "  tessera chat model.gguf --system \"Be brief.\"\n"
+        "  tessera chat model.gguf --continue            the last conversation\n"
+        "  tessera chat model.gguf --load talk.json      a saved conversation\n"
+        "  echo \"Who was Ada Lovelace?\" | tessera chat model.gguf --seed 1\n",
+    .declare = declare_chat,
+    .common =
+        "--prompt --system --load --continue --chat-template --no-think --n-predict --stats "
+        "--threads --ctx --temp --top-p --top-k --seed --help --help-all"};
 
 }  // namespace tessera
