@@ -35,7 +35,7 @@ TEST(CpuCaches, AreReadFromCpuid) {
     EXPECT_EQ(topology.l1d_bytes, 48u << 10);
     EXPECT_EQ(topology.l2_bytes, 1280u << 10);
     EXPECT_EQ(topology.l3_bytes, 24u << 20);
-    // What /sys says comes first.
+    // The values of /sys take precedence.
     topology = {};
     topology.l2_bytes = 512 << 10;
     add_cache_leaves(leaves, topology);
