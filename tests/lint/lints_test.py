@@ -286,7 +286,7 @@ class Idioms(LintCase):
     def test_each_idiom(self):
         for phrase in ("asks for", "asked for", "asking ahead for", "of the read", "loud", "quiet hour", "measured in turn",
                        "second cache", "inner caches", "gives way", "gave way", "made known", "goes on", "so many", "whoever",
-                       "as told", "prompt is read", "and who", "to who", "since then", "used to be", "lucky",
+                       "as told", "prompt is read", "and who", "to who", "since then", "used to be", "lucky moment",
                        "held to a grammar", "MAC a cycle", "to and fro"):
             self.idiom(f"// It {phrase} x.\n", phrase)
 
