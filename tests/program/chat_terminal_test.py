@@ -410,6 +410,17 @@ class Terminal(ProgramCase):
             self.assertLessEqual(set(line.split()), set(whole.split()))
         self.assertGreater(len(lines), 2)
 
+    def test_branches_take_a_line_each(self):
+        self.chat(MODEL, *OPTIONS, "-n", 60)
+        self.say("Tell me a long story of a ship, of a captain, and of the people on an island in the ocean.")
+        self.sees("Stopped after 60 tokens")
+        self.say("/edit Tell me a long story of a ship, of a captain, and of the people on an island in the sky.")
+        self.until(lambda screen: screen.count("Stopped after 60 tokens") == 2)
+        self.say("/branches")
+        self.until(lambda screen: screen.rstrip().endswith("\n>") and "/branches" in screen)
+        lines = self.tmux("capture-pane", "-p").split("/branches\n")[1].split("\n>")[0].split("\n")
+        self.assertEqual([line[:4] for line in lines], ["   1", "*  2"])
+
     def test_settings_break_between_words(self):
         self.chat()
         self.say("/set repeat_last_n")

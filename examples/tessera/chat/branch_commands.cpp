@@ -29,7 +29,7 @@ int first_of_its_own(const Conversation& conversation, int end) {
 }
 
 /// The beginning of a message, from where its text differs from that of its siblings.
-std::string differing_text(const Conversation& conversation, int index) {
+std::string differing_text(const Conversation& conversation, int index, size_t n_most) {
     constexpr size_t kContext = 24;  // bytes of the common text that are shown
     const Message& message = conversation.message(index);
     size_t common = 0;
@@ -40,15 +40,17 @@ std::string differing_text(const Conversation& conversation, int index) {
             std::mismatch(message.content.begin(), message.content.end(), text.begin(), text.end()).first;
         common = std::max(common, static_cast<size_t>(end - message.content.begin()));
     }
-    if (common <= kContext || common == message.content.size()) return beginning(message.content);
+    if (common <= kContext || common == message.content.size()) return beginning(message.content, n_most);
     size_t from = message.content.rfind(' ', common - 1);
     if (from == std::string::npos || common - from > kContext) from = common - 1;
     while (from > 0 && (static_cast<unsigned char>(message.content[from]) & 0xc0) == 0x80) from--;
-    return "... " + beginning(trim(std::string_view(message.content).substr(from)));
+    return "... " + beginning(trim(std::string_view(message.content).substr(from)), n_most - 4);
 }
 
 /// `* 2  2 turns  20:31:05  turn 2, answer: Once there was ...`
-std::string branch_line(const Conversation& conversation, size_t number, int end) {
+std::string branch_line(const Conversation& conversation, size_t number, int end, size_t width) {
+    constexpr size_t kUsual = 60, kLeft = 46, kLeast = 16;
+    const size_t n_most = width == 0 ? kUsual : std::max(width, kLeft + kLeast) - kLeft;
     const int own = first_of_its_own(conversation, end);
     const std::string& time = conversation.message(end).time;
     const std::string clock = time.size() == 19 ? time.substr(11) : "        ";
@@ -56,7 +58,7 @@ std::string branch_line(const Conversation& conversation, size_t number, int end
                 counted(n_turns(conversation, end), "turn", "turns").c_str(), printable(clock).c_str(),
                 (conversation.line_to(own).size() + 1) / 2,
                 conversation.message(own).from_user ? "you" : "answer",
-                differing_text(conversation, own).c_str());
+                differing_text(conversation, own, n_most).c_str());
 }
 
 /// Settings with which another answer to the last message differs from the earlier ones.
@@ -134,7 +136,8 @@ Result<void> edit(Repl& repl, std::string_view args) {
 Result<void> branches(Repl& repl, std::string_view) {
     std::string out;
     size_t number = 0;
-    for (const int end : repl.conversation.ends()) out += branch_line(repl.conversation, ++number, end);
+    for (const int end : repl.conversation.ends())
+        out += branch_line(repl.conversation, ++number, end, repl.screen.width());
     return out.empty() ? repl.screen.note("The conversation is empty.") : repl.screen.print(out);
 }
 

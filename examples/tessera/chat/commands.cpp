@@ -343,12 +343,11 @@ std::string counted(size_t n, const char* one, const char* many) {
     return strf("%zu %s", n, n == 1 ? one : many);
 }
 
-std::string beginning(std::string_view text) {
-    constexpr size_t kMost = 60;
+std::string beginning(std::string_view text, size_t n_most) {
     text = trim(text);
     const std::string_view line = text.substr(0, text.find('\n'));
     size_t n = 0, at = 0;
-    while (at < line.size() && n < kMost) {
+    while (at < line.size() && n < n_most) {
         at++;
         while (at < line.size() && (static_cast<unsigned char>(line[at]) & 0xc0) == 0x80) at++;
         n++;

@@ -43,8 +43,8 @@ Result<void> load_conversation(Repl& repl, std::string_view path);
 Conversation new_conversation(std::string system);
 /// The local time, "2026-08-22T10:20:30".
 std::string local_time();
-/// The first line of a text, shortened.
-std::string beginning(std::string_view text);
+/// The first line of a text, at most `n_most` characters of it.
+std::string beginning(std::string_view text, size_t n_most = 60);
 /// For %lld.
 inline long long wide(int64_t n) { return static_cast<long long>(n); }
 /// "1 turn", "2 turns".
