@@ -221,7 +221,7 @@ onPage("settings reach the request, and wrong ones do not", async (page) => {
   await page.getByRole("button", { name: "New conversation" }).click();
   await exchange(page, "Two");
   assert.match(await last(page, "assistant").locator(".figures").textContent(), /^7 tokens/);
-  await page.getByText("cut where the settings say so").waitFor();
+  await page.getByText("reached the token limit of the settings").waitFor();
 });
 
 onPage("reasoning is folded", async (page) => {
@@ -259,7 +259,7 @@ onPage("conversations are kept, renamed, exported and imported", async (page, co
   assert.deepEqual(await page.locator("#list button").allTextContents(), ["Mine", "Mine", "The first"]);
   const wrong = Buffer.from('{"format": "tessera-chat", "version": 2}');
   await page.locator("#files").setInputFiles([{ name: "bad.json", mimeType: "application/json", buffer: wrong }]);
-  await page.getByText("bad.json is no conversation: version: expected 1.").waitFor();
+  await page.getByText("bad.json is not a conversation: version: expected 1.").waitFor();
   // Another tab.
   const other = await context.newPage();
   await other.goto(url);
@@ -322,19 +322,19 @@ onPage("errors are told in words", async (page) => {
   await page.unroute(ROUTE);
   await page.route(ROUTE, (route) => route.abort());
   await page.getByRole("button", { name: "Try again" }).click();
-  await page.getByRole("alert").getByText("does not answer").waitFor();
+  await page.getByRole("alert").getByText("No answer from the server").waitFor();
   assert.equal(await page.locator("#notice").textContent(), "");
   await page.unroute(ROUTE);
   await page.route(ROUTE, (route) =>
     route.fulfill({ status: 200, contentType: "text/event-stream", body: delta({ content: "So far" }) }));
   await page.getByRole("button", { name: "Try again" }).click();
-  await page.getByRole("alert").getByText("broke off").waitFor();
+  await page.getByRole("alert").getByText("The connection was lost").waitFor();
   await answered(page, "So far");
   await page.unroute(ROUTE);
   // By the server itself: more than the context holds, and then a context that gets full.
   await page.getByRole("button", { name: "New conversation" }).click();
   await say(page, "word ".repeat(3000));
-  await page.getByRole("alert").getByText("too long for the model (").waitFor();
+  await page.getByRole("alert").getByText("too long for the context (").waitFor();
   await page.getByRole("button", { name: "New conversation" }).click();
   await answerWith(page, "Full.", { finish: "length", usage: { completion_tokens: 9, total_tokens: 1024 } });
   await exchange(page, "Hello");
@@ -346,7 +346,7 @@ onPage("a key is asked for", async (page) => {
   await page.getByText("This server needs a key").waitFor();
   await page.getByLabel("Key", { exact: true }).fill("wrong");
   await page.keyboard.press("Enter");
-  await page.getByText("does not fit").waitFor();
+  await page.getByText("The given key is wrong").waitFor();
   await page.getByLabel("Key", { exact: true }).fill("key-7391");
   await page.keyboard.press("Enter");
   await page.locator("#tune:enabled").waitFor();
