@@ -311,8 +311,9 @@ Action declare_bench(Options& options) {
     args->session.declare_batch(options, "--batch");
     args->session.declare_kv(options);
     args->npu.declare(options);
-    options.flag("--json", args->json, "Print one JSON object per test, a line each.");
     declare_load(options, *args);
+    options.group("Output");
+    options.flag("--json", args->json, "Print one JSON object per test, a line each.");
     options.check([args]() -> Result<void> {
         if (args->npu.is_on() && (!args->load.concurrency.empty() || args->n_seq > 1))
             return fail(ErrorCode::InvalidArgument,

@@ -21,7 +21,7 @@ std::vector<std::string> name_list(const char* names) {
 }
 
 /// Bounds this large are limits against overflow, of no use to a reader.
-constexpr int64_t kLargeBound = int64_t{1} << 24;
+constexpr int64_t kLargeBound = int64_t{1} << 20;
 
 std::string range_text(int64_t min, int64_t max) {
     if (max < kLargeBound)

@@ -153,8 +153,7 @@ Result<void> Run::read_prompt(const gguf::File& file) {
         if (parsed != prompt_ids_)
             log::warn(
                 "the prompt spells control tokens, which were taken as plain text; --parse-special makes "
-                "them "
-                "tokens");
+                "them tokens");
     }
     if (prompt_ids_.empty())
         return fail(ErrorCode::InvalidArgument,

@@ -384,7 +384,7 @@ class Convert(ProgramCase):
     def test_folders_that_are_none(self):
         self.refused(1, "convert", self.folder / "none", "-o", self.out, says="expected a folder")
         self.hf.mkdir()
-        self.refused(1, "convert", self.hf, "-o", self.out, says=("config.json", "No such file"))
+        self.refused(1, "convert", self.hf, "-o", self.out, says=("config.json", "not a Hugging Face folder"))
         self.write(n_files=2)
         (self.hf / "model-00002-of-00002.safetensors").unlink()
         self.refused(1, "convert", self.hf, "-o", self.out, says="model-00002-of-00002.safetensors")
