@@ -2,8 +2,8 @@
 """Text that no file of the tree may hold: notes to oneself, paths of one machine, package mirrors, odd line ends, and
 the idioms that docs/glossary.md retires, in comments, messages, help and documents.
 
-    lint_text.py                     the whole tree; idioms are reported outside the folders of UNSWEPT
-    lint_text.py --idioms FOLDER...  the idioms in these folders or files only, whether UNSWEPT lists them or not
+    lint_text.py                     the whole tree
+    lint_text.py --idioms FOLDER...  the idioms only, in these folders or files
 """
 import argparse
 import io
@@ -29,9 +29,6 @@ RULES = [
     ("a tab", re.compile(r"\t"), "spaces", lintlib.CPP_SUFFIXES + (".inc", ".def")),
     ("a conflict marker", re.compile(r"^(?:<{7}|>{7}) "), "a resolved merge", ()),
 ]
-
-# Folders and files whose comments and texts are still to be rewritten. An entry goes when the folder is clean.
-UNSWEPT = []
 
 # Files that have to name the retired words.
 QUOTING = {"docs/glossary.md", "scripts/lint_text.py", "tests/lint/lints_test.py"}
@@ -229,7 +226,7 @@ def main():
                         continue
                     if match := pattern.search(line):
                         findings.add(path, number, f"{finding} ({match.group(0)!r})", expected)
-        if str(path) not in QUOTING and (only or not is_below(path, UNSWEPT)):
+        if str(path) not in QUOTING:
             for number, phrase, word in idioms(path, text):
                 findings.add(path, number, f"the idiom {phrase!r}", f"{word} (docs/glossary.md)")
     return findings.finish(f"{count} files clean")

@@ -277,8 +277,6 @@ class Text(LintCase):
 
 
 class Idioms(LintCase):
-    """Retired idioms, with the rule applied to folders that UNSWEPT does not list."""
-
     def idiom(self, text, phrase, name="new/a.h", line=1):
         output = self.expect_finding("lint_text.py", {name: text}, f"{name}:{line}: the idiom '{phrase}")
         self.assertIn("lint_text: 1 finding(s)", output)
