@@ -52,6 +52,7 @@ THIRD_PARTY = [
     (r"cblas\.h|openblas.*\.h", "OpenBLAS", ("ggml-like/cpu/",), 1, False),
     (r"nlohmann/.*", "nlohmann-json", ("common/json.cpp", "src/text/jinja/"), 3, False),
     (r"nlohmann/.*", "nlohmann-json", APPS, 99, True),
+    (r"CLI/.*", "CLI11", ("examples/",), 99, True),
     (r"httplib\.h", "cpp-httplib", ("server/",), 3, False),
     (r"openssl/.*", "OpenSSL", ("server/",), 1, False),
     (r"histedit\.h", "libedit", ("examples/",), 1, False),
