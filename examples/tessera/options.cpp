@@ -82,7 +82,7 @@ Options::Impl::Option& Options::Impl::add(const char* names, const std::string& 
                                  : app_->add_option(spellings, callback);
     option.parsed->multi_option_policy(repeats ? CLI::MultiOptionPolicy::TakeAll
                                                : CLI::MultiOptionPolicy::TakeLast);
-    if (repeats && option.is_positional()) option.parsed->expected(0, 1 << 20);
+    if (repeats && option.is_positional()) option.parsed->expected(0, 1 << 20)->allow_extra_args();
     option.parsed->required(required);
     return option;
 }
