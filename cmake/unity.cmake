@@ -7,7 +7,7 @@ else()
     set(TSR_UNITY_PRESET OFF)
 endif()
 option(TSR_UNITY "Compile several sources of a library as one unit" ${TSR_UNITY_PRESET})
-set(TSR_UNITY_BATCH 8 CACHE STRING "Sources a unit, with TSR_UNITY")
+set(TSR_UNITY_BATCH 12 CACHE STRING "Sources a unit, with TSR_UNITY")
 
 function(tsr_unity target)
     if(TSR_UNITY)
