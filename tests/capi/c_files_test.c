@@ -329,7 +329,7 @@ static void test_infill(const tsr_model* model) {
     tsr_infill infill = TSR_INIT(tsr_infill);
     int32_t ids[8];
     size_t n;
-    CHECK_FAILS(TSR_UNSUPPORTED, "gaps", tsr_infill_tokens(model, &infill, ids, 8, &n, error));
+    CHECK_FAILS(TSR_UNSUPPORTED, "infill", tsr_infill_tokens(model, &infill, ids, 8, &n, error));
     infill.n_files = 1;
     CHECK_NULL("files", tsr_infill_tokens(model, &infill, ids, 8, &n, error));
     infill.n_files = 0;

@@ -27,7 +27,7 @@ TEST(Progress, UnknownTotalShowsTimePassed) {
 
 TEST(Progress, NoRateOfTheFirstMoment) {
     EXPECT_EQ(ProgressBar::render("comparing", 1 << 30, 2048u << 20, Unit::Bytes, 2e-6, 60),
-              "comparing [#######.......]  50%  1.00 GiB/2.00 GiB  -  -:-- left");
+              "comparing [#####.....]  50%  1.00 GiB/2.00 GiB  -  -:-- left");
 }
 
 TEST(Progress, FillsExactlyTheWidth) {

@@ -235,24 +235,6 @@ TEST(Packed, EveryTypeGivesTheStockFilesBitsAndComesBack) {
     }
 }
 
-TEST(Packed, AtLoadUpIsPlacedBehindItsGate) {
-    const TempFolder folder;
-    const std::string stock = folder.at("stock");
-    for (const bool is_moe : {false, true}) {
-        TinyModel{.type = p8_types()[4], .is_moe = is_moe}.write(stock);
-        ThreadPool pool(2);
-        const auto model = load_model(stock, pool);
-        ASSERT_TRUE(model) << model.error().message;
-        for (const LayerWeights& layer : (*model)->weights().layers) {
-            const Weight& gate = is_moe ? layer.gate_exps : layer.gate;
-            const Weight& up = is_moe ? layer.up_exps : layer.up;
-            ASSERT_EQ(gate.layout, Layout::Packed);
-            for (int64_t e = 0; e < std::max<int64_t>(gate.n_expert, 1); e++)
-                EXPECT_EQ(up.expert(e).data, gate.expert(e).row(kFf));
-        }
-    }
-}
-
 TEST(Packed, TheSameFileForAnyThreadsAndInstructionSet) {
     const TempFolder folder;
     const std::string stock = folder.at("stock"), packed = folder.at("packed");
