@@ -22,8 +22,8 @@ class Terminal(ProgramCase):
         super().setUp()
         self.n_servers = 0
 
-    def tmux(self, *arguments, check=True, **options):
-        return subprocess.run(["tmux", "-S", self.folder / f"tmux{self.n_servers}", "-f", "/dev/null", *map(str, arguments)], check=check,
+    def tmux(self, *arguments, check=True, server=None, **options):
+        return subprocess.run(["tmux", "-S", self.folder / f"tmux{server or self.n_servers}", "-f", "/dev/null", *map(str, arguments)], check=check,
                               env=self.environment(XDG_STATE_HOME=self.folder / "state", LC_ALL="C.UTF-8",
                                                    TERM="xterm-256color"),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS, **options).stdout.decode()
@@ -35,7 +35,7 @@ class Terminal(ProgramCase):
         # An endless answer of empty lines must not push its question out of the history.
         self.tmux("start-server", ";", "set-option", "-g", "history-limit", 200000, ";",
                   "new-session", "-d", "-x", self.columns, "-y", 24, command)
-        self.addCleanup(self.tmux, "kill-server", check=False)
+        self.addCleanup(self.tmux, "kill-server", check=False, server=self.n_servers)
 
     def command(self, *options):
         return " ".join(f"'{word}'" for word in (self.program, "chat", *(options or (MODEL, *OPTIONS))))
