@@ -190,4 +190,12 @@ Result<void> report(bool as_json, const std::string& json, const std::string& te
     return {};
 }
 
+std::string state_path(std::string_view name) {
+    if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state)
+        return std::string(state) + "/tessera/" + std::string(name);
+    if (const char* home = std::getenv("HOME"); home && *home)
+        return std::string(home) + "/.local/state/tessera/" + std::string(name);
+    return "";
+}
+
 }  // namespace tessera::console

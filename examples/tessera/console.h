@@ -76,4 +76,8 @@ Error name_output(Error error, const std::string& out);
 /// One JSON object for --json, else the text as a note on standard error.
 Result<void> report(bool as_json, const std::string& json, const std::string& text);
 
+/// The path of a file or folder of the user's state: $XDG_STATE_HOME/tessera/NAME, or else under
+/// ~/.local/state (XDG Base Directory Specification). Empty if neither variable is set.
+std::string state_path(std::string_view name);
+
 }  // namespace tessera::console

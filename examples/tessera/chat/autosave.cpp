@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <system_error>
@@ -67,13 +66,7 @@ tl::unexpected<Error> failure(const std::string& path) {
 
 }  // namespace
 
-std::string Autosave::default_folder() {
-    if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state)
-        return std::string(state) + "/tessera/chats";
-    if (const char* home = std::getenv("HOME"); home && *home)
-        return std::string(home) + "/.local/state/tessera/chats";
-    return "";
-}
+std::string Autosave::default_folder() { return console::state_path("chats"); }
 
 void Autosave::begin(std::string from) {
     path_.clear();

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -118,13 +117,7 @@ std::unique_ptr<LineReader> make_plain_reader(bool shows_prompt) {
     return std::make_unique<PlainReader>(shows_prompt);
 }
 
-std::string HistoryFile::default_path() {
-    if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state)
-        return std::string(state) + "/tessera/history";
-    if (const char* home = std::getenv("HOME"); home && *home)
-        return std::string(home) + "/.local/state/tessera/history";
-    return "";
-}
+std::string HistoryFile::default_path() { return console::state_path("history"); }
 
 Result<std::vector<std::string>> HistoryFile::load() {
     std::error_code ignored;
