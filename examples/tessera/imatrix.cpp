@@ -1,6 +1,6 @@
 // tessera imatrix: the importance of each matrix's inputs, collected over a text. The file is written every
-// few chunks, so that an interrupted run can be resumed. The collector is in src/engine/imatrix.cpp.
-#include "src/engine/imatrix.h"
+// few chunks, so that an interrupted run can be resumed. The collector is in src/measure/imatrix.cpp.
+#include "src/measure/imatrix.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,7 +13,7 @@
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
 #include "ggml-like/gguf/output_path.h"
-#include "src/engine/perplexity.h"
+#include "src/measure/perplexity.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 // tessera npu calibrate: the ranges of a model's activations over a text. They are found by
-// src/engine/npu_calibration.cpp.
-#include "src/engine/npu_calibration.h"
+// src/measure/npu_calibration.cpp.
+#include "src/measure/npu_calibration.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/model_loading.h"
-#include "src/engine/perplexity.h"
+#include "src/measure/perplexity.h"
 #include "src/npu/model_digest.h"
 
 namespace tessera {

@@ -9,7 +9,7 @@
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
-#include "src/engine/kl_base.h"
+#include "src/measure/kl_base.h"
 
 namespace tessera {
 
@@ -96,7 +96,7 @@ class Judge {
     Result<Row> judge(int64_t w, int64_t j, const float* logits, size_t i) {
         const std::span row(logits + i * n_vocab_, n_vocab_);
         const int32_t target = windows_.targets(w)[static_cast<size_t>(j)];
-        TSR_TRY(const engine::RowNorm norm, engine::row_norm(row));
+        TSR_TRY(const sample::RowNorm norm, sample::row_norm(row));
         Row out;
         if (writer_)
             out.rounded = engine::round_row(row, norm, std::span(steps_).subspan(i * n_vocab_, n_vocab_));

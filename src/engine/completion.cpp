@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/engine/perplexity.h"
+#include "src/sample/row_norm.h"
 
 namespace tessera::engine {
 
@@ -97,7 +97,7 @@ void Completion::admitted(int64_t n_cached) {
 /// Log probabilities before samplers: of the sampled token and of the n_top most probable tokens.
 void Completion::rank(std::span<const float> logits) {
     top_.clear();
-    const auto norm = row_norm(logits);
+    const auto norm = sample::row_norm(logits);
     const auto log_p = [&norm](float logit) {
         return norm ? static_cast<float>(static_cast<double>(logit) - norm->log_sum) : -INFINITY;
     };

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <set>
 
-#include "src/engine/npu_calibration.h"
 #include "src/engine/plan.h"
 #include "src/forward/record.h"
+#include "src/measure/npu_calibration.h"
 #include "src/model/pack.h"
 #include "src/npu/model_digest.h"
 #include "tests/engine/support.h"

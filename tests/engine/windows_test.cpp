@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "src/engine/perplexity.h"
+#include "src/sample/row_norm.h"
 #include "tests/engine/support.h"
 #include "tests/support/temp_folder.h"
 
@@ -32,7 +32,7 @@ Written by_session(const Loaded& loaded, ThreadPool& pool, std::span<const int32
     Written out;
     while (out.ids.size() < n) {
         const std::span<const float> logits = session->logits();
-        const double norm = row_norm(logits)->log_sum;
+        const double norm = sample::row_norm(logits)->log_sum;
         std::vector<float> allowed(logits.begin(), logits.end());
         for (const int32_t id : loaded.tokenizer->vocab().end_ids())
             allowed[static_cast<size_t>(id)] = -INFINITY;

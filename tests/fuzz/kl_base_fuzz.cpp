@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "src/engine/kl_base.h"
+#include "src/measure/kl_base.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     using namespace tessera;

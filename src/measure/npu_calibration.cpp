@@ -1,6 +1,6 @@
 // Observes all operations that any device could compute, so that one file of ranges serves every device,
 // recipe and selection.
-#include "src/engine/npu_calibration.h"
+#include "src/measure/npu_calibration.h"
 
 #include <algorithm>
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/engine/session.h"
+#include "src/sample/row_norm.h"
 
 namespace tessera::engine {
 
@@ -54,15 +55,6 @@ class Mean {
     double sum_ = 0, sum_of_squares_ = 0;
 };
 
-/// Normalization of a row of logits: log p(i) = logits[i] - log_sum.
-struct RowNorm {
-    double log_sum = 0;
-    float max = 0, min = 0;
-    int32_t argmax = 0;  // the lowest index if several are equal
-};
-/// Errors: a logit that is not a number.
-Result<RowNorm> row_norm(std::span<const float> logits);
-
 /// A row of a saved base: log p(i) = scale * steps[i] + least; steps of 0 mean `least` or less.
 struct BaseRow {
     float scale = 0, least = 0;
@@ -70,7 +62,7 @@ struct BaseRow {
 };
 /// Quantizes a row to a BaseRow whose steps are in `steps` [n_vocab]. Log probabilities are clamped to 16
 /// below the most probable token's.
-BaseRow round_row(std::span<const float> logits, const RowNorm& norm, std::span<uint16_t> steps);
+BaseRow round_row(std::span<const float> logits, const sample::RowNorm& norm, std::span<uint16_t> steps);
 
 /// Comparison of one evaluated token with the base.
 struct Divergence {
@@ -79,7 +71,7 @@ struct Divergence {
     double base_nll = 0;  // -log p_base(target)
     bool same_top = false;
 };
-Divergence compare_row(std::span<const float> logits, const RowNorm& norm, const BaseRow& base,
+Divergence compare_row(std::span<const float> logits, const sample::RowNorm& norm, const BaseRow& base,
                        int32_t target);
 
 }  // namespace tessera::engine

@@ -1,7 +1,7 @@
 // The observer is a backend that forwards every operation to the computing backend, and before products sums
 // the squares of their inputs. It sets needs_f32 on inputs that would have only an int8 image. Inputs of
 // experts are read from the buffer that their rows were copied from.
-#include "src/engine/imatrix.h"
+#include "src/measure/imatrix.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,17 +1,20 @@
 // Windows of text, the figures of a row against a plain computation, and the file of base predictions.
-#include "src/engine/perplexity.h"
+#include "src/measure/perplexity.h"
 
 #include <cmath>
 #include <fstream>
 #include <iterator>
 
 #include "common/rng.h"
-#include "src/engine/kl_base.h"
+#include "src/measure/kl_base.h"
 #include "tests/model/support.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera::engine {
 namespace {
+
+using sample::row_norm;
+using sample::RowNorm;
 
 std::vector<int32_t> counted(int32_t n) {
     std::vector<int32_t> out;
@@ -41,26 +44,6 @@ TEST(PerplexityWindows, too_short_a_text_is_refused) {
     ASSERT_FALSE(none.has_value());
     EXPECT_NE(none.error().message.find("8 tokens, found 7"), std::string::npos) << none.error().message;
     EXPECT_FALSE(cut_windows(counted(7), 3, 0, std::nullopt).has_value());
-}
-
-TEST(PerplexityRow, log_sum_is_that_of_a_plain_softmax) {
-    const std::vector<float> row = random_row(999, 7, 8);
-    const auto norm = row_norm(row);
-    ASSERT_TRUE(norm.has_value());
-    double sum = 0;
-    for (const float x : row) sum += std::exp(static_cast<double>(x));
-    EXPECT_NEAR(norm->log_sum, std::log(sum), 1e-6);
-    EXPECT_EQ(norm->max, row[static_cast<size_t>(norm->argmax)]);
-}
-
-TEST(PerplexityRow, nan_logits_are_errors) {
-    for (const float bad : {NAN, INFINITY, -INFINITY}) {
-        std::vector<float> row = random_row(9, 1, 1);
-        row[4] = bad;
-        const auto norm = row_norm(row);
-        ASSERT_FALSE(norm.has_value());
-        EXPECT_NE(norm.error().message.find("token 4"), std::string::npos);
-    }
 }
 
 TEST(PerplexityRow, divergence_is_that_of_the_definition) {

@@ -8,7 +8,7 @@
 
 #include "common/mapped_file.h"
 #include "ggml-like/gguf/output_file.h"
-#include "src/engine/perplexity.h"
+#include "src/measure/perplexity.h"
 
 namespace tessera::engine {
 

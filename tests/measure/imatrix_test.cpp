@@ -1,6 +1,6 @@
 // Importance matrices: sums against a plain computation for any number of threads, stacks of experts, and the
 // file.
-#include "src/engine/imatrix.h"
+#include "src/measure/imatrix.h"
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // Windows of a text, and statistics of rows of logits. Rows are evaluated one by one in double precision and
 // in a fixed order, so the results do not depend on threads. kl_base.h has the file format of a base.
-#include "src/engine/perplexity.h"
+#include "src/measure/perplexity.h"
 
 #include <algorithm>
 #include <cmath>
@@ -66,24 +66,7 @@ double Mean::error() const {
     return std::sqrt(variance / static_cast<double>(n_ - 1));
 }
 
-Result<RowNorm> row_norm(std::span<const float> logits) {
-    RowNorm norm{.max = logits[0], .min = logits[0]};
-    for (size_t i = 0; i < logits.size(); ++i) {
-        if (!std::isfinite(logits[i]))
-            return fail(ErrorCode::Malformed, "logit of token %zu: expected a finite number, found %f", i,
-                        static_cast<double>(logits[i]));
-        norm.min = std::min(norm.min, logits[i]);
-        if (logits[i] <= norm.max) continue;
-        norm.max = logits[i];
-        norm.argmax = static_cast<int32_t>(i);
-    }
-    double sum = 0;
-    for (const float logit : logits) sum += std::exp(static_cast<double>(logit - norm.max));
-    norm.log_sum = static_cast<double>(norm.max) + std::log(sum);
-    return norm;
-}
-
-BaseRow round_row(std::span<const float> logits, const RowNorm& norm, std::span<uint16_t> steps) {
+BaseRow round_row(std::span<const float> logits, const sample::RowNorm& norm, std::span<uint16_t> steps) {
     const float least = std::max(norm.min, norm.max + static_cast<float>(kLeastLogProb));
     BaseRow row{.scale = (norm.max - least) / 65535.0f,
                 .least = static_cast<float>(static_cast<double>(least) - norm.log_sum),
@@ -96,7 +79,7 @@ BaseRow round_row(std::span<const float> logits, const RowNorm& norm, std::span<
     return row;
 }
 
-Divergence compare_row(std::span<const float> logits, const RowNorm& norm, const BaseRow& base,
+Divergence compare_row(std::span<const float> logits, const sample::RowNorm& norm, const BaseRow& base,
                        int32_t target) {
     const auto base_log = [&base](size_t i) {
         return static_cast<double>(base.scale) * base.steps[i] + static_cast<double>(base.least);

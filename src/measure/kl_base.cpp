@@ -1,6 +1,6 @@
 // The file of a base: a header, tokens, rows of quantized log probabilities. open() checks everything but the
 // rows; the two floats of a row are checked when it is read.
-#include "src/engine/kl_base.h"
+#include "src/measure/kl_base.h"
 
 #include <cmath>
 #include <cstring>
