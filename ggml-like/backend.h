@@ -41,12 +41,23 @@ struct KvLayer {
     bool rotates_keys() const { return k_type == Type::Q4_0; }
 };
 
+/// Where one recurrent layer's state lies inside a sequence's slot of state.
+struct StateLayer {
+    size_t offset = 0;  // floats from the start of the slot, a multiple of a cache line
+    int64_t n = 0;      // floats; 0 = the layer has no state
+};
+
 /// Consecutive tokens of one sequence in a batch: rows row0 .. row0 + n_tok at positions pos0 .. pos0 +
 /// n_tok.
 struct Segment {
     std::byte* const* pages = nullptr;  // [ceil((pos0 + n_tok) / kKvPage)], indexed by position / kKvPage
     int64_t row0 = 0, n_tok = 0;
     int64_t pos0 = 0;
+    /// Slots of state before the first token and after the last; null if the model has no recurrent layers.
+    /// An operation reads its StateLayer of state_in and fills that of state_out, which may hold anything
+    /// before. So a pass that is aborted, or repeated, changes no state.
+    const float* state_in = nullptr;
+    float* state_out = nullptr;
 };
 
 enum class RopeKind : uint8_t { None, Norm, Neox };

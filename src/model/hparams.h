@@ -41,6 +41,7 @@ enum class LayerRope : uint8_t { None, Global, Local };
 struct LayerHparams {
     int64_t window = 0;  // keys that a query attends to; 0 = all
     LayerRope rope = LayerRope::Global;
+    int64_t state_floats = 0;  // of one sequence; 0 = the layer is not recurrent
 };
 
 struct Hparams {
