@@ -49,6 +49,7 @@ class Completion {
     int32_t index() const { return index_; }
     std::span<const int32_t> tokens() const { return tokens_; }
     kv::Sequence& sequence() { return sequence_; }
+    const kv::Sequence& sequence() const { return sequence_; }
     std::span<const int32_t> pending() const {
         return std::span(tokens_).subspan(static_cast<size_t>(sequence_.n_tok()));
     }

@@ -5,10 +5,8 @@
 #include "src/engine/scheduler.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/cpu.h"
-#include "src/engine/npu_model.h"
 #include "src/engine/plan.h"
 
 namespace tessera::engine {
@@ -41,11 +39,6 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
     TSR_TRY_VOID(check_range("running completions", options.max_running, 1, kMaxRunning));
     TSR_TRY_VOID(check_range("batch size", options.n_batch, options.max_running, 4096));
     std::unique_ptr<Scheduler> out(new Scheduler());
-    if (options.npu && options.npu->owns_kv_cache() && options.max_running != 1)
-        return fail(
-            ErrorCode::InvalidArgument,
-            "running completions: expected 1, since the NPU has the KV cache of one sequence, found %lld",
-            static_cast<long long>(options.max_running));
     const SessionOptions one{.n_ctx = options.n_ctx,
                              .n_batch = options.n_batch,
                              .k_type = options.k_type,
@@ -55,23 +48,17 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
     out->max_running_ = options.max_running;
     out->n_batch_ = options.n_batch;
     TSR_TRY(out->backend_, create_backend(*model, pool, options.n_batch));
-    TSR_TRY(out->activations_, Activations::create(*model, options.n_batch, options.max_running));
+    TSR_TRY(out->pass_, Pass::create(*model, plan.layout,
+                                     {.n_ctx = plan.n_ctx,
+                                      .max_tok = options.n_batch,
+                                      .max_chunks = options.max_running,
+                                      .max_logits = options.max_running}));
     TSR_TRY(const int64_t n_pages, plan_pages(plan, options, available_memory_bytes()));
-    const auto n_layer_groups = static_cast<size_t>(plan.layout.n_layer_groups);
     TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), n_pages));
     out->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
     out->tree_ = std::make_unique<kv::PrefixTree>(*out->pages_);
-    const auto n_running = static_cast<size_t>(options.max_running);
-    out->rows_.reserve(n_running);
-    out->segments_.reserve(n_running * n_layer_groups);
-    out->outputs_.reserve(n_running);
-    out->sampling_rows_.reserve(n_running);
-    out->tokens_.reserve(static_cast<size_t>(options.n_batch));
-    if (options.npu) {
-        TSR_TRY(out->npu_, options.npu->start(*model, *out->backend_, out->n_ctx_, options.n_batch,
-                                              options.max_running));
-    }
-    out->hidden_.dim = model->hparams().n_embd;
+    TSR_TRY(out->npu_, NpuPolicy::start(options.npu.get(), *model, *out->backend_, plan.n_ctx,
+                                        options.n_batch, options.max_running));
     out->model_ = std::move(model);
     out->tokenizer_ = std::move(tokenizer);
     out->pool_ = &pool;
@@ -152,32 +139,12 @@ void Scheduler::remove_cancelled(Queue& queue, bool are_running) {
     }
 }
 
-/// Whether prefill and decode use different arithmetic, because an NPU computes only one of them.
-bool Scheduler::splits_phases() const { return npu_ && npu_->phase_split(); }
-
-/// The part of the first n_tok tokens that may be published to the prefix cache. If phases are split,
-/// generated tokens are excluded: in another request's prompt they would be computed by the other arithmetic.
-std::span<const int32_t> Scheduler::publishable_prefix(const Completion& one, int64_t n_tok) const {
-    if (splits_phases()) n_tok = std::min(n_tok, one.n_prompt());
-    return one.tokens().first(static_cast<size_t>(n_tok));
-}
-
-/// The part of a text that may be taken from the prefix cache. A device's KV cache limits it to the prefix in
-/// common with the last text there.
-std::span<const int32_t> Scheduler::cached_prefix(const Completion& one) const {
-    if (!one.uses_prefix_cache()) return {};
-    std::span<const int32_t> front = one.skippable();
-    if (splits_phases()) front = front.first(std::min(front.size(), static_cast<size_t>(one.n_prompt())));
-    if (!npu_ || !npu_->owns_kv_cache()) return front;
-    const auto ends = std::mismatch(front.begin(), front.end(), device_tokens_.begin(), device_tokens_.end());
-    return front.first(static_cast<size_t>(ends.first - front.begin()));
-}
-
 /// Shares the cached prefix of the next completion, and evicts pages for the rest of its prompt. False, with
 /// nothing changed, if there are too few pages yet.
 bool Scheduler::admit_one(std::unique_ptr<Completion>& next) {
     kv::Sequence& sequence = next->sequence();
-    const kv::PrefixTree::Match match = tree_->match(cached_prefix(*next));
+    const kv::PrefixTree::Match match =
+        tree_->match(next->uses_prefix_cache() ? npu_.reusable_prefix(*next) : std::span<const int32_t>());
     sequence.share_prefix(match.pages, match.n_tok);
     const auto n_left = static_cast<int64_t>(next->pending().size());
     if (!tree_->evict(sequence.pages_for(n_left))) {
@@ -226,7 +193,7 @@ void Scheduler::preempt(size_t index) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    tree_->insert(publishable_prefix(*one, sequence.n_tok()), sequence.page_tables());
+    tree_->insert(npu_.publishable_prefix(*one, sequence.n_tok()), sequence.page_tables());
     sequence.truncate(0);
     one->preempted();
     ++stats_.n_preemptions;
@@ -249,31 +216,25 @@ bool Scheduler::free_pages_for(Completion& one, int64_t n_tok) {
     return true;
 }
 
-/// Alternates prefill and decode passes, as long as there are tokens of both.
-Phase Scheduler::next_phase() const {
-    const Phase other = phase_ == Phase::Prefill ? Phase::Decode : Phase::Prefill;
-    const bool has_other =
-        std::any_of(running_.begin(), running_.end(), [&](const auto& one) { return one->phase() == other; });
-    return has_other ? other : phase_;
-}
-
-void Scheduler::plan() {
-    rows_.clear();
-    if (splits_phases()) phase_ = next_phase();
+/// Chooses the tokens of a pass: all of decoding completions, and of prompts as many as the budget allows.
+/// Their pages are reserved.
+void Scheduler::plan(Pass& pass) {
+    const auto any_in = [this](Phase phase) {
+        return std::any_of(running_.begin(), running_.end(),
+                           [phase](const auto& one) { return one->phase() == phase; });
+    };
+    pass.clear(npu_.next_phase(any_in(Phase::Prefill), any_in(Phase::Decode)));
     const int64_t n_decoding =
         std::count_if(running_.begin(), running_.end(), [](const auto& c) { return c->decoding(); });
     int64_t n_prompt = prefill_budget_.prompt_tokens(n_decoding, n_batch_);
     // Short passes are not aborted, so that prefill progresses however often requests are cancelled.
-    if (was_interrupted_) n_prompt = std::min(n_prompt, kShortPass);
-    // free_pages_for() preempts from the back only, so rows that are planned stay.
+    if (last_was_aborted_) n_prompt = std::min(n_prompt, kShortPass);
+    // free_pages_for() preempts from the back only, so chunks that are planned stay.
     for (size_t i = 0; i < running_.size(); ++i) {
         Completion& one = *running_[i];
-        auto n = static_cast<int64_t>(one.pending().size());
-        if (!one.decoding()) n = std::min(n, n_prompt);
-        if (splits_phases()) {
-            if (one.phase() != phase_) continue;
-            if (phase_ == Phase::Prefill) n = std::min(n, one.n_prompt() - one.sequence().n_tok());
-        }
+        const auto n_pending = static_cast<int64_t>(one.pending().size());
+        const int64_t n_most = one.decoding() ? n_pending : std::min(n_pending, n_prompt);
+        const int64_t n = npu_.n_in_phase(one, pass.phase(), n_most);
         if (n == 0) continue;
         if (!free_pages_for(one, n)) {
             // It has the lowest rank of several, and waits.
@@ -282,98 +243,54 @@ void Scheduler::plan() {
         }
         TSR_CHECK(one.sequence().reserve(n));
         if (!one.decoding()) n_prompt -= n;
-        rows_.push_back({&one, n});
+        pass.add(one, n, n == n_pending && !one.embedding() ? 1 : 0);
     }
-    // Rows that get logits come first (Batch::n_hidden).
-    std::partition(rows_.begin(), rows_.end(), [](const Row& row) { return !row.completion->embedding(); });
+    pass.build_batch();
 }
 
-/// Updates the list of tokens in the device's KV cache: those in the sequence and n_more. An aborted pass may
-/// have overwritten later positions.
-void Scheduler::update_device_tokens(int64_t n_more) {
-    if (!npu_->owns_kv_cache()) return;
-    Completion& one = *rows_.front().completion;
-    const auto tokens = one.tokens().first(static_cast<size_t>(one.sequence().n_tok() + n_more));
-    device_tokens_.assign(tokens.begin(), tokens.end());
+/// Computes a pass. Its completions are not changed yet.
+void Scheduler::submit(Pass& pass) {
+    const bool may_abort = pass.n_tok() > kShortPass && !last_was_aborted_;
+    pool_->set_abort_flag(may_abort ? &control_->abort : nullptr);
+    const double start = now_seconds();
+    Backend& backend = npu_.begin(pass, *backend_);
+    forward(backend, *model_, pages_->layout(), pass.batch(), pass.activations());
+    const double seconds = now_seconds() - start;
+    pool_->set_abort_flag(nullptr);
+    pass.set_computed(seconds, may_abort && control_->abort.load());
 }
 
-/// Fills tokens_, segments_, outputs_ and sampling_rows_ from the planned rows.
-void Scheduler::gather_batch() {
-    tokens_.clear();
-    segments_.clear();
-    outputs_.clear();
-    sampling_rows_.clear();
-    for (const Row& row : rows_) {
-        const auto pending = row.completion->pending();
-        const auto row0 = static_cast<int64_t>(tokens_.size());
-        kv::Sequence& sequence = row.completion->sequence();
-        tokens_.insert(tokens_.end(), pending.begin(), pending.begin() + row.n_tok);
-        segments_.push_back({nullptr, row0, row.n_tok, sequence.n_tok()});
-        if (const EmbeddingSum* sum = row.completion->embedding()) {
-            sum->want(sequence.n_tok(), row.n_tok, row0, outputs_);
-            continue;
-        }
-        if (row.n_tok < static_cast<int64_t>(pending.size())) continue;
-        outputs_.push_back(static_cast<int32_t>(row0 + row.n_tok - 1));
-        sampling_rows_.push_back(row.completion);
+/// Takes the results of a pass: completions advance, and get their sampled tokens and hidden states. An
+/// aborted pass changes nothing.
+void Scheduler::complete(Pass& pass) {
+    stats_.forward_s += pass.seconds();
+    last_was_aborted_ = pass.was_aborted();
+    if (pass.was_aborted()) {
+        ++stats_.n_aborted_passes;
+        return;
     }
-    // The same segments for each layer group, with the pages of the group.
-    const kv::Layout& layout = pages_->layout();
-    for (int32_t group = 0; group < layout.n_layer_groups; ++group)
-        for (size_t i = 0; i < rows_.size(); ++i) {
-            if (group > 0) segments_.push_back(segments_[i]);
-            segments_[static_cast<size_t>(group) * rows_.size() + i].pages =
-                rows_[i].completion->sequence().pages(group);
-        }
+    ++stats_.n_passes;
+    npu_.end(pass);
+    prefill_budget_.measured(pass.n_decoding(), pass.n_tok() - pass.n_decoding(), pass.seconds());
+    for (const Pass::Chunk& chunk : pass.chunks()) advance(chunk);
+    add_hidden_states(pass);
+    sample_and_commit(pass);
 }
 
-/// Appends a computed row to its sequence, and publishes full pages and finished prompts to the prefix cache.
-/// Texts of embeddings are not continued and would only displace others.
-void Scheduler::advance(const Row& row) {
-    Completion& one = *row.completion;
+/// Appends a computed chunk to its sequence, and publishes full pages and finished prompts to the prefix
+/// cache. Texts of embeddings are not continued and would only displace others.
+void Scheduler::advance(const Pass::Chunk& chunk) {
+    Completion& one = *chunk.completion;
     kv::Sequence& sequence = one.sequence();
     const int64_t n_before = sequence.n_tok();
-    const bool was_decoding = one.decoding();
-    sequence.advance(row.n_tok);
-    if (!was_decoding) one.report_prefill_progress();
-    const bool prefilled = row.n_tok > 1 && one.pending().empty();
+    sequence.advance(chunk.n_tok);
+    if (!chunk.is_decoding) one.report_prefill_progress();
+    const bool prefilled = chunk.n_tok > 1 && one.pending().empty();
     const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
-    const auto prefix = publishable_prefix(one, prefilled ? sequence.n_tok() : n_whole);
+    const auto prefix = npu_.publishable_prefix(one, prefilled ? sequence.n_tok() : n_whole);
     if ((prefilled || n_whole > n_before) && std::ssize(prefix) > n_before && !one.embedding())
         tree_->insert(prefix, sequence.page_tables(), prefilled);
     sequence.evict_out_of_window();
-}
-
-/// Computes the planned rows. False, with nothing changed, if the pass was aborted.
-bool Scheduler::compute() {
-    gather_batch();
-    const auto n_decoding =
-        std::count_if(rows_.begin(), rows_.end(), [](const Row& row) { return row.completion->decoding(); });
-    const auto n_tok = static_cast<int64_t>(tokens_.size());
-    const int64_t n_hidden = std::ssize(outputs_) - std::ssize(sampling_rows_);
-    hidden_rows_.resize(static_cast<size_t>(n_hidden * hidden_.dim));
-    hidden_.f32 = hidden_rows_.data();
-    const bool may_end = n_tok > kShortPass && !was_interrupted_;
-    pool_->set_abort_flag(may_end ? &control_->abort : nullptr);
-    const double start = now_seconds();
-    if (npu_) update_device_tokens(0);
-    const bool on_device = npu_ && npu_->computes(phase_);
-    Backend& backend = on_device ? npu_->backend() : *backend_;
-    forward(backend, *model_, pages_->layout(), {tokens_, segments_, outputs_, n_ctx_, &hidden_, n_hidden},
-            activations_);
-    const double seconds = now_seconds() - start;
-    pool_->set_abort_flag(nullptr);
-    stats_.forward_s += seconds;
-    was_interrupted_ = may_end && control_->abort.load();
-    if (was_interrupted_) {
-        ++stats_.n_aborted_passes;
-        return false;
-    }
-    ++stats_.n_passes;
-    if (npu_) update_device_tokens(rows_.front().n_tok);
-    prefill_budget_.measured(n_decoding, n_tok - n_decoding, seconds);
-    for (const Row& row : rows_) advance(row);
-    return true;
 }
 
 /// Finishes a running completion and publishes its pages to the prefix cache.
@@ -381,19 +298,19 @@ void Scheduler::finish(size_t index, Finish why) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    if (!one->embedding()) tree_->insert(publishable_prefix(*one, sequence.n_tok()), sequence.page_tables());
+    if (!one->embedding())
+        tree_->insert(npu_.publishable_prefix(*one, sequence.n_tok()), sequence.page_tables());
     sequence.truncate(0);
     one->finish(why);
 }
 
-/// Adds the hidden states of the pass to the embeddings that they belong to.
-void Scheduler::add_hidden_states() {
-    int64_t row = 0;
-    for (const Row& planned : rows_) {
-        Completion* one = planned.completion;
+/// Adds the hidden states of a pass to the embeddings that they belong to.
+void Scheduler::add_hidden_states(const Pass& pass) {
+    for (const Pass::Chunk& chunk : pass.chunks()) {
+        Completion* one = chunk.completion;
         EmbeddingSum* sum = one->embedding();
         if (!sum) continue;
-        while (sum->n_done() < one->sequence().n_tok()) sum->add({hidden_.row(row++), sum->n_embd()});
+        for (int64_t i = 0; i < chunk.n_hidden; ++i) sum->add(pass.hidden(chunk, i));
         if (one->pending().empty()) finish(index_of(one), Finish::EndOfGeneration);
     }
 }
@@ -404,14 +321,16 @@ size_t Scheduler::index_of(const Completion* running) const {
     return static_cast<size_t>(at - running_.begin());
 }
 
-void Scheduler::sample_and_commit() {
-    const auto n_vocab = static_cast<size_t>(model_->hparams().n_vocab);
+void Scheduler::sample_and_commit(const Pass& pass) {
+    const auto chunks = pass.chunks_with_logits();
     const double start = now_seconds();
-    pool_->run(static_cast<int64_t>(sampling_rows_.size()), [&](int64_t i, int) {
-        sampling_rows_[static_cast<size_t>(i)]->sample({activations_.logits.row(i), n_vocab});
+    pool_->run(std::ssize(chunks), [&](int64_t i, int) {
+        const Pass::Chunk& chunk = *chunks[static_cast<size_t>(i)];
+        chunk.completion->sample(pass.logits(chunk, chunk.n_logits - 1));
     });
     stats_.sample_s += now_seconds() - start;
-    for (Completion* one : sampling_rows_) {
+    for (const Pass::Chunk* chunk : chunks) {
+        Completion* one = chunk->completion;
         one->mark_prompt_cached();
         const int64_t n_before = one->n_generated();
         const bool goes_on = one->commit_token();
@@ -430,10 +349,10 @@ void Scheduler::step() {
     remove_cancelled(waiting_, false);
     remove_cancelled(running_, true);
     admit();
-    plan();
-    if (!rows_.empty() && compute()) {
-        add_hidden_states();
-        sample_and_commit();
+    plan(pass_);
+    if (!pass_.empty()) {
+        submit(pass_);
+        complete(pass_);
     }
     stats_.other_s += now_seconds() - start - (stats_.forward_s + stats_.sample_s - before);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Chooses the tokens of each forward pass. Continuous batching with chunked prefill: a pass computes one
-// token of every completion that is decoding and, next to them, a chunk of pending prompts. Owns the KV
+// Chooses the tokens of each forward pass (pass.h). Continuous batching with chunked prefill: a pass computes
+// one token of every completion that is decoding and, next to them, a chunk of pending prompts. Owns the KV
 // cache. Runs on one thread, except for control() and check().
 #include <deque>
 #include <memory>
@@ -8,6 +8,8 @@
 
 #include "common/threads.h"
 #include "src/engine/completion.h"
+#include "src/engine/npu_policy.h"
+#include "src/engine/pass.h"
 #include "src/engine/prefill_budget.h"
 #include "src/engine/session.h"
 #include "src/kv/prefix_tree.h"
@@ -36,15 +38,6 @@ struct EngineStats {
     int64_t n_passes = 0, n_aborted_passes = 0, n_preemptions = 0;
     int64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;
     double forward_s = 0, sample_s = 0, other_s = 0;  // time of passes: model, sampling, other
-};
-
-/// Access for other threads while a pass runs.
-struct PassControl {
-    std::atomic<bool> abort{false};
-
-    /// Aborts the running pass at its next operation, so that it is repeated without cancelled requests; mark
-    /// these before the call. Short passes, and passes that repeat an aborted one, are not aborted.
-    void interrupt() { abort.store(true); }
 };
 
 class Scheduler {
@@ -77,29 +70,19 @@ class Scheduler {
 
   private:
     using Queue = std::deque<std::unique_ptr<Completion>>;
-    /// The next n_tok pending tokens of a completion.
-    struct Row {
-        Completion* completion;
-        int64_t n_tok;
-    };
 
     Scheduler();
     void remove_cancelled(Queue& queue, bool are_running);
     void admit();
     bool admit_one(std::unique_ptr<Completion>& next);
-    std::span<const int32_t> cached_prefix(const Completion& one) const;
-    void plan();
     bool free_pages_for(Completion& one, int64_t n_tok);
     void preempt(size_t index);
-    void update_device_tokens(int64_t n_more);
-    bool splits_phases() const;
-    Phase next_phase() const;
-    std::span<const int32_t> publishable_prefix(const Completion& one, int64_t n_tok) const;
-    void gather_batch();
-    void advance(const Row& row);
-    bool compute();
-    void add_hidden_states();
-    void sample_and_commit();
+    void plan(Pass& pass);
+    void submit(Pass& pass);
+    void complete(Pass& pass);
+    void advance(const Pass::Chunk& chunk);
+    void add_hidden_states(const Pass& pass);
+    void sample_and_commit(const Pass& pass);
     size_t index_of(const Completion* running) const;
     void finish(size_t index, Finish why);
 
@@ -107,11 +90,9 @@ class Scheduler {
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
-    std::unique_ptr<NpuSession> npu_;
-    std::vector<int32_t> device_tokens_;  // tokens in the device's KV cache
+    NpuPolicy npu_;
     std::unique_ptr<kv::PagePool> pages_;
     std::unique_ptr<kv::PrefixTree> tree_;
-    Activations activations_;
     std::shared_ptr<PassControl> control_ = std::make_shared<PassControl>();
 
     Queue waiting_, running_;  // both ordered by rank
@@ -119,16 +100,8 @@ class Scheduler {
     int64_t n_ctx_ = 0, n_batch_ = 0, max_running_ = 0;
     EngineStats stats_;
 
-    bool was_interrupted_ = false;  // the last pass was aborted
-
-    // The current pass; phase_ is that of all its tokens if prefill and decode are split.
-    Phase phase_ = Phase::Prefill;
-    std::vector<Row> rows_;
-    std::vector<int32_t> tokens_, outputs_;
-    std::vector<Segment> segments_;           // [n_layer_groups, rows]
-    std::vector<Completion*> sampling_rows_;  // completions of the output rows with logits, which come first
-    ActBuffer hidden_{.name = "hidden"};      // [n_hidden, n_embd] in hidden_rows_, for embeddings
-    std::vector<float> hidden_rows_;
+    bool last_was_aborted_ = false;  // the last pass; the next one is short and not aborted
+    Pass pass_;                      // the one in flight
 };
 
 }  // namespace tessera::engine
