@@ -23,28 +23,6 @@ Result<sample::Params> sampling_of(const Request& request, const text::Vocab& vo
 
 }  // namespace
 
-const char* finish_name(Finish finish) {
-    switch (finish) {
-        case Finish::EndOfGeneration:
-            return "end";
-        case Finish::StopString:
-            return "stop_string";
-        case Finish::Length:
-            return "length";
-        case Finish::ContextFull:
-            return "context_full";
-        case Finish::Cancelled:
-            return "cancelled";
-        case Finish::Deadline:
-            return "deadline";
-        case Finish::Failed:
-            return "failed";
-        case Finish::Indent:
-            return "indent";
-    }
-    return "unknown";
-}
-
 Completion::Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer,
                        kv::PagePool& pages, sample::Chain chain)
     : job_(std::move(job)),

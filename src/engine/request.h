@@ -69,6 +69,10 @@ struct Request {
     std::optional<Pooling> embedding;
 };
 
+/// Checks that a request can be served in a context of n_ctx positions with a vocabulary of n_vocab tokens.
+/// Errors name the field.
+Result<void> check_request(const Request& request, int64_t n_ctx, int64_t n_vocab);
+
 /// A generated token and the text that is final with it.
 struct Delta {
     int32_t completion = 0;  ///< 0 .. n - 1

@@ -15,8 +15,6 @@ namespace {
 
 /// Passes of at most this many tokens are not aborted: they end about as soon as an abort would be noticed.
 constexpr int64_t kShortPass = 32;
-constexpr int32_t kMaxCompletions = 64, kMaxTop = 64;
-constexpr size_t kMaxStops = 64, kMaxStopBytes = 4096;
 
 bool ranks_before(const Completion& a, const Completion& b) {
     if (a.job().request.priority != b.job().request.priority)
@@ -72,38 +70,6 @@ Scheduler::~Scheduler() {
         for (auto& completion : *queue) completion->finish(Finish::Cancelled);
 }
 
-Result<void> Scheduler::check(const Request& request) const {
-    const auto n_prompt = static_cast<int64_t>(request.prompt.size());
-    if (n_prompt == 0)
-        return fail(ErrorCode::InvalidArgument, "prompt: expected at least one token, found none");
-    if (n_prompt > n_ctx_)
-        return fail(ErrorCode::InvalidArgument,
-                    "prompt: %lld tokens do not fit the context of %lld (a longer context: --ctx N)",
-                    static_cast<long long>(n_prompt), static_cast<long long>(n_ctx_));
-    if (request.on_full == ContextPolicy::Error) {
-        // The last generated token needs no position.
-        const int64_t most = n_ctx_ - n_prompt + 1;
-        if (request.max_tokens < 0)
-            return fail(ErrorCode::InvalidArgument,
-                        "max_tokens: expected 0 to %lld, since the context may not overflow, found no limit",
-                        static_cast<long long>(most));
-        TSR_TRY_VOID(check_range("max_tokens that fit the context", request.max_tokens, 0, most));
-    }
-    const int64_t n_vocab = model_->hparams().n_vocab;
-    for (const int32_t id : request.prompt) TSR_TRY_VOID(check_range("prompt token", id, 0, n_vocab - 1));
-    TSR_TRY_VOID(check_range("n", request.n, 1, kMaxCompletions));
-    TSR_TRY_VOID(check_range("log probabilities", request.n_top, -1, kMaxTop));
-    TSR_TRY_VOID(check_range("stop strings", static_cast<int64_t>(request.stop.size()), 0, kMaxStops));
-    if (request.embedding && (request.n != 1 || request.grammar))
-        return fail(ErrorCode::InvalidArgument,
-                    "embedding: expected one completion without a grammar, found %s",
-                    request.grammar ? "a grammar" : strf("%d", request.n).c_str());
-    for (const std::string& stop : request.stop)
-        TSR_TRY_VOID(
-            check_range("bytes of a stop string", static_cast<int64_t>(stop.size()), 1, kMaxStopBytes));
-    return {};
-}
-
 void Scheduler::add(std::shared_ptr<Job> job) {
     for (int32_t i = 0; i < job->request.n; ++i) {
         auto completion = Completion::create(job, i, *tokenizer_, *pages_, n_ctx_, model_->hparams().n_embd);
@@ -139,51 +105,57 @@ void Scheduler::remove_cancelled(Queue& queue, bool are_running) {
     }
 }
 
-/// Shares the cached prefix of the next completion, and evicts pages for the rest of its prompt. False, with
+/// Shares the cached prefix of a waiting completion, and evicts pages for the rest of its prompt. False, with
 /// nothing changed, if there are too few pages yet.
-bool Scheduler::admit_one(std::unique_ptr<Completion>& next) {
-    kv::Sequence& sequence = next->sequence();
-    const kv::PrefixTree::Match match =
-        tree_->match(next->uses_prefix_cache() ? npu_.reusable_prefix(*next) : std::span<const int32_t>());
+bool Scheduler::admit_one(Completion& one) {
+    kv::Sequence& sequence = one.sequence();
+    std::span<const int32_t> reusable;
+    if (one.uses_prefix_cache()) reusable = npu_.reusable_prefix(one);
+    const kv::PrefixTree::Match match = tree_->match(reusable);
     sequence.share_prefix(match.pages, match.n_tok);
-    const auto n_left = static_cast<int64_t>(next->pending().size());
+    const auto n_left = static_cast<int64_t>(one.pending().size());
     if (!tree_->evict(sequence.pages_for(n_left))) {
         sequence.truncate(0);
         return false;
     }
-    next->admitted(match.n_tok);
+    one.admitted(match.n_tok);
     stats_.n_cached_tokens += match.n_tok;
     stats_.n_prompt_tokens += n_left;
     return true;
 }
 
-void Scheduler::admit() {
+/// The next waiting completion: at the highest priority, of the client with the fewest running ones.
+/// Completions 1 .. n - 1 of a request wait until its prompt is cached.
+Scheduler::Queue::iterator Scheduler::next_waiting() {
     const auto n_running_of = [this](const std::string& client) {
         return std::count_if(running_.begin(), running_.end(),
                              [&](const auto& c) { return c->job().request.client == client; });
     };
-    while (!waiting_.empty() && static_cast<int64_t>(running_.size()) < max_running_) {
-        // At the highest priority, the client with the fewest running completions is next. Completions 1 .. n
-        // - 1 of a request wait until its prompt is cached.
-        auto best = waiting_.end();
-        int64_t least = 0;
-        for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
-            const Job& job = (*at)->job();
-            if (best != waiting_.end() && job.request.priority < (*best)->job().request.priority) break;
-            if ((*at)->index() > 0 && !job.prompt_cached) continue;
-            const int64_t n = n_running_of(job.request.client);
-            if (best != waiting_.end() && n >= least) continue;
-            best = at;
-            least = n;
-        }
-        if (best == waiting_.end()) return;
-        if (!admit_one(*best)) {
+    auto best = waiting_.end();
+    int64_t least = 0;
+    for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+        const Job& job = (*at)->job();
+        if (best != waiting_.end() && job.request.priority < (*best)->job().request.priority) break;
+        if ((*at)->index() > 0 && !job.prompt_cached) continue;
+        const int64_t n = n_running_of(job.request.client);
+        if (best != waiting_.end() && n >= least) continue;
+        best = at;
+        least = n;
+    }
+    return best;
+}
+
+void Scheduler::admit() {
+    while (static_cast<int64_t>(running_.size()) < max_running_) {
+        const auto next = next_waiting();
+        if (next == waiting_.end()) return;
+        if (!admit_one(**next)) {
             if (!running_.empty()) return;
             tree_->clear();
-            TSR_CHECK(admit_one(*best));
+            TSR_CHECK(admit_one(**next));
         }
-        auto admitted = std::move(*best);
-        waiting_.erase(best);
+        auto admitted = std::move(*next);
+        waiting_.erase(next);
         insert_by_rank(running_, std::move(admitted));
     }
 }

@@ -48,8 +48,10 @@ class Scheduler {
                                                      ThreadPool& pool, const EngineOptions& options);
     ~Scheduler();
 
-    /// Checks that a request can be served. Errors name the field.
-    Result<void> check(const Request& request) const;
+    /// Checks that a request can be served. Errors name the field. Any thread.
+    Result<void> check(const Request& request) const {
+        return check_request(request, n_ctx_, model_->hparams().n_vocab);
+    }
     /// Queues the completions of a checked request.
     void add(std::shared_ptr<Job> job);
     /// Computes one pass. Does nothing if idle().
@@ -74,7 +76,8 @@ class Scheduler {
     Scheduler();
     void remove_cancelled(Queue& queue, bool are_running);
     void admit();
-    bool admit_one(std::unique_ptr<Completion>& next);
+    Queue::iterator next_waiting();
+    bool admit_one(Completion& one);
     bool free_pages_for(Completion& one, int64_t n_tok);
     void preempt(size_t index);
     void plan(Pass& pass);
