@@ -14,7 +14,8 @@ BASE = {"common/expected.h": "#pragma once\n#include <string>\n#include <tl/expe
         "ggml-like/gguf/file.h": '#include "quants/types.h"\n',
         "ggml-like/backend.h": '#include "quants/types.h"\n',
         "src/text/vocab.h": '#include "ggml-like/gguf/file.h"\n',
-        "src/engine/engine.h": '#include "src/text/vocab.h"\n'}
+        "src/engine/engine.h": '#include "src/text/vocab.h"\n',
+        "src/measure/perplexity.h": '#include "src/engine/engine.h"\n'}
 
 
 class Layers(LintCase):
@@ -25,7 +26,7 @@ class Layers(LintCase):
         self.expect_clean("lint_layers.py", BASE | {path: line + "\n"})
 
     def test_downward_includes_pass(self):
-        self.assertIn("7 includes", self.expect_clean("lint_layers.py", BASE))
+        self.assertIn("8 includes", self.expect_clean("lint_layers.py", BASE))
 
     def test_upward_include_fails(self):
         self.finding("quants/x.h", '#include "ggml-like/backend.h"', "goes against the layers", "common/, quants/")
@@ -33,6 +34,11 @@ class Layers(LintCase):
     def test_text_sees_metadata_but_no_backend(self):
         self.finding("src/text/x.cpp", '#include "ggml-like/backend.h"', "goes against the layers")
         self.clean("src/text/x.cpp", '#include "ggml-like/gguf/file.h"')
+
+    def test_engine_and_library_need_no_measurements(self):
+        for path in ("src/engine/x.cpp", "src/capi/x.cpp"):
+            self.finding(path, '#include "src/measure/perplexity.h"', "goes against the layers")
+        self.clean("examples/tessera/perplexity.cpp", '#include "src/measure/perplexity.h"')
 
     def test_server_and_chat_use_the_public_api_only(self):
         self.finding("server/x.cpp", '#include "src/engine/engine.h"', "one of include/, server/")
