@@ -8,15 +8,15 @@
 
 #include "common/clock.h"
 #include "src/engine/embedding.h"
-#include "src/engine/indent_stop.h"
 #include "src/engine/npu_phase.h"
 #include "src/engine/request.h"
-#include "src/engine/stop_strings.h"
 #include "src/grammar/matcher.h"
 #include "src/kv/sequence.h"
 #include "src/sample/chain.h"
 #include "src/sample/string_ban.h"
 #include "src/text/detokenizer.h"
+#include "src/text/indent_stop.h"
+#include "src/text/stop_strings.h"
 
 namespace tessera::engine {
 
@@ -114,8 +114,8 @@ class Completion {
     kv::Sequence sequence_;
     sample::Chain chain_;
     text::Detokenizer detokenizer_;
-    StopStrings stops_;
-    IndentStop indent_;
+    text::StopStrings stops_;
+    text::IndentStop indent_;
     std::optional<grammar::Matcher> matcher_;
     std::vector<uint64_t> allowed_;  // one bit per token
     std::optional<sample::StringBan> ban_;

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace tessera::engine {
+namespace tessera::text {
 
 /// One stream of text. Copyable. Not thread-safe.
 class IndentStop {
@@ -30,4 +30,4 @@ class IndentStop {
     bool hit_ = false;
 };
 
-}  // namespace tessera::engine
+}  // namespace tessera::text

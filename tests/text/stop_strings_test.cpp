@@ -1,11 +1,11 @@
 // Stop strings end a text at the same place for every way to cut it, and no part of them is output.
-#include "src/engine/stop_strings.h"
+#include "src/text/stop_strings.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-namespace tessera::engine {
+namespace tessera::text {
 namespace {
 
 struct StopFound {
@@ -60,4 +60,4 @@ TEST(StopStrings, empty_strings_stop_nothing) {
 }
 
 }  // namespace
-}  // namespace tessera::engine
+}  // namespace tessera::text

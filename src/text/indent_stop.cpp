@@ -1,7 +1,7 @@
 // Holds back a line's indentation until it is long enough or the line turns out to be blank.
-#include "src/engine/indent_stop.h"
+#include "src/text/indent_stop.h"
 
-namespace tessera::engine {
+namespace tessera::text {
 
 std::string_view IndentStop::push(std::string_view text) {
     if (least_ <= 0) return text;
@@ -32,4 +32,4 @@ std::string_view IndentStop::flush() {
     return out_;
 }
 
-}  // namespace tessera::engine
+}  // namespace tessera::text

@@ -1,11 +1,11 @@
 // A text ends before the first line with too little indentation, at the same place for every way to cut it.
-#include "src/engine/indent_stop.h"
+#include "src/text/indent_stop.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace tessera::engine {
+namespace tessera::text {
 namespace {
 
 struct IndentFound {
@@ -60,4 +60,4 @@ TEST(IndentStop, OnlyAnIndentationIsHeldBack) {
 }
 
 }  // namespace
-}  // namespace tessera::engine
+}  // namespace tessera::text

@@ -1,11 +1,11 @@
 // Searches for stop strings in a stream. The pending text is always shorter than the longest stop string plus
 // the last chunk, so a naive search is fast enough.
-#include "src/engine/stop_strings.h"
+#include "src/text/stop_strings.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace tessera::engine {
+namespace tessera::text {
 
 StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {
     std::erase_if(stops_, [](const std::string& stop) { return stop.empty(); });
@@ -43,4 +43,4 @@ std::string_view StopStrings::flush() {
     return std::string_view(pending_).substr(0, n_returned_);
 }
 
-}  // namespace tessera::engine
+}  // namespace tessera::text

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tessera::engine {
+namespace tessera::text {
 
 /// One stream of text. Copyable. Not thread-safe.
 class StopStrings {
@@ -20,7 +20,6 @@ class StopStrings {
 
     /// Index of the stop string that ended the text, or -1.
     int hit() const { return hit_; }
-    const std::vector<std::string>& strings() const { return stops_; }
 
   private:
     size_t held_back() const;
@@ -31,4 +30,4 @@ class StopStrings {
     int hit_ = -1;
 };
 
-}  // namespace tessera::engine
+}  // namespace tessera::text
