@@ -14,7 +14,7 @@
 #include "src/model/pack.h"
 #include "src/model/packed_file.h"
 #include "tests/model/support.h"
-#include "tests/quants/p8_support.h"
+#include "tests/quants/packed_types.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera::test {
@@ -29,8 +29,8 @@ void put_float(Bits bits, uint8_t* block) {
 float random_weight(std::mt19937& rng) { return static_cast<float>(rng() % 4001) * 1e-4f - 0.2f; }
 
 /// The float types, with weights of either sign, none larger than 0.2.
-const std::vector<P8Type>& float_types() {
-    static const std::vector<P8Type> types = {
+const std::vector<PackedType>& float_types() {
+    static const std::vector<PackedType> types = {
         {Type::F32, "f32", 0,
          [](Fill, std::mt19937& rng, uint8_t* block) { put_float(random_weight(rng), block); }, nullptr},
         {Type::F16, "f16", 0,
@@ -45,8 +45,8 @@ const std::vector<P8Type>& float_types() {
     return types;
 }
 
-std::vector<P8Type> all_packed_types() {
-    std::vector<P8Type> all = p8_types();
+std::vector<PackedType> all_packed_types() {
+    std::vector<PackedType> all = packed_types();
     all.insert(all.end(), float_types().begin(), float_types().end());
     return all;
 }
@@ -57,7 +57,7 @@ const std::vector<int32_t> kTokens = {1, 5, 300, 17, 42, 508, 0, 77, 3};
 /// A llama model of two layers whose vocabulary and router are not multiples of 8 rows. Its matrices are
 /// random blocks, one of them F16.
 struct TinyModel {
-    const P8Type& type;
+    const PackedType& type;
     bool is_moe = false, is_tied = false;
     std::optional<uint32_t> alignment = {};
 
@@ -217,7 +217,7 @@ void expect_bound_to_the_mapping(const std::string& path, bool is_tied) {
 TEST(Packed, EveryTypeGivesTheStockFilesBitsAndComesBack) {
     const TempFolder folder;
     const std::string stock = folder.at("stock"), packed = folder.at("packed"), back = folder.at("back");
-    for (const P8Type& type : all_packed_types()) {
+    for (const PackedType& type : all_packed_types()) {
         for (const bool is_moe : {false, true}) {
             SCOPED_TRACE(std::string(type.name) + (is_moe ? " experts, tied" : " dense, untied"));
             TinyModel{.type = type, .is_moe = is_moe, .is_tied = is_moe}.write(stock);
@@ -238,7 +238,7 @@ TEST(Packed, EveryTypeGivesTheStockFilesBitsAndComesBack) {
 TEST(Packed, TheSameFileForAnyThreadsAndInstructionSet) {
     const TempFolder folder;
     const std::string stock = folder.at("stock"), packed = folder.at("packed");
-    TinyModel{.type = p8_types()[4], .is_moe = true}.write(stock);
+    TinyModel{.type = packed_types()[4], .is_moe = true}.write(stock);
     ASSERT_EQ(convert(true, stock, packed, 1, "scalar"), "");
     const std::string expected = read_file(packed);
     for (const kernels::IsaInfo& isa : kernels::all_isas()) {
@@ -264,7 +264,7 @@ TEST(Packed, TheStockAlignmentComesBack) {
     const TempFolder folder;
     const std::string stock = folder.at("stock"), packed = folder.at("packed"), back = folder.at("back");
     for (const uint32_t alignment : {1u, 32u, 64u, 256u}) {
-        TinyModel{.type = p8_types()[0], .alignment = alignment}.write(stock);
+        TinyModel{.type = packed_types()[0], .alignment = alignment}.write(stock);
         ASSERT_EQ(pack(stock, packed), "");
         EXPECT_EQ(gguf::File::open(packed)->alignment(), std::max(64u, alignment));
         ASSERT_EQ(unpack(packed, back), "");
@@ -274,7 +274,7 @@ TEST(Packed, TheStockAlignmentComesBack) {
 
 TEST(Packed, ASplitBecomesOneFile) {
     const TempFolder folder;
-    const TinyModel model{.type = p8_types()[0]};
+    const TinyModel model{.type = packed_types()[0]};
     model.write(folder.at("whole"));
     const std::string first = model.write_split(folder.at("m"));
     ASSERT_EQ(pack(first, folder.at("packed")), "");
@@ -286,7 +286,7 @@ TEST(Packed, ASplitBecomesOneFile) {
 
 TEST(Packed, PaddingOfAPackedMatrixIsIgnored) {
     const TempFolder folder;
-    TinyModel{.type = p8_types()[4], .is_tied = true}.write(folder.at("stock"));
+    TinyModel{.type = packed_types()[4], .is_tied = true}.write(folder.at("stock"));
     ASSERT_EQ(pack(folder.at("stock"), folder.at("packed")), "");
     std::string bytes = read_file(folder.at("packed"));
     {
@@ -313,7 +313,7 @@ void expect_ends_early(const Error& error, const std::string& path) {
 TEST(Packed, AFileThatShrinksBeforeItIsBoundIsAnError) {
     const TempFolder folder;
     const std::string path = folder.at("stock");
-    TinyModel{.type = p8_types()[0]}.write(path);
+    TinyModel{.type = packed_types()[0]}.write(path);
     auto file = gguf::File::open(path);
     ASSERT_TRUE(file) << file.error().message;
     ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(file->total_bytes() / 2)), 0);
@@ -325,7 +325,7 @@ TEST(Packed, AFileThatShrinksBeforeItIsBoundIsAnError) {
 TEST(Packed, AFileThatShrinksBeforeItIsPackedIsAnError) {
     const TempFolder folder;
     const std::string path = folder.at("stock");
-    TinyModel{.type = p8_types()[0]}.write(path);
+    TinyModel{.type = packed_types()[0]}.write(path);
     for (const int n_threads : {1, 3}) {
         ThreadPool pool(n_threads);
         auto file = gguf::File::open(path);
@@ -343,7 +343,7 @@ TEST(Packed, AFileThatShrinksBeforeItIsPackedIsAnError) {
 
 TEST(Packed, ComputingInFloatAsksForTheStockFile) {
     const TempFolder folder;
-    TinyModel{.type = p8_types()[0]}.write(folder.at("stock"));
+    TinyModel{.type = packed_types()[0]}.write(folder.at("stock"));
     ASSERT_EQ(pack(folder.at("stock"), folder.at("packed")), "");
     ThreadPool pool(1);
     const auto model = load_model(folder.at("packed"), pool, "", false);
@@ -354,7 +354,7 @@ TEST(Packed, ComputingInFloatAsksForTheStockFile) {
 TEST(Packed, UnsupportedConversionsAreReported) {
     const TempFolder folder;
     const std::string stock = folder.at("stock"), packed = folder.at("packed"), out = folder.at("out");
-    TinyModel{.type = p8_types()[0]}.write(stock);
+    TinyModel{.type = packed_types()[0]}.write(stock);
     ASSERT_EQ(pack(stock, packed), "");
     EXPECT_NE(pack(packed, out).find("packed: the file is packed already"), std::string::npos);
     EXPECT_NE(unpack(stock, out).find("stock: the file is not packed"), std::string::npos);
@@ -366,7 +366,7 @@ TEST(Packed, UnsupportedConversionsAreReported) {
 TEST(Packed, FloatsGiveTheBitsOfTheirRows) {
     const TempFolder folder;
     const std::string path = folder.at("stock");
-    for (const P8Type& type : float_types()) {
+    for (const PackedType& type : float_types()) {
         for (const bool is_moe : {false, true}) {
             TinyModel{.type = type, .is_moe = is_moe, .is_tied = is_moe}.write(path);
             ThreadPool one(1);
@@ -392,7 +392,7 @@ TEST(Packed, FloatsGiveTheBitsOfTheirRows) {
 
 TEST(Packed, AnInterruptLeavesNothing) {
     const TempFolder folder;
-    TinyModel{.type = p8_types()[0]}.write(folder.at("stock"));
+    TinyModel{.type = packed_types()[0]}.write(folder.at("stock"));
     ThreadPool pool(2);
     std::atomic<bool> stop{false};
     pool.set_abort_flag(&stop);
@@ -406,7 +406,7 @@ TEST(Packed, AnInterruptLeavesNothing) {
 
 TEST(Packed, EveryCutIsAnError) {
     const TempFolder folder;
-    TinyModel{.type = p8_types()[0]}.write(folder.at("stock"));
+    TinyModel{.type = packed_types()[0]}.write(folder.at("stock"));
     ASSERT_EQ(pack(folder.at("stock"), folder.at("packed")), "");
     const std::string whole = read_file(folder.at("packed"));
     Rng rng(7);
@@ -423,7 +423,7 @@ TEST(Packed, EveryCutIsAnError) {
 /// A damaged container that still opens either loads and computes or is refused.
 TEST(Packed, DamageNeverCrashes) {
     const TempFolder folder;
-    TinyModel{.type = p8_types()[9], .is_moe = true}.write(folder.at("stock"));
+    TinyModel{.type = packed_types()[9], .is_moe = true}.write(folder.at("stock"));
     ASSERT_EQ(pack(folder.at("stock"), folder.at("packed")), "");
     const std::string whole = read_file(folder.at("packed"));
     Rng rng(8);

@@ -135,7 +135,7 @@ class Product {
                  gap);
     }
 
-    /// The same with packed groups, whose last byte is the last one readable, prefetched in either way.
+    /// The same with packed groups, which end at unreadable memory, and with both prefetch distances.
     void run_packed(const kernels::KernelTable& table, const Case& c, int n_rows, int n_tok) {
         const auto id = static_cast<uint32_t>(c.info.type);
         const size_t group_bytes = kernels::kGroupRows * c.row_bytes;

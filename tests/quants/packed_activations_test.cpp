@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "quants/act_layout.h"
-#include "tests/quants/p8_support.h"
+#include "tests/quants/packed_types.h"
 
 namespace tessera::test {
 namespace {
@@ -33,7 +33,7 @@ void expect_tables_agree(const std::vector<float>& x, const char* what) {
     }
 }
 
-TEST(P8Act, FollowsTheDefinition) {
+TEST(PackedActivations, FollowsTheDefinition) {
     std::mt19937 rng(1);
     std::normal_distribution<float> normal(0.0f, 3.0f);
     std::vector<float> x(32 * 40);
@@ -57,7 +57,7 @@ TEST(P8Act, FollowsTheDefinition) {
 
 /// Quantizing a run of tokens puts each in its place, in rows or in tiles as products read them, whatever
 /// precedes the run.
-TEST(P8Act, TokensOfARunLieInRowsOrTiles) {
+TEST(PackedActivations, TokensOfARunLieInRowsOrTiles) {
     constexpr int64_t kK = 32 * 3, kFirst = 5;
     std::mt19937 rng(5);
     std::normal_distribution<float> normal(0.0f, 3.0f);
@@ -85,7 +85,7 @@ TEST(P8Act, TokensOfARunLieInRowsOrTiles) {
     }
 }
 
-TEST(P8Act, EdgesAreDefinedAndFinite) {
+TEST(PackedActivations, EdgesAreDefinedAndFinite) {
     std::vector<float> x(32 * 7, 0.0f);
     for (size_t i = 0; i < 32; i++) {
         x[32 + i] = i % 2 ? kNan : 1.0f;
@@ -116,7 +116,7 @@ TEST(P8Act, EdgesAreDefinedAndFinite) {
     expect_tables_agree(x, "edges");
 }
 
-TEST(P8Act, TablesAgreeOnHalvesAndOnAnyBits) {
+TEST(PackedActivations, TablesAgreeOnHalvesAndOnAnyBits) {
     std::vector<float> x(32 * 64);
     for (size_t i = 0; i < x.size(); i++) x[i] = (static_cast<float>(i % 255) - 127.0f) / 2.0f;
     expect_tables_agree(x, "halves");

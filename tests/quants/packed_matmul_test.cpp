@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string>
 
-#include "tests/quants/p8_support.h"
+#include "tests/quants/packed_types.h"
 #include "tests/support/guarded_buffer.h"
 
 namespace tessera::test {
@@ -18,8 +18,8 @@ constexpr int64_t kPackedRowCounts[] = {5, 8, 13, 16, 24, 32, 40, 44, 56};
 constexpr int64_t kMaxTokens = 33, kMaxRows = 56;
 
 /// The result is as close to the exact dot product as its few float additions allow.
-TEST(P8Matmul, ScalarIsTheDotOfDequantizedNumbers) {
-    for (const P8Type& t : p8_types()) {
+TEST(PackedMatmul, ScalarIsTheDotOfDequantizedNumbers) {
+    for (const PackedType& t : packed_types()) {
         const int64_t n_k = 1024, n_rows = 19, n_tok = 3;
         const std::vector<uint8_t> rows = make_rows(t, n_rows, n_k, Fill::Random, 7);
         const std::vector<uint8_t> packed = pack_rows(t, scalar(), rows, n_k);
@@ -43,7 +43,7 @@ TEST(P8Matmul, ScalarIsTheDotOfDequantizedNumbers) {
     }
 }
 
-void expect_equal_parts(const P8Type& t, const KernelTable& table, const std::vector<uint8_t>& packed,
+void expect_equal_parts(const PackedType& t, const KernelTable& table, const std::vector<uint8_t>& packed,
                         const Tokens& x, const std::vector<float>& want, int64_t n_rows, int64_t n_tok) {
     const int64_t stride = n_rows + 3;
     const std::vector<float> got = multiply(t, table, packed, x, n_rows, n_tok, stride);
@@ -59,8 +59,8 @@ void expect_equal_parts(const P8Type& t, const KernelTable& table, const std::ve
 }
 
 /// Any number of tokens and rows: the same bits as the scalar table gives for all of them at once.
-TEST(P8Matmul, TablesAgreeBitForBitInEveryShape) {
-    for (const P8Type& t : p8_types()) {
+TEST(PackedMatmul, TablesAgreeBitForBitInEveryShape) {
+    for (const PackedType& t : packed_types()) {
         for (const int64_t n_k : {256, 512, 2048, 32 * 11}) {
             if (n_k % t.info().block != 0) continue;
             const std::vector<uint8_t> rows = make_rows(t, kMaxRows, n_k, Fill::Random, 11);
@@ -80,7 +80,7 @@ TEST(P8Matmul, TablesAgreeBitForBitInEveryShape) {
 }
 
 /// The first n_tok tokens of x give the first rows of `want`, whichever kernel multiplies that many tokens.
-void expect_first_tokens(const P8Type& t, const std::vector<uint8_t>& packed, const Tokens& x,
+void expect_first_tokens(const PackedType& t, const std::vector<uint8_t>& packed, const Tokens& x,
                          const std::vector<float>& want, int64_t n_rows,
                          std::initializer_list<int64_t> n_toks) {
     for (const KernelTable* table : vector_tables()) {
@@ -93,10 +93,10 @@ void expect_first_tokens(const P8Type& t, const std::vector<uint8_t>& packed, co
 }
 
 /// Prefetch changes nothing, and its addresses are never read: any will do.
-TEST(P8Matmul, PrefetchChangesNoBit) {
+TEST(PackedMatmul, PrefetchChangesNoBit) {
     const auto* nowhere = reinterpret_cast<const void*>(uintptr_t{4096});
     const void* none = nullptr;
-    for (const P8Type& t : p8_types()) {
+    for (const PackedType& t : packed_types()) {
         // Enough groups for four and for two streams that are far apart, with one group left over and one
         // partial group.
         const int64_t n_k = 512, n_rows = 139;
@@ -125,9 +125,9 @@ TEST(P8Matmul, PrefetchChangesNoBit) {
 
 /// Four and two streams that would lie 33 * 2^15 bytes apart, or a part of that, are a group shorter each,
 /// and what that leaves comes after them.
-TEST(P8Matmul, StreamsThatWouldAliasInL1AgreeBitForBit) {
+TEST(PackedMatmul, StreamsThatWouldAliasInL1AgreeBitForBit) {
     const int64_t n_k = 2048, n_rows = 1024 + 7;
-    for (const P8Type& t : p8_types()) {
+    for (const PackedType& t : packed_types()) {
         if (t.type != Type::Q5_K && t.type != Type::Q5_0) continue;
         ASSERT_EQ(t.info().row_bytes(n_k) * 1024 * 3 / 4, size_t{33} << 15);
         const std::vector<uint8_t> packed =
@@ -147,8 +147,8 @@ TEST(P8Matmul, StreamsThatWouldAliasInL1AgreeBitForBit) {
 
 /// Rows longer than a panel continue in the next one, except with a pair of tiles (6, 8 tokens). Of rows this
 /// long the packed activations of 27 tokens exceed the scratch, and one token's weights are prefetched.
-TEST(P8Matmul, LongRowsAgreeBitForBit) {
-    for (const P8Type& t : p8_types()) {
+TEST(PackedMatmul, LongRowsAgreeBitForBit) {
+    for (const PackedType& t : packed_types()) {
         const int64_t n_k = 4 * 4096 + 512, n_rows = 16, n_tok = 34;
         const std::vector<uint8_t> packed =
             pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 21), n_k);
@@ -160,8 +160,8 @@ TEST(P8Matmul, LongRowsAgreeBitForBit) {
 
 /// Rows enough to repay gathering tokens that share groups, tokens for streams and for panels, and a last row
 /// that is on its own; k of a part of what starts are written down for, and of several short panels.
-TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
-    for (const P8Type& t : p8_types()) {
+TEST(PackedMatmul, FewTokensOfManyRowsAgreeBitForBit) {
+    for (const PackedType& t : packed_types()) {
         for (const int64_t n_k : {32 * 11, 2048 + 512}) {
             if (n_k % t.info().block != 0) continue;
             const int64_t n_rows = 137, n_tok = 33;
@@ -176,10 +176,10 @@ TEST(P8Matmul, FewTokensOfManyRowsAgreeBitForBit) {
 
 /// Short rows, such as the keys of a head: every number of blocks below the number whose starts are stored at
 /// once; their sums are the last readable ones.
-TEST(P8Matmul, RowsOfFewBlocksAgreeBitForBitAndReadNoFurther) {
+TEST(PackedMatmul, RowsOfFewBlocksAgreeBitForBitAndReadNoFurther) {
     constexpr int64_t kRows = 137, kTokens = 33;
     const GuardedBuffer ends16(sizeof(int16_t) * 2 * kTokens * 7), ends8(sizeof(int16_t) * 4 * kTokens * 7);
-    for (const P8Type& t : p8_types()) {
+    for (const PackedType& t : packed_types()) {
         if (t.info().block > 32) continue;
         for (int64_t n_k = 32; n_k < 256; n_k += 32) {
             const std::vector<uint8_t> packed =
@@ -209,10 +209,10 @@ TEST(P8Matmul, RowsOfFewBlocksAgreeBitForBitAndReadNoFurther) {
 
 /// As many rows, and more tokens than the scratch has room for: of a panel, of two groups, and of a single
 /// tile, which is padded for a codebook.
-TEST(P8Matmul, TokensThatCannotBePackedAgreeBitForBit) {
+TEST(PackedMatmul, TokensThatCannotBePackedAgreeBitForBit) {
     const int64_t n_rows = 136,
                   shapes[][2] = {{4 * 4096 + 512, 27}, {24 * 4096, 3}, {24 * 4096, 5}, {24 * 4096, 8}};
-    for (const P8Type& t : p8_types()) {
+    for (const PackedType& t : packed_types()) {
         if (t.type != Type::Q4_0 && t.type != Type::IQ2_XS) continue;
         for (const auto& [n_k, n_tok] : shapes) {
             const std::vector<uint8_t> packed =
@@ -225,9 +225,9 @@ TEST(P8Matmul, TokensThatCannotBePackedAgreeBitForBit) {
 }
 
 /// More tokens than all panels of a call take at a time, and than the scratch buffer holds in tiles.
-TEST(P8Matmul, ManyTokensAgreeBitForBit) {
+TEST(PackedMatmul, ManyTokensAgreeBitForBit) {
     const int64_t n_tok = 259, shapes[][2] = {{4096 + 512, 16}, {256, 137}};
-    for (const P8Type& t : p8_types()) {
+    for (const PackedType& t : packed_types()) {
         for (const auto& [n_k, n_rows] : shapes) {
             const std::vector<uint8_t> packed =
                 pack_rows(t, scalar(), make_rows(t, n_rows, n_k, Fill::Random, 51), n_k);
@@ -240,9 +240,9 @@ TEST(P8Matmul, ManyTokensAgreeBitForBit) {
 
 /// The ends of the ranges of all numbers, where 16-bit sums come closest to saturation and 32-bit sums to
 /// 2^24.
-TEST(P8Matmul, ExtremesAgreeBitForBit) {
+TEST(PackedMatmul, ExtremesAgreeBitForBit) {
     const int64_t n_k = 512, n_rows = 40;
-    for (const P8Type& t : p8_types()) {
+    for (const PackedType& t : packed_types()) {
         for (const Fill weights : kFills) {
             const std::vector<uint8_t> packed =
                 pack_rows(t, scalar(), make_rows(t, n_rows, n_k, weights, 31), n_k);
@@ -259,8 +259,8 @@ TEST(P8Matmul, ExtremesAgreeBitForBit) {
 
 /// With every number at the end of its range the integer sum has a closed form, which also checks the scalar
 /// table.
-TEST(P8Matmul, LargestNumbersGiveTheExactSum) {
-    for (const P8Type& t : p8_types()) {
+TEST(PackedMatmul, LargestNumbersGiveTheExactSum) {
+    for (const PackedType& t : packed_types()) {
         const int64_t n_k = t.info().block, n_rows = 8;
         const std::vector<uint8_t> rows = make_rows(t, n_rows, n_k, Fill::Largest, 41);
         const std::vector<uint8_t> packed = pack_rows(t, scalar(), rows, n_k);
@@ -276,14 +276,14 @@ TEST(P8Matmul, LargestNumbersGiveTheExactSum) {
 }
 
 /// The bound that makes the conversion of a block's sum to float exact.
-TEST(P8Matmul, EveryBlockSumIsBelowTwoToThe24) {
-    for (const P8Type& t : p8_types()) EXPECT_LT(t.largest_block_sum, 1 << 24) << t.name;
+TEST(PackedMatmul, EveryBlockSumIsBelowTwoToThe24) {
+    for (const PackedType& t : packed_types()) EXPECT_LT(t.largest_block_sum, 1 << 24) << t.name;
 }
 
-TEST(P8Matmul, ATypeWithoutAPackedPathHasNoFunctions) {
+TEST(PackedMatmul, ATypeWithoutAPackedPathHasNoFunctions) {
     EXPECT_EQ(nullptr, scalar().packed[static_cast<uint32_t>(Type::F32)].matmul);
     EXPECT_EQ(nullptr, scalar().packed[static_cast<uint32_t>(Type::I8)].pack);
-    for (const P8Type& t : p8_types()) EXPECT_NE(nullptr, t.in(scalar()).unpack) << t.name;
+    for (const PackedType& t : packed_types()) EXPECT_NE(nullptr, t.in(scalar()).unpack) << t.name;
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr Fill kFills[] = {Fill::Random,   Fill::Largest,   Fill::Smallest,
                            Fill::Extremes, Fill::ZeroScale, Fill::TinyScale};
 
 /// One packed type with its format erased.
-struct P8Type {
+struct PackedType {
     Type type;
     const char* name;
     int64_t largest_block_sum;
@@ -107,8 +107,8 @@ int64_t largest_block_sum() {
     return 32 * 127 * weight * scale;
 }
 
-inline const std::vector<P8Type>& p8_types() {
-    static const std::vector<P8Type> types = {
+inline const std::vector<PackedType>& packed_types() {
+    static const std::vector<PackedType> types = {
 #define TSR_P8(Name, name) \
     {Type::Name, #name, largest_block_sum<kernels::Name>(), make_block<kernels::Name>, weight<kernels::Name>},
 #include "quants/pack/types.inc"
@@ -118,7 +118,7 @@ inline const std::vector<P8Type>& p8_types() {
 }
 
 /// n_rows rows of n_k weights as a file stores them.
-inline std::vector<uint8_t> make_rows(const P8Type& t, int64_t n_rows, int64_t n_k, Fill fill,
+inline std::vector<uint8_t> make_rows(const PackedType& t, int64_t n_rows, int64_t n_k, Fill fill,
                                       uint32_t seed) {
     std::mt19937 rng(seed);
     std::vector<uint8_t> rows(static_cast<size_t>(n_rows) * t.row_bytes(n_k));
@@ -128,7 +128,7 @@ inline std::vector<uint8_t> make_rows(const P8Type& t, int64_t n_rows, int64_t n
     return rows;
 }
 
-inline std::vector<uint8_t> pack_rows(const P8Type& t, const KernelTable& table,
+inline std::vector<uint8_t> pack_rows(const PackedType& t, const KernelTable& table,
                                       const std::vector<uint8_t>& rows, int64_t n_k) {
     const size_t row_bytes = t.row_bytes(n_k);
     const int64_t n_rows = static_cast<int64_t>(rows.size() / row_bytes);
@@ -212,7 +212,7 @@ struct Prefetched {
 
 /// y[t, r] with rows y_stride >= n_rows apart; floats between the rows stay `kUntouched`.
 constexpr float kUntouched = 12345.0f;
-inline std::vector<float> multiply_view(const P8Type& t, const KernelTable& table,
+inline std::vector<float> multiply_view(const PackedType& t, const KernelTable& table,
                                         const std::vector<uint8_t>& packed, const ActView& x, int64_t n_k,
                                         int64_t n_rows, int64_t n_tok, int64_t y_stride,
                                         const Prefetched& how = {}) {
@@ -224,7 +224,7 @@ inline std::vector<float> multiply_view(const P8Type& t, const KernelTable& tabl
 }
 
 /// The same of tokens in rows; a table that takes tiles too gives the same for tiles.
-inline std::vector<float> multiply(const P8Type& t, const KernelTable& table,
+inline std::vector<float> multiply(const PackedType& t, const KernelTable& table,
                                    const std::vector<uint8_t>& packed, const Tokens& x, int64_t n_rows,
                                    int64_t n_tok, int64_t y_stride, const Prefetched& how = {}) {
     const std::vector<float> y =

@@ -4,7 +4,7 @@
 
 #include "ggml-like/gguf/packed.h"
 #include "quants/blocks.h"
-#include "tests/quants/p8_support.h"
+#include "tests/quants/packed_types.h"
 
 namespace tessera::test {
 namespace {
@@ -16,7 +16,7 @@ std::vector<uint8_t> random_bytes(size_t n, uint32_t seed) {
     return bytes;
 }
 
-int64_t some_k(const P8Type& t) { return t.info().block == 32 ? 32 * 11 : 256 * 3; }
+int64_t some_k(const PackedType& t) { return t.info().block == 32 ? 32 * 11 : 256 * 3; }
 
 std::vector<const KernelTable*> tables() {
     std::vector<const KernelTable*> all = vector_tables();
@@ -24,9 +24,9 @@ std::vector<const KernelTable*> tables() {
     return all;
 }
 
-TEST(P8Pack, UnpackIsTheExactInverseOfPackOnAnyBytes) {
+TEST(PackedLayout, UnpackIsTheExactInverseOfPackOnAnyBytes) {
     for (const KernelTable* table : tables()) {
-        for (const P8Type& t : p8_types()) {
+        for (const PackedType& t : packed_types()) {
             const int64_t n_k = some_k(t);
             const size_t row_bytes = t.row_bytes(n_k), stride = row_bytes + 3;
             const std::vector<uint8_t> rows = random_bytes(1 + 8 * stride, 1);
@@ -42,8 +42,8 @@ TEST(P8Pack, UnpackIsTheExactInverseOfPackOnAnyBytes) {
     }
 }
 
-TEST(P8Pack, EveryBitOfAGroupIsUsed) {
-    for (const P8Type& t : p8_types()) {
+TEST(PackedLayout, EveryBitOfAGroupIsUsed) {
+    for (const PackedType& t : packed_types()) {
         const int64_t n_k = some_k(t);
         const size_t row_bytes = t.row_bytes(n_k);
         const std::vector<uint8_t> group = random_bytes(8 * row_bytes, 2);
@@ -54,9 +54,9 @@ TEST(P8Pack, EveryBitOfAGroupIsUsed) {
     }
 }
 
-TEST(P8Pack, TablesGiveTheSameBytesAndPadWithZeros) {
+TEST(PackedLayout, TablesGiveTheSameBytesAndPadWithZeros) {
     for (const KernelTable* table : vector_tables()) {
-        for (const P8Type& t : p8_types()) {
+        for (const PackedType& t : packed_types()) {
             const int64_t n_k = some_k(t);
             const size_t row_bytes = t.row_bytes(n_k);
             const std::vector<uint8_t> rows = random_bytes(8 * row_bytes, 3);
@@ -78,7 +78,7 @@ TEST(P8Pack, TablesGiveTheSameBytesAndPadWithZeros) {
 
 /// A float of row r is the r-th of the eight of its k. Missing rows of a group are zero, and rows outside the
 /// range are unchanged.
-TEST(P8Pack, FloatsLieSideBySideAndComeBack) {
+TEST(PackedLayout, FloatsLieSideBySideAndComeBack) {
     for (const Type type : {Type::F32, Type::F16, Type::BF16}) {
         const TypeInfo& info = type_info(type);
         const auto size = static_cast<size_t>(info.block_bytes);
@@ -158,7 +158,7 @@ void set_scale_one(quants::BlockIQ1_M& block) {
 /// Types whose weights are not plain codes: weight, integer scale and the other terms of the formula, against
 /// the reference decoder.
 template <class F>
-void expect_same_words(const P8Type& t) {
+void expect_same_words(const PackedType& t) {
     std::vector<uint8_t> rows = random_bytes(8 * t.row_bytes(256), 5);
     for (size_t at = 0; at < rows.size(); at += t.row_bytes(256)) {
         set_scale_one(*reinterpret_cast<typename F::Disk*>(rows.data() + at));
@@ -178,7 +178,7 @@ void expect_same_words(const P8Type& t) {
 }
 
 template <class F>
-void expect_same_weights(const P8Type& t) {
+void expect_same_weights(const PackedType& t) {
     using Disk = typename F::Disk;
     const int64_t n_k = 2 * F::kUnitK;
     const std::vector<uint8_t> rows = random_bytes(8 * t.row_bytes(n_k), 4);
@@ -194,13 +194,13 @@ void expect_same_weights(const P8Type& t) {
     }
 }
 
-TEST(P8Pack, PackedCodesMeanWhatTheFilesBlocksMean) {
+TEST(PackedLayout, PackedCodesMeanWhatTheFilesBlocksMean) {
     size_t i = 0;
-#define TSR_P8(Name, name)                                   \
-    if constexpr (kernels::Name::kOfCodes) {                 \
-        expect_same_weights<kernels::Name>(p8_types()[i++]); \
-    } else {                                                 \
-        expect_same_words<kernels::Name>(p8_types()[i++]);   \
+#define TSR_P8(Name, name)                                       \
+    if constexpr (kernels::Name::kOfCodes) {                     \
+        expect_same_weights<kernels::Name>(packed_types()[i++]); \
+    } else {                                                     \
+        expect_same_words<kernels::Name>(packed_types()[i++]);   \
     }
 #include "quants/pack/types.inc"
 #undef TSR_P8
@@ -208,7 +208,7 @@ TEST(P8Pack, PackedCodesMeanWhatTheFilesBlocksMean) {
 
 /// Packed containers hold these bytes. A change of them needs a new version and an entry in
 /// docs/formats/packed-gguf.md.
-TEST(P8Pack, BytesAreThoseOfPackedVersion2) {
+TEST(PackedLayout, BytesAreThoseOfPackedVersion2) {
     ASSERT_EQ(2u, gguf::kPackedVersion);
     const std::map<std::string, uint64_t> want = {
         {"q4_0", 0x61d03f09ab7a62e7},  {"q4_1", 0x2cbcec7efecb3f5b},    {"q5_0", 0xdfec4c304d43f831},
@@ -219,7 +219,7 @@ TEST(P8Pack, BytesAreThoseOfPackedVersion2) {
         {"iq2_s", 0x33b3fd0b344e16c0}, {"iq3_xxs", 0x65143fa05ebdd06e}, {"iq3_s", 0xc03d4bf47974e362},
         {"tq2_0", 0x9de7e2ecd2e62836}, {"tq1_0", 0xb798eb4d738d2d3b},   {"iq1_s", 0x87c17a85127e2b58},
         {"iq1_m", 0x57ed7ff8018a0661}};
-    for (const P8Type& t : p8_types()) {
+    for (const PackedType& t : packed_types()) {
         uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
         for (const uint8_t byte : pack_rows(t, scalar(), random_bytes(8 * t.row_bytes(256), 7), 256)) {
             hash = (hash ^ byte) * 0x100000001b3;
@@ -229,7 +229,7 @@ TEST(P8Pack, BytesAreThoseOfPackedVersion2) {
     }
 }
 
-TEST(P8Pack, AGroupHasTheBytesOfItsRows) {
+TEST(PackedLayout, AGroupHasTheBytesOfItsRows) {
 #define TSR_P8(Name, name)                                                                \
     EXPECT_EQ(8 * type_info(Type::Name).block_bytes, kernels::Name::kUnitBytes) << #name; \
     EXPECT_EQ(type_info(Type::Name).block, kernels::Name::kUnitK) << #name;
