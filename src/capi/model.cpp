@@ -58,7 +58,8 @@ Result<engine::MemoryDemand> demand_of(const tsr_plan_options& given) {
 }
 
 Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const kernels::KernelTable& kernels,
-                                                   const tsr_npu_options& given) {
+                                                   const tsr_npu_options& given,
+                                                   const std::vector<std::string>& overrides) {
     engine::NpuOptions options;
     if (given.file) {
         options.file = given.file;
@@ -75,7 +76,7 @@ Result<std::shared_ptr<engine::NpuModel>> load_npu(const char* path, const kerne
     if (given.phase) {
         TSR_TRY(options.phase, engine::npu_phase_from_name(given.phase));
     }
-    TSR_TRY(gguf::File file, gguf::File::open(path));
+    TSR_TRY(gguf::File file, engine::open_file(path, overrides));
     return engine::create_npu_model(std::move(file), kernels, options);
 }
 
@@ -102,12 +103,12 @@ Result<void> load(const char* path, const tsr_model_options& options, tsr_model&
         if (options.progress && options.progress(options.user, done, total) != 0) abort.store(true);
     };
     const std::string isa_name = options.isa ? options.isa : "";
+    TSR_TRY(auto overrides, overrides_of(options));
     if (options.npu) {
         TSR_TRY(const tsr_npu_options given, read_options(options.npu, "npu"));
         TSR_TRY(const kernels::IsaInfo* isa, engine::choose_kernels(isa_name));
-        TSR_TRY(out.npu, load_npu(path, *isa->table, given));
+        TSR_TRY(out.npu, load_npu(path, *isa->table, given, overrides));
     }
-    TSR_TRY(auto overrides, overrides_of(options));
     TSR_TRY(static_cast<engine::Loaded&>(out), engine::load(path, *pool,
                                                             {.isa = isa_name,
                                                              .precise = options.precise != 0,

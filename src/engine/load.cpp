@@ -41,6 +41,16 @@ std::vector<std::span<const std::byte>> packed_parts(const gguf::File& file, siz
 
 }  // namespace
 
+Result<gguf::File> open_file(const std::string& path, std::span<const std::string> overrides) {
+    std::vector<gguf::Override> parsed;
+    for (const std::string& text : overrides) {
+        auto one = gguf::parse_override(text);
+        if (!one) return fail_in("overrides", std::move(one.error()));
+        parsed.push_back(std::move(*one));
+    }
+    return gguf::File::open(path, {.overrides = std::move(parsed)});
+}
+
 Result<LoadStart> start_load(const gguf::File& file, ThreadPool& pool) {
     for (int i = 0; file.is_packed() && i < file.n_files(); i++) file.mapping(i).want_huge_pages();
     auto parts = packed_parts(file, 1 << 20);
@@ -91,13 +101,7 @@ Result<Loaded> load(const std::string& path, ThreadPool& pool, const LoadOptions
     Loaded out;
     TSR_TRY(const kernels::IsaInfo* isa, choose_kernels(options.isa));
     out.isa_name = isa->name;
-    std::vector<gguf::Override> overrides;
-    for (const std::string& text : options.overrides) {
-        auto parsed = gguf::parse_override(text);
-        if (!parsed) return fail_in("overrides", std::move(parsed.error()));
-        overrides.push_back(std::move(*parsed));
-    }
-    TSR_TRY(gguf::File file, gguf::File::open(path, {.overrides = std::move(overrides)}));
+    TSR_TRY(gguf::File file, open_file(path, options.overrides));
     if (options.check) TSR_TRY_VOID(check_weights(file, pool, *isa->table, {}));
     TSR_TRY(LoadStart start, start_load(file, pool));
     out.tokenizer = std::move(start.tokenizer);

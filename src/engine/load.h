@@ -1,6 +1,7 @@
 #pragma once
 // Loads a model file: packed weights and tokenizer.
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct Loaded {
 
 /// Resolves LoadOptions::isa.
 Result<const kernels::IsaInfo*> choose_kernels(const std::string& isa);
+
+/// Opens a model file with LoadOptions::overrides. Errors: those of gguf::parse_override() and File::open().
+Result<gguf::File> open_file(const std::string& path, std::span<const std::string> overrides);
 
 /// The tokenizer of a file. Errors name the file.
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const gguf::File& file);

@@ -70,6 +70,14 @@ class Offload(ProgramCase):
         self.refused(2, "npu", "calibrate", TINY, "-o", self.ranges, says="-f FILE is needed")
         self.refused(1, "npu", "calibrate", TINY, "-f", "-", "-o", self.ranges, stdin=b"Too short", says="tokens")
 
+    def test_overrides_reach_the_npu_of_a_chat(self):
+        override = ("--override-kv", "llama.rope.freq_base=float:20000")
+        chat = ("chat", TINY, *override, *self.npu())
+        self.calibrate()  # of the model without the override
+        self.refused(1, *chat, stdin=b"/quit\n", says=("ranges.json", "expected the ranges of this model"))
+        self.calibrate(*override)
+        self.fine(*chat, stdin=b"/quit\n")
+
     def test_an_interrupted_calibration_writes_nothing(self):
         running = self.start("npu", "calibrate", TINY, "-f", HELD_OUT, "-c", 256, "-o", self.ranges, "-t", 1)
         try:
