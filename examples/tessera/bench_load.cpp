@@ -45,7 +45,7 @@ class LoadRun {
   public:
     LoadRun(engine::Engine& engine, const LoadTest& test, int64_t concurrency)
         : engine_(engine), test_(test), concurrency_(concurrency), rng_(7) {}
-    /// No callback refers to it afterwards.
+    /// Ends all requests, so that no callback refers to this object afterwards.
     ~LoadRun() { end_all(true); }
     LoadRun(const LoadRun&) = delete;
     LoadRun& operator=(const LoadRun&) = delete;

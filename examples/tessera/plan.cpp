@@ -83,10 +83,11 @@ Action declare_plan(Options& options) {
     options.group("NPU");
     options.text("--npu", "FILE", args->npu.file,
                  "Include the memory of the emulated NPU for this compiled file.");
-    options.flag("--npu-fast", args->npu.fast, "Count without the copies through the NPU's memory.");
+    options.flag("--npu-fast", args->npu.fast,
+                 "Leave out the buffers for copies through the NPU's memory, as --npu-fast does in a run.");
     options.check([args, options]() -> Result<void> {
         if (options.given("--npu-fast") && !args->npu.is_on())
-            return fail(ErrorCode::InvalidArgument, "--npu-fast: expected --npu with it");
+            return fail(ErrorCode::InvalidArgument, "--npu-fast needs --npu FILE");
         return {};
     });
     options.group("Output");

@@ -224,8 +224,8 @@ Result<bool> RecipeBook::has_output() const {
     if (!tied && !has_head && checkpoint_.has_weights())
         return fail(
             ErrorCode::Malformed,
-            "tensor 'lm_head.weight': expected, as config.json says tie_word_embeddings is false, not "
-            "there");
+            "tensor 'lm_head.weight': expected because tie_word_embeddings in config.json is false, found "
+            "none");
     return !tied;
 }
 

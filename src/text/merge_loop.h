@@ -15,7 +15,9 @@ namespace tessera::text {
 /// A range of the text that is one symbol so far.
 struct Symbol {
     uint32_t begin = 0, n_bytes = 0;
-    int32_t id = -1;  ///< id in the scheme; -1: a character without a token
+    /// Token id. BPE also numbers merges that are no tokens, from the vocabulary's size on. -1: a character
+    /// without a token.
+    int32_t id = -1;
 };
 
 /// The merge of two neighbours. The lowest order merges first, the leftmost one among equals.

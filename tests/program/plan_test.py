@@ -116,7 +116,7 @@ class Plan(ProgramCase):
         self.compare_run(model, 64, "--npu", compiled, "--npu-fast")
         self.refused(1, "plan", model, "-c", 128, "--npu", compiled, says="expected at most the 64 positions")
         self.refused(1, "plan", model, "-c", 64, "--slots", 2, "--npu", compiled, says="slots: expected 1")
-        self.refused(2, "plan", model, "--npu-fast", says="expected --npu with it")
+        self.refused(2, "plan", model, "--npu-fast", says="--npu-fast needs --npu FILE")
 
     def test_packed_and_large_vocabulary(self):
         model, packed = self.make("qwen3-0.6b", "iq4_xs", n_vocab=102400), self.folder / "packed.gguf"

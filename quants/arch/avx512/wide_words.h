@@ -18,7 +18,8 @@ TSR_INLINE WideInt with_field(WideInt code, WideInt v, int bits, int from, int t
 TSR_INLINE RowsOfBoth rows_of(const TwoGroups&, const uint8_t* p) { return {p}; }
 TSR_INLINE WideInt load_u8_scale(RowsOfBoth p) { return as_bits(to_float(load_u8_words(p))); }
 
-/// An integer scale a row, and -kBias times it: one fma removes the bias from a sum and scales it.
+/// The integer scale of each row, and -kBias times the scale: one fma removes the bias from a sum and scales
+/// it.
 struct WideScale {
     WideFlt by, less;
 };

@@ -45,7 +45,7 @@ class ExpressionParser : protected TokenCursor {
 
     Parsed<void> check_level() const;
 
-    Program program_;  // this class fills in its names
+    Program program_;  // this class appends to its list of names
     uint32_t expr_depth_ = 0;
     std::vector<bool*> loops_;        // for each open loop: whether `loop` is used
     std::vector<MacroUses*> macros_;  // being parsed
