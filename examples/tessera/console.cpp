@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -25,7 +26,9 @@ namespace tessera::console {
 namespace {
 
 std::atomic<bool> interrupt_flag{false};
-static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may touch no other
+std::atomic<int> last_signal{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+std::string interruption;  // the message of end_on_interrupt()
 
 Verbosity current_verbosity = Verbosity::Normal;
 bool reader_gone = false;
@@ -34,7 +37,16 @@ constexpr int kEndingSignals[] = {SIGINT, SIGTERM, SIGHUP};
 struct sigaction earlier_actions[std::size(kEndingSignals)];  // while an InterruptGuard lives
 size_t n_caught = 0;                                          // the first of them
 
-void on_interrupt(int) { interrupt_flag.store(true, std::memory_order_relaxed); }
+// A signal handler may touch lock-free atomics and call write() and _exit(), but little else.
+void on_interrupt(int signal) {
+    last_signal.store(signal, std::memory_order_relaxed);
+    interrupt_flag.store(true, std::memory_order_relaxed);
+}
+
+void end_at_once(int signal) {
+    [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, interruption.data(), interruption.size());
+    ::_exit(128 + signal);
+}
 
 std::string system_message(int error) { return std::generic_category().message(error); }
 
@@ -151,11 +163,27 @@ Result<std::string> read_text(const std::string& path) {
     return text;
 }
 
+void note_replacement(const std::string& out) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(out, ignored))
+        note("%s exists; it is replaced when the new file is complete", printable(out, 400).c_str());
+}
+
 Result<void> write_file(const std::string& path, std::string_view text) {
     gguf::OutputFile file;
     TSR_TRY_VOID(file.create(path));
     TSR_TRY_VOID(file.append(std::as_bytes(std::span(text))));
     return file.commit();
+}
+
+void end_on_interrupt(const std::string& command) {
+    interruption = (is_screen(STDERR_FILENO) ? "\r\033[K" : "") + ("tessera " + command + ": interrupted\n");
+    struct sigaction earlier = {};
+    ::sigaction(SIGINT, nullptr, &earlier);
+    if (earlier.sa_handler == SIG_IGN) return;
+    struct sigaction action = {};
+    action.sa_handler = end_at_once;
+    ::sigaction(SIGINT, &action, nullptr);
 }
 
 InterruptGuard::InterruptGuard(Signals signals) {
@@ -177,6 +205,8 @@ InterruptGuard::~InterruptGuard() {
 }
 
 const std::atomic<bool>& InterruptGuard::flag() { return interrupt_flag; }
+
+int InterruptGuard::signal() { return last_signal.load(std::memory_order_relaxed); }
 
 Error name_output(Error error, const std::string& out) {
     if (error.code == ErrorCode::Cancelled)

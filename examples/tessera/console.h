@@ -47,6 +47,9 @@ Result<std::string> read_text(const std::string& path);
 /// The same check for a text from elsewhere, which `name` describes.
 Result<void> check_utf8(std::string_view text, const std::string& name);
 
+/// Says that the file `out` will be replaced, if it exists. For commands, before they begin the new one.
+void note_replacement(const std::string& out);
+
 /// Writes a file that appears under its name when it is complete, in place of an earlier one.
 Result<void> write_file(const std::string& path, std::string_view text);
 
@@ -55,6 +58,10 @@ enum class Signals {
     CtrlC,   ///< SIGINT
     Ending,  ///< SIGINT, SIGTERM and SIGHUP: for commands that write files
 };
+
+/// From here on Ctrl-C ends the process with the message "tessera COMMAND: interrupted" and status 130,
+/// except where an InterruptGuard lives. Does nothing if the caller has the process ignore SIGINT.
+void end_on_interrupt(const std::string& command);
 
 /// While it lives, the first signal sets the flag and a second one of the same kind ends the process. One at
 /// a time.
@@ -68,6 +75,8 @@ class InterruptGuard {
     /// For ThreadPool::set_abort_flag; lives as long as the program.
     static const std::atomic<bool>& flag();
     static bool interrupted() { return flag().load(std::memory_order_relaxed); }
+    /// The signal that set the flag last, or 0.
+    static int signal();
 };
 
 /// The error of a command that was to write `out`, after an interruption under the name that the user knows.

@@ -111,6 +111,7 @@ Result<void> convert_folder(ConvertArgs& args) {
     if (args.dry_run) {
         note_gaps(*model);
     } else {
+        console::note_replacement(args.out);
         const console::InterruptGuard guard(console::Signals::Ending);
         pool.set_abort_flag(&guard.flag());
         auto written = engine::write_converted(*model, args.out, args.packed, *mixture, plan, pool,

@@ -88,6 +88,10 @@ std::string program_help(std::span<const CommandGroup> groups) {
             help_row("TESSERA_ISA", "Use this instruction set (tessera info lists them), such as scalar.",
                      kCommandColumn) +
             help_row("TESSERA_API_KEY", "Keys of tessera serve, one a line.", kCommandColumn) +
+            "\nExit status:\n" + help_row("0", "Success.", kCommandColumn) +
+            help_row("1", "Failure; a message on standard error says why.", kCommandColumn) +
+            help_row("2", "Wrong usage.", kCommandColumn) +
+            help_row("128 + N", "Ended by signal N: 130 by Ctrl-C.", kCommandColumn) +
             "\nExamples:\n"
             "  tessera run model.gguf \"Once upon a time\" -n 60\n"
             "  tessera chat model.gguf\n"

@@ -49,6 +49,7 @@ Result<void> merge(const ImatrixArgs& args) {
         TSR_TRY(const Imatrix one, read_imatrix(path));
         if (auto added = sum.add(one); !added) return fail_in(path, std::move(added.error()));
     }
+    console::note_replacement(args.out);
     TSR_TRY_VOID(sum.write(args.out));
     return console::report(
         args.json, written_json(args, sum),
@@ -111,6 +112,8 @@ Result<void> collect(const ImatrixArgs& args) {
     std::error_code ignored;
     if (args.resume && std::filesystem::exists(args.out, ignored)) {
         TSR_TRY(first, resume(args, dataset, imatrix));
+    } else {
+        console::note_replacement(args.out);
     }
     const console::InterruptGuard guard(console::Signals::Ending);
     loaded.pool->set_abort_flag(&guard.flag());

@@ -46,6 +46,7 @@ class Destination {
                             std::generic_category().message(errno).c_str());
             to->owned_ = true;
         } else {
+            console::note_replacement(path);
             // A symbolic link is kept; its target is replaced.
             const auto target = std::filesystem::canonical(path, ignored);
             TSR_TRY_VOID(to->file_.create(ignored ? path : target.string()));

@@ -57,6 +57,7 @@ Result<void> calibrate(const CalibrateArgs& args) {
     TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     TSR_TRY(const auto calibration, engine::NpuCalibration::create(*session, n_batch));
+    console::note_replacement(args.out);
     const console::InterruptGuard guard(console::Signals::Ending);
     loaded.pool->set_abort_flag(&guard.flag());
     TSR_TRY_VOID(add_samples(samples, *calibration));

@@ -143,6 +143,7 @@ Result<void> compile(const CompileArgs& args) {
                     "expected every selected operation on %s, found these on the CPU:\n%s",
                     device.name.c_str(), left_out.c_str());
 
+    console::note_replacement(args.out);
     const console::InterruptGuard guard(console::Signals::Ending);
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     pool.set_abort_flag(&guard.flag());

@@ -210,7 +210,10 @@ std::string pass_text(const ContextFile& file, int64_t rows, int64_t n_ctx) {
 Result<void> inspect_context(const NpuInspectArgs& args) {
     TSR_TRY(const ContextFile file, ContextFile::open(args.path, {.check_constants = !args.quick}));
     const int64_t n_ctx = args.n_ctx > 0 ? args.n_ctx : file.model().n_ctx;
-    if (!args.trace.empty()) TSR_TRY_VOID(console::write_file(args.trace, npu_trace(file, args.rows, n_ctx)));
+    if (!args.trace.empty()) {
+        console::note_replacement(args.trace);
+        TSR_TRY_VOID(console::write_file(args.trace, npu_trace(file, args.rows, n_ctx)));
+    }
     if (args.json) return console::print(json_line(as_json(file, args)));
     std::string out = printable(args.path, 400) + ": compiled for " + head_text(file) + segments_text(file) +
                       left_out_text(file.model());

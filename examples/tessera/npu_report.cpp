@@ -398,6 +398,7 @@ Result<void> make_report(ReportArgs args) {
                                         strf("tessera-report-%d.nctx", static_cast<int>(getpid())))
                                            .string();
         if (args.out.empty()) temporary.path = path;
+        console::note_replacement(args.out);
         TSR_TRY(report.compilation, in_child<NpuCompilation>("compiling", [&] {
                     return measure_npu_compilation(args.trial, path);
                 }));

@@ -14,7 +14,8 @@ namespace tessera {
 
 struct Command;
 
-/// The work of a command, run after its options were parsed. An error ends the program with status 1.
+/// The work of a command, run after its options were parsed. An error ends the program with status 1, or with
+/// 128 + N after signal N.
 using Action = std::function<Result<void>()>;
 
 /// Declares one command's options. The values referred to live as long as the Action. `names` are spellings
@@ -69,7 +70,7 @@ struct CommandGroup {
 };
 
 /// Parses the command line, runs the command, and returns the exit status: 0 success, 1 failure, 2 wrong
-/// usage.
+/// usage, 128 + N ended by signal N.
 int run_program(int argc, char** argv, std::span<const CommandGroup> groups);
 
 }  // namespace tessera

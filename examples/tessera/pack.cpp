@@ -29,6 +29,7 @@ Result<void> repack(const PackArgs& args, bool packs) {
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
     TSR_TRY(gguf::File in, gguf::File::open(args.in));
     TSR_TRY(const std::string out, gguf::resolve_output(args.out, in));
+    console::note_replacement(args.out);
     const uint64_t in_bytes = in.total_bytes();
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     const console::InterruptGuard guard(console::Signals::Ending);

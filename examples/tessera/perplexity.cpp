@@ -219,6 +219,7 @@ Result<void> measure(const PerplexityArgs& args) {
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     std::unique_ptr<engine::KlBaseWriter> writer;
     if (!args.save_base.empty()) {
+        console::note_replacement(args.save_base);
         TSR_TRY(writer, engine::KlBaseWriter::create(args.save_base, windows, n_vocab));
     }
     const console::InterruptGuard guard(console::Signals::Ending);

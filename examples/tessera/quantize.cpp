@@ -131,6 +131,7 @@ Result<std::vector<TensorError>> write(const QuantizeArgs& args, const gguf::Fil
                                        const std::vector<PlannedTensor>& plan) {
     TSR_TRY(const kernels::IsaInfo* isa, kernels::choose_isa_from_environment());
     TSR_TRY(const std::string out, gguf::resolve_output(args.out, in));
+    console::note_replacement(args.out);
     ThreadPool pool(args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count());
     const console::InterruptGuard guard(console::Signals::Ending);
     pool.set_abort_flag(&guard.flag());

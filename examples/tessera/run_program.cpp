@@ -19,7 +19,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int kSuccess = 0, kFailure = 1, kUsage = 2;
+constexpr int kSuccess = 0, kFailure = 1, kUsage = 2, kSignal = 128;  // kSignal + N: ended by signal N
 
 using Groups = std::span<const CommandGroup>;
 using Arguments = std::span<char* const>;
@@ -32,7 +32,8 @@ struct Verbosity {
 int report(const std::string& name, const Result<void>& result) {
     if (result || console::stdout_gone()) return kSuccess;
     std::fprintf(stderr, "tessera%s: %s\n", name.c_str(), result.error().message.c_str());
-    return kFailure;
+    const int signal = console::InterruptGuard::signal();
+    return result.error().code == ErrorCode::Cancelled && signal > 0 ? kSignal + signal : kFailure;
 }
 
 int usage_error(const Options::Impl& impl, const std::string& message) {
@@ -71,6 +72,7 @@ int run_command(const Command& command, Arguments arguments, const char* came_fr
                                                : console::Verbosity::Normal);
     for (const auto& check : impl.checks)
         if (const auto checked = check(); !checked) return refuse(checked.error());
+    console::end_on_interrupt(command.name);
     return report(std::string(" ") + command.name, action());
 }
 

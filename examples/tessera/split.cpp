@@ -1,13 +1,16 @@
 // tessera split and tessera merge: one GGUF file as several and back. The copying is in
 // src/convert/split_file.cpp.
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "common/progress.h"
 #include "common/strings.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/json.h"
+#include "ggml-like/gguf/format.h"
 #include "ggml-like/gguf/output_path.h"
 #include "src/convert/split_file.h"
 
@@ -85,6 +88,18 @@ std::string split_json(const SplitArgs& args, const std::vector<Part>& parts,
     return json_line(out);
 }
 
+/// The note of console::note_replacement() for all parts in one line.
+void note_replaced_parts(const SplitArgs& args, size_t n_parts) {
+    const auto count = static_cast<int>(n_parts);
+    int n_existing = 0;
+    std::error_code ignored;
+    for (int number = 1; number <= count; ++number)
+        n_existing += std::filesystem::is_regular_file(gguf::split_path(args.out, number, count), ignored);
+    if (n_existing > 0)
+        console::note("%d of the %d files %s-*.gguf exist; they are replaced when the new ones are complete",
+                      n_existing, count, printable(args.out, 400).c_str());
+}
+
 Result<void> split_model(const SplitArgs& args) {
     TSR_TRY(const gguf::File in, gguf::File::open(args.in));
     TSR_TRY(const std::vector<size_t> plan, convert::plan_split(in, args.limits));
@@ -97,6 +112,7 @@ Result<void> split_model(const SplitArgs& args) {
                          format_bytes(parts[i].n_bytes).c_str());
         return console::print(text);
     }
+    note_replaced_parts(args, parts.size());
     TSR_TRY(const auto paths,
             with_progress("splitting", in, args.out + "-*.gguf", [&](const convert::CopyProgress& progress) {
                 return convert::split_file(in, args.out, plan, progress);
@@ -108,6 +124,7 @@ Result<void> split_model(const SplitArgs& args) {
 Result<void> merge_parts(const SplitArgs& args) {
     TSR_TRY(const gguf::File in, gguf::File::open(args.in));
     TSR_TRY(const std::string out, gguf::resolve_output(args.out, in));
+    console::note_replacement(args.out);
     TSR_TRY_VOID(with_progress("merging", in, args.out, [&](const convert::CopyProgress& progress) {
         return convert::merge_file(in, out, progress);
     }));

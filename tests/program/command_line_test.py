@@ -18,7 +18,7 @@ class Help(ProgramCase):
         self.assertEqual(text, self.fine("help").decode())
         titles = [line for line in text.split("\n") if line.endswith(":") and not line.startswith(" ")]
         self.assertEqual(titles, ["Generate text:", "Look at a model:", "Make model files:", "Measure:", "Emulated NPU:",
-                                  "Options:", "Environment:", "Examples:"])
+                                  "Options:", "Environment:", "Exit status:", "Examples:"])
         for command in COMMANDS:
             self.assertRegex(text, rf"\n  {command} +[a-zA-Z]")
 

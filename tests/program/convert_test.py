@@ -447,7 +447,7 @@ class Convert(ProgramCase):
             pass
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 1, err)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, err)
         self.assertIn(b"interrupted", err)
         self.assertEqual(self.names(), ["hf"])
 

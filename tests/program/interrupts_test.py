@@ -1,11 +1,13 @@
-"""Commands that write files, ended at any moment: by signals, by kill -9, and by a full disk. Either the complete
-file is there or nothing is."""
+"""Commands that are ended at any moment: by signals, by kill -9, and by a full disk. Of a file that they write,
+either all is there or nothing is."""
 import os
+import pathlib
 import resource
 import signal
+import subprocess
 import time
 
-from program_case import LLAMA, ROOT, ProgramCase, main
+from program_case import LLAMA, ROOT, ProgramCase, main, wait_for
 
 DEFAULT = ROOT / "models/tessera-tiny.gguf"
 
@@ -74,7 +76,8 @@ class Writers(ProgramCase):
                             self.assertLessEqual(set(self.files()), set(names))
                         else:
                             self.assertIn(self.files(), ([], names), err)
-                        if number != signal.SIGKILL and process.returncode == 1:
+                        if number != signal.SIGKILL and process.returncode > 0:
+                            self.assertEqual(process.returncode, 128 + number, err)
                             self.assertIn(b"interrupted", err)
                             self.assertNotIn(b".partial", err)
                     self.clear()
@@ -105,6 +108,24 @@ class Writers(ProgramCase):
                     self.assertNotIn(".partial", message)
                     self.assertEqual(self.files(), [])
 
+    def test_an_existing_file_is_named_before_it_is_replaced(self):
+        note = b"exists; it is replaced when the new file is complete\n"
+        for name, (command, _) in self.commands.items():
+            with self.subTest(command=name):
+                self.clear()
+                first, second = self.run_program(*command), self.run_program(*command)
+                self.assertEqual((first.returncode, second.returncode), (0, 0), second.stderr)
+                self.assertNotIn(b"replaced", first.stderr)
+                n_parts = len(self.files())
+                expected = (f"{n_parts} of the {n_parts} files {self.out / 'part'}-*.gguf exist; they are replaced".encode()
+                            if name == "split" else f"{self.out / 'file'} ".encode() + note)
+                self.assertEqual(second.stderr.count(expected), 1, second.stderr)
+                self.assertNotIn(b"replaced", self.run_program(*command, "--quiet").stderr)
+        self.clear()
+        resumed = (*self.commands["imatrix"][0], "--resume", "--chunks")
+        self.fine(*resumed, 1)
+        self.assertNotIn(b"replaced", self.run_program(*resumed, 2).stderr)
+
     def test_an_existing_file_is_replaced_when_the_new_one_is_complete(self):
         target = self.out / "file"
         target.write_text("old")
@@ -115,6 +136,43 @@ class Writers(ProgramCase):
                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9999, 9999)))
         self.assertEqual(target.read_text(), "old")
         self.assertEqual(self.files(), ["file"])
+
+
+def catches(process, number):
+    """Whether the process has a handler of this signal."""
+    for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("SigCgt:"):
+            return int(line.split()[1], 16) >> (number - 1) & 1 == 1
+    return False
+
+
+class Loading(ProgramCase):
+    """Ctrl-C before a command has begun its work."""
+
+    def test_the_message_and_the_status(self):
+        for command in (("run", LLAMA, "-f", "-"), ("serve", DEFAULT, "--api-key-file", "-"), ("perplexity", LLAMA, "-f", "-")):
+            with self.subTest(command=command[0]):
+                process = self.start(*command, stdin=subprocess.PIPE)  # waits for its standard input
+                self.assertTrue(wait_for(lambda: catches(process, signal.SIGINT)))
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 128 + signal.SIGINT, err)
+                self.assertRegex(err.decode(), rf"^tessera {command[0]}[a-z ]*: interrupted\n$")
+
+    def test_at_any_moment(self):
+        command = ("run", DEFAULT, "-p", "Once", "-n", 1)
+        start = time.monotonic()
+        self.fine(*command)
+        seconds = time.monotonic() - start
+        for i in range(8):
+            with self.subTest(moment=i):
+                process = self.start(*command)
+                wait_for(lambda: process.poll() is not None or catches(process, signal.SIGINT))
+                time.sleep(seconds * i / 8)
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=60)
+                if process.returncode != 0:  # 0: the signal came once the answer had begun
+                    self.assertEqual((process.returncode, err), (128 + signal.SIGINT, b"tessera run: interrupted\n"))
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ class Packed(ProgramCase):
             pass
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 1, err)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, err)
         self.assertIn(b"interrupted", err)
         self.assertEqual(self.names(), ["large.gguf"])
 
