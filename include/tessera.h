@@ -177,7 +177,8 @@ typedef struct tsr_plan {
     uint64_t process; /* resident already */
     uint64_t packed;  /* weights in allocated memory */
     uint64_t mapped;  /* weights in the mapped file, at most */
-    uint64_t cache, activations, scratch, sampling;
+    uint64_t cache;   /* keys and values, and the state of recurrent layers */
+    uint64_t activations, scratch, sampling;
     uint64_t total;
     uint64_t available; /* memory available to this process; 0: unknown */
     int32_t fits;       /* not 0: total - process <= available, or available is unknown */
@@ -500,13 +501,16 @@ TSR_API tsr_status tsr_session_create(const tsr_model* model, const tsr_session_
                                       tsr_session** session, tsr_error* error);
 TSR_API void tsr_session_free(tsr_session* session);
 
-/* Appends tokens and computes the logits of the last. On failure the session is unchanged. */
+/* Appends tokens and computes the logits of the last. On failure the text is unchanged; after TSR_CANCELLED
+ * there are no logits. */
 TSR_API tsr_status tsr_session_eval(tsr_session* session, const int32_t* tokens, size_t n, tsr_error* error);
 /* Replaces the session's text by these tokens: the common prefix is kept, the rest computed. *n_kept is the
- * length of that prefix; n_kept may be NULL. */
+ * number of tokens that were not computed again: the length of that prefix, or less if the model has
+ * recurrent layers, which continue from a checkpoint. n_kept may be NULL. */
 TSR_API tsr_status tsr_session_sync(tsr_session* session, const int32_t* tokens, size_t n, size_t* n_kept,
                                     tsr_error* error);
-/* Removes all tokens from position n on. */
+/* Removes all tokens from position n on. A model with recurrent layers goes back to a checkpoint; the next
+ * evaluation computes the tokens from there to n again. */
 TSR_API tsr_status tsr_session_truncate(tsr_session* session, int64_t n, tsr_error* error);
 TSR_API int64_t tsr_session_n_tokens(const tsr_session* session);
 TSR_API int64_t tsr_session_n_ctx(const tsr_session* session);
@@ -547,8 +551,9 @@ TSR_API tsr_status tsr_session_embed(tsr_session* session, const int32_t* tokens
                                      const tsr_embed_options* options, float* out, size_t capacity,
                                      tsr_error* error);
 
-/* Saves the text and its KV cache to a file, and restores them into a session of the same model and cache
- * types. A file that is truncated, changed or of another model is refused. The file appears when complete. */
+/* Saves the text, its KV cache and the state of recurrent layers to a file, and restores them into a session
+ * of the same model and cache types. A file that is truncated, changed or of another model is refused. The
+ * file appears when complete. */
 TSR_API tsr_status tsr_session_save(const tsr_session* session, const char* path, tsr_error* error);
 TSR_API tsr_status tsr_session_restore(tsr_session* session, const char* path, tsr_error* error);
 

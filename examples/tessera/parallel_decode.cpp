@@ -6,23 +6,31 @@
 
 namespace tessera {
 
+namespace {
+
+/// The next n tokens of a sequence, which are reserved, as rows from row0 of a batch.
+Segment segment_of(const kv::Sequence& sequence, int64_t row0, int64_t n) {
+    return {sequence.pages(), row0, n, sequence.n_tok(), sequence.state_in(), sequence.state_out()};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<ParallelDecode>> ParallelDecode::create(std::shared_ptr<const Model> model,
                                                                ThreadPool& pool,
                                                                const engine::SessionOptions& options,
                                                                int64_t n_seq) {
     std::unique_ptr<ParallelDecode> all(new ParallelDecode());
-    const Hparams& h = model->hparams();
     all->n_batch_ = std::max(options.n_batch, n_seq);
     all->n_ctx_ = options.n_ctx;
     TSR_TRY(all->backend_, engine::create_backend(*model, pool, all->n_batch_));
     TSR_TRY(all->activations_, Activations::create(*model, all->n_batch_, n_seq));
-    const int64_t n_pages = n_seq * ((options.n_ctx + kKvPage - 1) / kKvPage);
-    TSR_TRY(kv::PagePool pages, kv::PagePool::create(kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim,
-                                                                        options.k_type, options.v_type),
-                                                     n_pages));
+    TSR_TRY(engine::CachePlan plan, engine::plan_cache(*model, options));
+    TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), n_seq * plan.n_pages));
     all->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
+    TSR_TRY(kv::StatePool states, kv::StatePool::create(std::move(plan.states), n_seq * plan.n_states));
+    all->states_ = std::make_unique<kv::StatePool>(std::move(states));
     for (int64_t i = 0; i < n_seq; ++i)
-        all->sequences_.push_back(std::make_unique<kv::Sequence>(*all->pages_));
+        all->sequences_.push_back(std::make_unique<kv::Sequence>(*all->pages_, all->states_.get()));
     all->tokens_.resize(static_cast<size_t>(n_seq));
     all->outputs_.resize(static_cast<size_t>(n_seq));
     std::iota(all->outputs_.begin(), all->outputs_.end(), 0);
@@ -37,7 +45,7 @@ bool ParallelDecode::fill(std::span<const int32_t> tokens) {
             const auto part = tokens.subspan(at, std::min(static_cast<size_t>(n_batch_), tokens.size() - at));
             const auto n = static_cast<int64_t>(part.size());
             TSR_CHECK(sequence->reserve(n));
-            const Segment segment{sequence->pages(), 0, n, sequence->n_tok()};
+            const Segment segment = segment_of(*sequence, 0, n);
             forward(*backend_, *model_, pages_->layout(), {part, {&segment, 1}, {}, n_ctx_}, activations_);
             if (pool_->aborted()) return false;
             sequence->advance(n);
@@ -50,8 +58,7 @@ bool ParallelDecode::step(int32_t token) {
     segments_.clear();
     for (auto& sequence : sequences_) {
         TSR_CHECK(sequence->reserve(1));
-        segments_.push_back(
-            {sequence->pages(), static_cast<int64_t>(segments_.size()), 1, sequence->n_tok()});
+        segments_.push_back(segment_of(*sequence, std::ssize(segments_), 1));
     }
     forward(*backend_, *model_, pages_->layout(), {tokens_, segments_, outputs_, n_ctx_}, activations_);
     if (pool_->aborted()) return false;
@@ -60,7 +67,7 @@ bool ParallelDecode::step(int32_t token) {
 }
 
 void ParallelDecode::truncate(int64_t n) {
-    for (auto& sequence : sequences_) sequence->truncate(n);
+    for (auto& sequence : sequences_) sequence->rewind(n);
 }
 
 }  // namespace tessera

@@ -20,7 +20,8 @@ class ParallelDecode {
     bool fill(std::span<const int32_t> tokens);
     /// Appends `token` to every sequence in one pass and computes all their logits. False when cancelled.
     bool step(int32_t token);
-    /// Forgets all tokens from position n on, in every sequence.
+    /// Forgets all tokens from position n on, in every sequence. With recurrent layers, n is the end of a
+    /// fill().
     void truncate(int64_t n);
 
   private:
@@ -30,6 +31,7 @@ class ParallelDecode {
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
     std::unique_ptr<kv::PagePool> pages_;
+    std::unique_ptr<kv::StatePool> states_;
     std::vector<std::unique_ptr<kv::Sequence>> sequences_;
     Activations activations_;
     std::vector<Segment> segments_;

@@ -24,13 +24,21 @@ struct PlanArgs {
 };
 
 Json as_json(const PlanArgs& args, const Model& model, const engine::MemoryPlan& plan, uint64_t available) {
-    Json out = {{"model", model.file().path()},  {"n_ctx", plan.n_ctx},
-                {"slots", plan.n_slots},         {"kv", args.session.kv_name()},
-                {"process_bytes", plan.process}, {"packed_bytes", plan.packed},
-                {"mapped_bytes", plan.mapped},   {"cache_bytes", plan.cache},
-                {"cache_page_bytes", plan.page}, {"activation_bytes", plan.activations},
-                {"scratch_bytes", plan.scratch}, {"sampling_bytes", plan.sampling},
-                {"total_bytes", plan.total()},   {"available_bytes", available}};
+    Json out = {{"model", model.file().path()},
+                {"n_ctx", plan.n_ctx},
+                {"slots", plan.n_slots},
+                {"kv", args.session.kv_name()},
+                {"process_bytes", plan.process},
+                {"packed_bytes", plan.packed},
+                {"mapped_bytes", plan.mapped},
+                {"cache_bytes", plan.cache},
+                {"cache_page_bytes", plan.page},
+                {"state_bytes", plan.states},
+                {"activation_bytes", plan.activations},
+                {"scratch_bytes", plan.scratch},
+                {"sampling_bytes", plan.sampling},
+                {"total_bytes", plan.total()},
+                {"available_bytes", available}};
     const engine::NpuShare& npu = plan.npu;
     if (args.npu.is_on())
         out["npu"] = {{"program_bytes", npu.program}, {"mapped_bytes", npu.mapped},

@@ -234,7 +234,7 @@ tsr_status tsr_plan_memory(const char* path, const tsr_plan_options* options, ts
                            .process = found.process,
                            .packed = found.packed,
                            .mapped = found.mapped,
-                           .cache = found.cache,
+                           .cache = found.cache + found.states,
                            .activations = found.activations,
                            .scratch = found.scratch,
                            .sampling = found.sampling,

@@ -24,19 +24,20 @@ Result<sample::Params> sampling_of(const Request& request, const text::Vocab& vo
 }  // namespace
 
 Completion::Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer,
-                       kv::PagePool& pages, sample::Chain chain)
+                       const kv::Pools& pools, sample::Chain chain)
     : job_(std::move(job)),
       tokenizer_(&tokenizer),
       index_(index),
-      sequence_(pages),
+      sequence_(pools.pages, pools.states),
       chain_(std::move(chain)),
       detokenizer_(tokenizer, {.at_text_start = false, .show_special = job_->request.show_special}),
       stops_(job_->request.stop),
       indent_(job_->request.n_indent) {}
 
 Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job, int32_t index,
-                                                       const text::Tokenizer& tokenizer, kv::PagePool& pages,
-                                                       int64_t n_ctx, int64_t n_embd) {
+                                                       const text::Tokenizer& tokenizer,
+                                                       const kv::Pools& pools, int64_t n_ctx,
+                                                       int64_t n_embd) {
     const Request& request = job->request;
     const auto n_vocab = static_cast<int32_t>(tokenizer.vocab().size());
     TSR_TRY(const sample::Params params, sampling_of(request, tokenizer.vocab()));
@@ -44,7 +45,7 @@ Result<std::unique_ptr<Completion>> Completion::create(std::shared_ptr<Job> job,
     TSR_TRY(sample::Chain chain, sample::Chain::create(params, setting, static_cast<uint64_t>(index)));
     for (const int32_t id : request.prompt) chain.accept(id);
     std::unique_ptr<Completion> out(
-        new Completion(std::move(job), index, tokenizer, pages, std::move(chain)));
+        new Completion(std::move(job), index, tokenizer, pools, std::move(chain)));
     out->tokens_.reserve(static_cast<size_t>(n_ctx) + 1);
     out->tokens_ = out->job_->request.prompt;
     out->top_.reserve(static_cast<size_t>(std::max(0, out->job_->request.n_top)) + 1);
@@ -160,7 +161,7 @@ void Completion::roll_back(size_t n) {
     chain_.forget_text();
     for (const int32_t id : tokens_) chain_.accept(id);
     if (matcher_) matcher_->rollback(n);
-    sequence_.truncate(static_cast<int64_t>(tokens_.size()) - 1);
+    sequence_.rewind(static_cast<int64_t>(tokens_.size()) - 1);
 }
 
 /// Appends one token to the text. False if that ends the completion.
@@ -250,7 +251,7 @@ void Completion::shift() {
     tokens_.erase(tokens_.begin() + n_keep, tokens_.begin() + n_keep + n_drop);
     n_prompt_ = std::min(n_prompt_, n_keep) + std::max<int64_t>(0, n_prompt_ - n_keep - n_drop);
     usage_.n_shifted += n_drop;
-    sequence_.truncate(n_keep);
+    sequence_.rewind(n_keep);
 }
 
 void Completion::finish(Finish why) {

@@ -42,8 +42,8 @@ class Completion {
   public:
     /// Errors: sampling parameters that do not fit the vocabulary.
     static Result<std::unique_ptr<Completion>> create(std::shared_ptr<Job> job, int32_t index,
-                                                      const text::Tokenizer& tokenizer, kv::PagePool& pages,
-                                                      int64_t n_ctx, int64_t n_embd);
+                                                      const text::Tokenizer& tokenizer,
+                                                      const kv::Pools& pools, int64_t n_ctx, int64_t n_embd);
 
     const Job& job() const { return *job_; }
     int32_t index() const { return index_; }
@@ -95,8 +95,8 @@ class Completion {
     }
 
   private:
-    Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer, kv::PagePool& pages,
-               sample::Chain chain);
+    Completion(std::shared_ptr<Job> job, int32_t index, const text::Tokenizer& tokenizer,
+               const kv::Pools& pools, sample::Chain chain);
     void rank(std::span<const float> logits);
     bool append(int32_t id);
     bool append_held(int32_t id);

@@ -47,7 +47,8 @@ void Pass::append(Chunk& chunk) {
     const auto pending = chunk.completion->pending();
     const int64_t first_row = n_tok();
     tokens_.insert(tokens_.end(), pending.begin(), pending.begin() + chunk.n_tok);
-    segments_.push_back({nullptr, first_row, chunk.n_tok, sequence.n_tok()});
+    segments_.push_back(
+        {nullptr, first_row, chunk.n_tok, sequence.n_tok(), sequence.state_in(), sequence.state_out()});
     if (const EmbeddingSum* sum = chunk.completion->embedding()) {
         chunk.row0 = n_hidden();
         sum->want(sequence.n_tok(), chunk.n_tok, first_row, outputs_);

@@ -28,23 +28,37 @@ PassSize pass_of(const MemoryDemand& demand, int64_t n_ctx) {
     return {n_tok, std::max(std::min(demand.one.max_out, n_tok), demand.n_slots)};
 }
 
+/// Bytes of pages and states of n contexts.
+uint64_t bytes_of_contexts(const CachePlan& one, int64_t n) {
+    return static_cast<uint64_t>(one.n_pages * n) * one.layout.page_bytes + one.state_bytes(n);
+}
+
 }  // namespace
 
-Result<int64_t> plan_pages(const CachePlan& one, const EngineOptions& options, uint64_t room) {
-    const uint64_t page = one.layout.page_bytes;
-    if (options.kv_bytes == 0) {
-        const int64_t wanted = one.n_pages * options.max_running;
-        if (room == 0) return wanted;
-        const auto held = static_cast<int64_t>((room - room / kSpareShare) / page);
-        return std::clamp(held, one.n_pages, wanted);
+Result<CacheSize> plan_cache_size(const CachePlan& one, const EngineOptions& options, uint64_t room) {
+    uint64_t budget = options.kv_bytes;
+    if (budget == 0) {
+        const int64_t n = options.max_running;
+        budget = room - room / kSpareShare;
+        if (room == 0 || budget >= bytes_of_contexts(one, n))
+            return CacheSize{one.n_pages * n, one.n_states * n};
+        budget = std::max(budget, bytes_of_contexts(one, 1));
     }
-    const auto n_pages = static_cast<int64_t>(options.kv_bytes / page);
-    if (n_pages < one.n_pages)
+    if (budget < bytes_of_contexts(one, 1))
         return fail(ErrorCode::InvalidArgument,
                     "KV cache: expected at least %llu bytes for one context of %lld, found %llu",
-                    static_cast<unsigned long long>(static_cast<uint64_t>(one.n_pages) * page),
+                    static_cast<unsigned long long>(bytes_of_contexts(one, 1)),
                     static_cast<long long>(one.n_ctx), static_cast<unsigned long long>(options.kv_bytes));
-    return n_pages;
+    CacheSize size;
+    if (one.n_states > 0) {
+        const uint64_t initial = one.state_bytes(0);
+        const double n_contexts =
+            static_cast<double>(budget - initial) / static_cast<double>(bytes_of_contexts(one, 1) - initial);
+        size.n_slots = static_cast<int64_t>(n_contexts * static_cast<double>(one.n_states));
+        budget -= kv::StatePool::bytes(one.states, size.n_slots);
+    }
+    size.n_pages = static_cast<int64_t>(budget / one.layout.page_bytes);
+    return size;
 }
 
 Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, int n_threads,
@@ -65,6 +79,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, i
     plan.mapped = model.mapped_bytes();
     plan.process -= std::min({plan.process, plan.mapped, resident});
     plan.cache = static_cast<uint64_t>(plan.n_pages) * plan.page;
+    plan.states = cache.state_bytes(n_slots);
     plan.activations =
         Activations::bytes(model, pass.n_tok, pass.n_out) - Activations::untouched_bytes(model, pass.n_tok);
     plan.scratch = CpuBackend::scratch_bytes(backend_limits(model, pass.n_tok), n_threads);
@@ -115,6 +130,7 @@ std::string to_text(const MemoryPlan& plan) {
                                        static_cast<long long>(plan.n_ctx));
     row("KV cache", plan.cache,
         positions + (plan.npu.all_kv ? ", all on the NPU" : ", in pages of " + format_bytes(plan.page)));
+    if (plan.states > 0) row("state", plan.states, "of recurrent layers, with checkpoints");
     row("activations", plan.activations, "of one pass");
     row("scratch", plan.scratch, "of all threads");
     row("sampling", plan.sampling, "candidates of all completions");

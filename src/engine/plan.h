@@ -26,6 +26,7 @@ struct MemoryPlan {
     uint64_t packed = 0;       ///< packed weights
     uint64_t mapped = 0;       ///< weights used in the file's mapping; upper bound, reclaimable by the system
     uint64_t cache = 0;        ///< KV cache of all contexts
+    uint64_t states = 0;       ///< state of recurrent layers, with checkpoints
     uint64_t activations = 0;  ///< activations of one pass
     uint64_t scratch = 0;      ///< scratch of the threads
     uint64_t sampling = 0;     ///< sampler candidates of all completions
@@ -35,16 +36,21 @@ struct MemoryPlan {
 
     /// Peak RSS at full use.
     uint64_t total() const {
-        return process + packed + mapped + cache + activations + scratch + sampling + npu.total();
+        return process + packed + mapped + cache + states + activations + scratch + sampling + npu.total();
     }
     /// Growth from now to full use.
     uint64_t growth_bytes() const { return total() - process - npu.program; }
 };
 
-/// Number of KV cache pages of an engine with these options: those in kv_bytes, or else one context per
-/// running completion, limited to what fits in `room` bytes (0: unlimited) but at least one context. Errors:
-/// options out of range.
-Result<int64_t> plan_pages(const CachePlan& one, const EngineOptions& options, uint64_t room);
+/// KV cache pages and slots of recurrent state of an engine.
+struct CacheSize {
+    int64_t n_pages = 0, n_slots = 0;
+};
+
+/// The size for these options: what kv_bytes holds, or else one context per running completion, limited to
+/// what fits in `room` bytes (0: unlimited) but at least one context. Pages and slots share the bytes in the
+/// proportion of one context. Errors: options out of range.
+Result<CacheSize> plan_cache_size(const CachePlan& one, const EngineOptions& options, uint64_t room);
 
 /// Intended use of a model: n_slots sequences that share passes and buffers, each with the options in `one`.
 struct MemoryDemand {

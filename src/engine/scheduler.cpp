@@ -51,10 +51,12 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
                                       .max_tok = options.n_batch,
                                       .max_chunks = options.max_running,
                                       .max_logits = options.max_running}));
-    TSR_TRY(const int64_t n_pages, plan_pages(plan, options, available_memory_bytes()));
-    TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), n_pages));
+    TSR_TRY(const CacheSize size, plan_cache_size(plan, options, available_memory_bytes()));
+    TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), size.n_pages));
     out->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
-    out->tree_ = std::make_unique<kv::PrefixTree>(*out->pages_);
+    TSR_TRY(kv::StatePool states, kv::StatePool::create(std::move(plan.states), size.n_slots));
+    out->states_ = std::make_unique<kv::StatePool>(std::move(states));
+    out->tree_ = std::make_unique<kv::PrefixTree>(*out->pages_, out->states_.get());
     TSR_TRY(out->npu_, NpuPolicy::start(options.npu.get(), *model, *out->backend_, plan.n_ctx,
                                         options.n_batch, options.max_running));
     out->model_ = std::move(model);
@@ -72,7 +74,8 @@ Scheduler::~Scheduler() {
 
 void Scheduler::add(std::shared_ptr<Job> job) {
     for (int32_t i = 0; i < job->request.n; ++i) {
-        auto completion = Completion::create(job, i, *tokenizer_, *pages_, n_ctx_, model_->hparams().n_embd);
+        auto completion = Completion::create(job, i, *tokenizer_, {*pages_, states_.get()}, n_ctx_,
+                                             model_->hparams().n_embd);
         if (completion) {
             insert_by_rank(waiting_, std::move(*completion));
         } else {
@@ -112,10 +115,10 @@ bool Scheduler::admit_one(Completion& one) {
     std::span<const int32_t> reusable;
     if (one.uses_prefix_cache()) reusable = npu_.reusable_prefix(one);
     const kv::PrefixTree::Match match = tree_->match(reusable);
-    sequence.share_prefix(match.pages, match.n_tok);
+    sequence.share_prefix(match.pages, match.n_tok, match.state);
     const auto n_left = static_cast<int64_t>(one.pending().size());
-    if (!tree_->evict(sequence.pages_for(n_left))) {
-        sequence.truncate(0);
+    if (!tree_->evict(sequence.pages_for(n_left), sequence.slots_for(n_left))) {
+        sequence.rewind(0);
         return false;
     }
     one.admitted(match.n_tok);
@@ -160,24 +163,42 @@ void Scheduler::admit() {
     }
 }
 
+/// Publishes the first n_tok tokens of a completion to the prefix cache. `is_prompt`: PrefixTree::insert.
+void Scheduler::publish(Completion& one, int64_t n_tok, bool is_prompt) {
+    kv::Sequence& sequence = one.sequence();
+    tree_->insert(npu_.publishable_prefix(one, n_tok), sequence.page_tables(), is_prompt,
+                  sequence.checkpoints());
+}
+
 /// Publishes the pages to the prefix cache, so that recomputation is cheap while there is room for them.
 void Scheduler::preempt(size_t index) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    tree_->insert(npu_.publishable_prefix(*one, sequence.n_tok()), sequence.page_tables());
-    sequence.truncate(0);
+    sequence.checkpoint();
+    publish(*one, sequence.n_tok());
+    sequence.rewind(0);
     one->preempted();
     ++stats_.n_preemptions;
     insert_by_rank(waiting_, std::move(one));
 }
 
-/// Frees pages for n_tok tokens of one completion: evicts unused pages, then the cached leaf that shares the
-/// completion's last page, and then preempts completions of lower rank. A completion that runs alone always
-/// gets its pages, if need be by emptying the prefix cache.
+/// Drops a checkpoint of the completion of lowest rank that has one, if slots of state are short; false if
+/// they are not, or if there is none.
+bool Scheduler::drop_checkpoint(const Completion& for_one, int64_t n_tok) {
+    if (states_->n_free() >= for_one.sequence().slots_for(n_tok)) return false;
+    return std::any_of(running_.rbegin(), running_.rend(),
+                       [](const auto& running) { return running->sequence().drop_checkpoint(); });
+}
+
+/// Frees pages and a slot of state for n_tok tokens of one completion: evicts unused ones, then the cached
+/// leaf that shares the completion's last page, drops checkpoints, and then preempts completions of lower
+/// rank. A completion that runs alone always gets them, if need be by emptying the prefix cache.
 bool Scheduler::free_pages_for(Completion& one, int64_t n_tok) {
-    while (!tree_->evict(one.sequence().pages_for(n_tok))) {
-        if (tree_->evict_leaf(one.sequence().open_page())) continue;
+    kv::Sequence& sequence = one.sequence();
+    while (!tree_->evict(sequence.pages_for(n_tok), sequence.slots_for(n_tok))) {
+        if (tree_->evict_leaf(sequence.open_page())) continue;
+        if (drop_checkpoint(one, n_tok)) continue;
         if (running_.back().get() != &one)
             preempt(running_.size() - 1);
         else if (running_.size() == 1 && tree_->n_pages() > 0)
@@ -205,7 +226,8 @@ void Scheduler::plan(Pass& pass) {
     for (size_t i = 0; i < running_.size(); ++i) {
         Completion& one = *running_[i];
         const auto n_pending = static_cast<int64_t>(one.pending().size());
-        const int64_t n_most = one.decoding() ? n_pending : std::min(n_pending, n_prompt);
+        const int64_t n_next = one.sequence().pass_tokens(n_pending);
+        const int64_t n_most = one.decoding() ? n_next : std::min(n_next, n_prompt);
         const int64_t n = npu_.n_in_phase(one, pass.phase(), n_most);
         if (n == 0) continue;
         if (!free_pages_for(one, n)) {
@@ -225,8 +247,8 @@ void Scheduler::submit(Pass& pass) {
     const bool may_abort = pass.n_tok() > kShortPass && !last_was_aborted_;
     pool_->set_abort_flag(may_abort ? &control_->abort : nullptr);
     const double start = now_seconds();
-    Backend& backend = npu_.begin(pass, *backend_);
-    forward(backend, *model_, pages_->layout(), pass.batch(), pass.activations());
+    Backend& own = npu_.begin(pass, *backend_);
+    forward(front_ ? *front_ : own, *model_, pages_->layout(), pass.batch(), pass.activations());
     const double seconds = now_seconds() - start;
     pool_->set_abort_flag(nullptr);
     pass.set_computed(seconds, may_abort && control_->abort.load());
@@ -255,13 +277,14 @@ void Scheduler::advance(const Pass::Chunk& chunk) {
     Completion& one = *chunk.completion;
     kv::Sequence& sequence = one.sequence();
     const int64_t n_before = sequence.n_tok();
-    sequence.advance(chunk.n_tok);
+    sequence.advance(chunk.n_tok, std::ssize(one.pending()) - chunk.n_tok);
     if (!chunk.is_decoding) one.report_prefill_progress();
     const bool prefilled = chunk.n_tok > 1 && one.pending().empty();
     const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
-    const auto prefix = npu_.publishable_prefix(one, prefilled ? sequence.n_tok() : n_whole);
-    if ((prefilled || n_whole > n_before) && std::ssize(prefix) > n_before && !one.embedding())
-        tree_->insert(prefix, sequence.page_tables(), prefilled);
+    const int64_t n_published = prefilled ? sequence.n_tok() : n_whole;
+    if ((prefilled || n_whole > n_before) &&
+        std::ssize(npu_.publishable_prefix(one, n_published)) > n_before && !one.embedding())
+        publish(one, n_published, prefilled);
     sequence.evict_out_of_window();
 }
 
@@ -270,9 +293,11 @@ void Scheduler::finish(size_t index, Finish why) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    if (!one->embedding())
-        tree_->insert(npu_.publishable_prefix(*one, sequence.n_tok()), sequence.page_tables());
-    sequence.truncate(0);
+    if (!one->embedding()) {
+        sequence.checkpoint();
+        publish(*one, sequence.n_tok());
+    }
+    sequence.rewind(0);
     one->finish(why);
 }
 
@@ -340,6 +365,9 @@ EngineStats Scheduler::stats() const {
     out.n_pages = pages_->n_pages();
     out.n_pages_free = pages_->n_free();
     out.n_pages_cached = tree_->n_pages();
+    out.n_states = states_->n_slots();
+    out.n_states_free = states_->n_free();
+    out.n_states_cached = tree_->n_states();
     return out;
 }
 

@@ -18,10 +18,10 @@
 namespace tessera::engine {
 
 struct EngineOptions {
-    int64_t n_ctx = 0;      ///< positions of one completion; 0 = default of SessionOptions
-    uint64_t kv_bytes = 0;  ///< KV cache of all completions together, at least one n_ctx; 0 = max_running of
-                            ///< them, or as many as fit in memory
-    int64_t n_batch = 512;  ///< tokens of one pass, 1..4096
+    int64_t n_ctx = 0;        ///< positions of one completion; 0 = default of SessionOptions
+    uint64_t kv_bytes = 0;    ///< KV cache and recurrent state of all completions together, at least those of
+                              ///< one n_ctx; 0 = max_running of them, or as many as fit in memory
+    int64_t n_batch = 512;    ///< tokens of one pass, 1..4096
     int64_t max_running = 8;  ///< completions in one pass, 1..256, at most n_batch
     int64_t max_queue = 256;  ///< waiting requests
     Type k_type = Type::F16, v_type = Type::F16;
@@ -34,7 +34,8 @@ inline constexpr int64_t kMaxRunning = 256;
 
 struct EngineStats {
     int64_t n_running = 0, n_waiting = 0;
-    int64_t n_pages = 0, n_pages_free = 0, n_pages_cached = 0;  // cached: in the prefix cache
+    int64_t n_pages = 0, n_pages_free = 0, n_pages_cached = 0;     // cached: in the prefix cache
+    int64_t n_states = 0, n_states_free = 0, n_states_cached = 0;  // slots of recurrent state
     int64_t n_passes = 0, n_aborted_passes = 0, n_preemptions = 0;
     int64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;
     double forward_s = 0, sample_s = 0, other_s = 0;  // time of passes: model, sampling, other
@@ -63,12 +64,19 @@ class Scheduler {
     std::shared_ptr<PassControl> control() const { return control_; }
     EngineStats stats() const;
     int64_t n_ctx() const { return n_ctx_; }
+    /// Bytes of the KV cache and of recurrent state.
     uint64_t kv_bytes() const {
-        return static_cast<uint64_t>(pages_->n_pages()) * pages_->layout().page_bytes;
+        return static_cast<uint64_t>(pages_->n_pages()) * pages_->layout().page_bytes +
+               kv::StatePool::bytes(states_->layout(), states_->n_slots());
     }
     const Model& model() const { return *model_; }
     /// Empties the prefix cache, except for pages that completions use.
     void clear_prefixes() { tree_->clear(); }
+
+    /// The backend of the passes. compute_through() interposes another one, as in a Session.
+    CpuBackend& backend() { return *backend_; }
+    const kv::StateLayout& state_layout() const { return states_->layout(); }
+    void compute_through(Backend* front) { front_ = front; }
 
   private:
     using Queue = std::deque<std::unique_ptr<Completion>>;
@@ -78,6 +86,8 @@ class Scheduler {
     void admit();
     Queue::iterator next_waiting();
     bool admit_one(Completion& one);
+    void publish(Completion& one, int64_t n_tok, bool is_prompt = false);
+    bool drop_checkpoint(const Completion& for_one, int64_t n_tok);
     bool free_pages_for(Completion& one, int64_t n_tok);
     void preempt(size_t index);
     void plan(Pass& pass);
@@ -93,8 +103,10 @@ class Scheduler {
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     ThreadPool* pool_ = nullptr;
     std::unique_ptr<CpuBackend> backend_;
+    Backend* front_ = nullptr;
     NpuPolicy npu_;
     std::unique_ptr<kv::PagePool> pages_;
+    std::unique_ptr<kv::StatePool> states_;
     std::unique_ptr<kv::PrefixTree> tree_;
     std::shared_ptr<PassControl> control_ = std::make_shared<PassControl>();
 

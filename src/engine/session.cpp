@@ -12,6 +12,15 @@ namespace tessera::engine {
 
 namespace {
 
+/// Slots of state that each context has: those of a pass, checkpoints at the start, at the last page border
+/// and at the end of the latest prompt, and one for each kCheckpointSpacing positions, up to a limit, since
+/// the state of a large model takes tens of megabytes.
+constexpr int64_t kPassStates = 2, kPromptCheckpoints = 3, kMaxCheckpoints = 8;
+
+int64_t states_of_context(int64_t n_ctx) {
+    return kPassStates + std::min(kMaxCheckpoints, kPromptCheckpoints + n_ctx / kv::kCheckpointSpacing);
+}
+
 Result<void> check_kv_type(const char* name, Type type, int64_t head_dim) {
     const std::string found(type_info(type).name);
     if (std::find(std::begin(kKvTypes), std::end(kKvTypes), type) == std::end(kKvTypes))
@@ -42,6 +51,10 @@ Result<CachePlan> plan_cache(const Model& model, const SessionOptions& options) 
     TSR_TRY_VOID(check_kv_type("V", options.v_type, h.head_dim));
     plan.n_pages = (plan.n_ctx + kKvPage - 1) / kKvPage;
     plan.layout = kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, options.k_type, options.v_type);
+    std::vector<int64_t> state_floats;
+    for (const LayerHparams& layer : h.layers) state_floats.push_back(layer.state_floats);
+    plan.states = kv::StateLayout::create(state_floats);
+    if (plan.states.slot_bytes > 0) plan.n_states = states_of_context(plan.n_ctx);
     return plan;
 }
 
@@ -99,7 +112,9 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
     TSR_TRY(session->activations_, Activations::create(*model, n_batch, std::min(options.max_out, n_batch)));
     TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), plan.n_pages));
     session->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
-    session->sequence_ = std::make_unique<kv::Sequence>(*session->pages_);
+    TSR_TRY(kv::StatePool states, kv::StatePool::create(std::move(plan.states), plan.n_states));
+    session->states_ = std::make_unique<kv::StatePool>(std::move(states));
+    session->sequence_ = std::make_unique<kv::Sequence>(*session->pages_, session->states_.get());
     session->tokens_.reserve(static_cast<size_t>(session->n_ctx_));
     session->outputs_.reserve(static_cast<size_t>(n_batch));
     if (options.npu) {
@@ -129,55 +144,81 @@ Result<void> Session::check(std::span<const int32_t> tokens) const {
     return {};
 }
 
-Result<void> Session::step(std::span<const int32_t> tokens, std::span<const int32_t> outputs,
-                           ActBuffer* hidden, Phase phase) {
-    const int64_t n_tok = static_cast<int64_t>(tokens.size());
+/// Computes the next n pending tokens in one pass.
+Result<void> Session::step(int64_t n_tok, std::span<const int32_t> outputs, ActBuffer* hidden, Phase phase) {
+    const std::span<const int32_t> tokens = pending().first(static_cast<size_t>(n_tok));
+    const int64_t n_left = std::ssize(pending()) - n_tok;
     if (!sequence_->reserve(n_tok))
         return fail(ErrorCode::OutOfMemory, "KV cache: expected %lld free pages, found %lld",
                     static_cast<long long>((n_tok + kKvPage - 1) / kKvPage),
                     static_cast<long long>(pages_->n_free()));
-    const Segment segment{sequence_->pages(), 0, n_tok, sequence_->n_tok()};
+    const Segment segment{.pages = sequence_->pages(),
+                          .n_tok = n_tok,
+                          .pos0 = sequence_->n_tok(),
+                          .state_in = sequence_->state_in(),
+                          .state_out = sequence_->state_out()};
     Backend& own = npu_ && npu_->computes(phase) ? npu_->backend() : *backend_;
     Backend& backend = front_ ? *front_ : own;
     forward(backend, *model_, pages_->layout(),
             {tokens, {&segment, 1}, outputs, n_ctx_, hidden, hidden ? std::ssize(outputs) : 0}, activations_);
     if (pool_->aborted()) return fail(ErrorCode::Cancelled, "evaluation was cancelled");
-    sequence_->advance(n_tok);
-    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    sequence_->advance(n_tok, n_left);
     last_out_ = static_cast<int64_t>(outputs.size()) - 1;
     return {};
+}
+
+/// Appends checked tokens to the text; they are pending. The computation can go back to their start.
+void Session::append(std::span<const int32_t> tokens) {
+    if (tokens.size() > 1 && pending().empty()) sequence_->checkpoint();
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+}
+
+/// Computes all pending tokens, and the logits of the last.
+Result<void> Session::compute_pending(Phase phase) {
+    while (!pending().empty()) {
+        const int64_t n_pending = std::ssize(pending());
+        const int64_t n = std::min(sequence_->pass_tokens(n_pending), activations_.max_tok);
+        outputs_.clear();
+        if (n == n_pending) outputs_.push_back(static_cast<int32_t>(n - 1));
+        TSR_TRY_VOID(step(n, outputs_, nullptr, phase));
+    }
+    return {};
+}
+
+/// After a failed pass: the text is that of n tokens again.
+void Session::roll_back(int64_t n_tok) {
+    tokens_.resize(static_cast<size_t>(n_tok));
+    sequence_->rewind(n_tok);
+    last_out_ = -1;
 }
 
 Result<void> Session::eval(std::span<const int32_t> tokens, Phase phase) {
     TSR_TRY_VOID(check(tokens));
     const int64_t start = n_tok();
-    const auto n_batch = static_cast<size_t>(activations_.max_tok);
-    for (size_t at = 0; at < tokens.size(); at += n_batch) {
-        const std::span<const int32_t> part = tokens.subspan(at, std::min(n_batch, tokens.size() - at));
-        outputs_.clear();
-        if (at + part.size() == tokens.size()) outputs_.push_back(static_cast<int32_t>(part.size() - 1));
-        if (auto done = step(part, outputs_, nullptr, phase); !done) {
-            truncate(start);
-            return done;
-        }
-    }
-    return {};
+    append(tokens);
+    auto done = compute_pending(phase);
+    if (!done) roll_back(start);
+    return done;
 }
 
 Result<void> Session::eval_all(std::span<const int32_t> tokens, const RowsFn& rows) {
     TSR_TRY_VOID(check(tokens));
     const int64_t start = n_tok();
-    const auto n_part = static_cast<size_t>(activations_.max_out);
-    for (size_t at = 0; at < tokens.size(); at += n_part) {
-        const std::span<const int32_t> part = tokens.subspan(at, std::min(n_part, tokens.size() - at));
-        outputs_.resize(part.size());
+    if (auto done = compute_pending(Phase::Prefill); !done) return done;
+    append(tokens);
+    for (int64_t at = 0; at < std::ssize(tokens);) {
+        const int64_t n = std::min(sequence_->pass_tokens(std::ssize(pending())), activations_.max_out);
+        outputs_.resize(static_cast<size_t>(n));
         std::iota(outputs_.begin(), outputs_.end(), 0);
-        if (auto done = step(part, outputs_); !done) {
-            truncate(start);
+        if (auto done = step(n, outputs_); !done) {
+            roll_back(start);
             return done;
         }
-        if (!rows(static_cast<int64_t>(at), static_cast<int64_t>(part.size()), activations_.logits.f32))
+        if (!rows(at, n, activations_.logits.f32)) {
+            tokens_.resize(static_cast<size_t>(sequence_->n_tok()));
             return {};
+        }
+        at += n;
     }
     return {};
 }
@@ -189,17 +230,17 @@ Result<void> Session::embed(std::span<const int32_t> tokens, Pooling pooling, st
                     out.size());
     truncate(0);
     TSR_TRY_VOID(check(tokens));
-    const auto n_batch = static_cast<size_t>(activations_.max_tok);
-    hidden_.resize(n_batch * n_embd);
+    hidden_.resize(static_cast<size_t>(activations_.max_tok) * n_embd);
     ActBuffer hidden{.name = "hidden", .dim = static_cast<int64_t>(n_embd)};
     hidden.f32 = hidden_.data();
     EmbeddingSum sum(pooling, std::ssize(tokens), hidden.dim);
+    append(tokens);
     Result<void> done;
-    for (size_t at = 0; at < tokens.size() && done; at += n_batch) {
-        const auto part = tokens.subspan(at, std::min(n_batch, tokens.size() - at));
+    while (!pending().empty() && done) {
+        const int64_t n = std::min(std::ssize(pending()), activations_.max_tok);
         outputs_.clear();
-        sum.want(static_cast<int64_t>(at), std::ssize(part), 0, outputs_);
-        done = step(part, outputs_, &hidden);
+        sum.want(sequence_->n_tok(), n, 0, outputs_);
+        done = step(n, outputs_, &hidden);
         for (size_t row = 0; row < outputs_.size() && done; ++row)
             sum.add({hidden.row(static_cast<int64_t>(row)), n_embd});
     }
@@ -212,16 +253,17 @@ Result<void> Session::embed(std::span<const int32_t> tokens, Pooling pooling, st
 Result<int64_t> Session::sync(std::span<const int32_t> tokens) {
     if (tokens.empty()) return fail(ErrorCode::InvalidArgument, "tokens: expected at least one, found none");
     const auto ends = std::mismatch(tokens.begin(), tokens.end() - 1, tokens_.begin(), tokens_.end());
-    const auto n_kept = ends.first - tokens.begin();
-    truncate(n_kept);
-    TSR_TRY_VOID(eval(tokens.subspan(static_cast<size_t>(n_kept))));
+    const auto n_common = ends.first - tokens.begin();
+    truncate(n_common);
+    const int64_t n_kept = sequence_->n_tok();
+    TSR_TRY_VOID(eval(tokens.subspan(static_cast<size_t>(n_common))));
     return n_kept;
 }
 
 void Session::truncate(int64_t n) {
     if (n >= n_tok()) return;
-    sequence_->truncate(n);
     tokens_.resize(static_cast<size_t>(n));
+    sequence_->rewind(n);
     last_out_ = -1;
 }
 
@@ -231,7 +273,8 @@ std::span<const float> Session::logits() const {
 }
 
 uint64_t Session::kv_bytes() const {
-    return static_cast<uint64_t>(pages_->n_pages()) * pages_->layout().page_bytes;
+    return static_cast<uint64_t>(pages_->n_pages()) * pages_->layout().page_bytes +
+           kv::StatePool::bytes(states_->layout(), states_->n_slots());
 }
 
 }  // namespace tessera::engine

@@ -31,10 +31,16 @@ struct SessionOptions {
     static constexpr int64_t kDefaultCtx = 4096;
 };
 
-/// Size and layout of the KV cache of one context.
+/// Size and layout of the KV cache of one context, and of the state of recurrent layers.
 struct CachePlan {
     int64_t n_ctx = 0, n_pages = 0;
     kv::Layout layout;
+    int64_t n_states = 0;  // slots: two for the passes, the others for checkpoints; 0 = no recurrent layers
+    kv::StateLayout states;
+
+    uint64_t state_bytes(int64_t n_contexts) const {
+        return kv::StatePool::bytes(states, n_states * n_contexts);
+    }
 };
 /// Plans by n_ctx and the cache types of the options. Errors: values out of range or unsuitable for the
 /// model.
@@ -64,8 +70,8 @@ class Session {
 
     /// Appends tokens and computes the logits of the last one. Errors: an id outside the vocabulary or more
     /// tokens than the context has room for (nothing is changed); Cancelled if the pool's abort flag was set
-    /// (the session is rolled back). `phase` tells prompt tokens from generated tokens; it matters only with
-    /// an NPU that computes one phase.
+    /// (the session has its former text, and no logits). `phase` tells prompt tokens from generated tokens;
+    /// it matters only with an NPU that computes one phase.
     Result<void> eval(std::span<const int32_t> tokens, Phase phase = Phase::Prefill);
 
     /// Appends tokens and passes the logits of every token to `rows`, as [n, n_vocab] from token index
@@ -73,9 +79,8 @@ class Session {
     using RowsFn = std::function<bool(int64_t first, int64_t n, const float* rows)>;
     Result<void> eval_all(std::span<const int32_t> tokens, const RowsFn& rows);
 
-    /// Replaces the text by these tokens, and returns the number of tokens in the common prefix, which are
-    /// not recomputed; the last token always is. Errors as eval(), after which only the common prefix is
-    /// left.
+    /// Replaces the text by these tokens, and returns the number of tokens in the common prefix that are not
+    /// recomputed; the last token always is. Errors as eval(), after which only the common prefix is left.
     Result<int64_t> sync(std::span<const int32_t> tokens);
 
     /// Logits after the last token, [n_vocab]; valid until the next eval. Must not be called after truncate()
@@ -87,15 +92,15 @@ class Session {
     /// `out` [n_embd]. The session is empty afterwards. Errors as eval().
     Result<void> embed(std::span<const int32_t> tokens, Pooling pooling, std::span<float> out);
 
-    /// Saves the text and its KV cache to a file, which appears when it is complete. Unsupported, as is
-    /// restore(), if a device has the KV cache.
+    /// Saves the text, its KV cache and its states to a file, which appears when it is complete. Unsupported,
+    /// as is restore(), if a device has the KV cache.
     Result<void> save(const std::string& path) const;
     /// Replaces the session by a saved one. Errors, after which the session is empty: a truncated or corrupt
     /// file, another model or cache type, a text that does not fit the context.
     Result<void> restore(const std::string& path);
 
     std::span<const int32_t> tokens() const { return tokens_; }
-    int64_t n_tok() const { return sequence_->n_tok(); }
+    int64_t n_tok() const { return std::ssize(tokens_); }
     int64_t n_ctx() const { return n_ctx_; }
     const Model& model() const { return *model_; }
 
@@ -103,15 +108,17 @@ class Session {
     /// this one; null removes it.
     CpuBackend& backend() { return *backend_; }
     const kv::Layout& layout() const { return pages_->layout(); }
+    const kv::StateLayout& state_layout() const { return states_->layout(); }
     void compute_through(Backend* front) { front_ = front; }
 
     /// The NPU that computes parts of the passes; null if there is none.
     const NpuSession* npu() const { return npu_.get(); }
 
-    /// Bytes of KV cache pages for the whole context.
+    /// Bytes of KV cache pages and states for the whole context.
     uint64_t kv_bytes() const;
 
-    /// Removes all tokens at positions n and above.
+    /// Removes all tokens at positions n and above. With recurrent layers, the tokens after the last
+    /// checkpoint before n are recomputed by the next eval.
     void truncate(int64_t n);
 
   private:
@@ -119,8 +126,14 @@ class Session {
     Result<void> check(std::span<const int32_t> tokens) const;
     Result<void> check_pages() const;
     uint64_t fingerprint() const;
-    Result<void> step(std::span<const int32_t> tokens, std::span<const int32_t> outputs,
-                      ActBuffer* hidden = nullptr, Phase phase = Phase::Prefill);
+    std::span<const int32_t> pending() const {
+        return std::span(tokens_).subspan(static_cast<size_t>(sequence_->n_tok()));
+    }
+    void append(std::span<const int32_t> tokens);
+    void roll_back(int64_t n_tok);
+    Result<void> compute_pending(Phase phase);
+    Result<void> step(int64_t n_tok, std::span<const int32_t> outputs, ActBuffer* hidden = nullptr,
+                      Phase phase = Phase::Prefill);
 
     std::shared_ptr<const Model> model_;
     ThreadPool* pool_ = nullptr;
@@ -128,9 +141,10 @@ class Session {
     Backend* front_ = nullptr;
     std::unique_ptr<NpuSession> npu_;
     std::unique_ptr<kv::PagePool> pages_;
+    std::unique_ptr<kv::StatePool> states_;
     std::unique_ptr<kv::Sequence> sequence_;
     Activations activations_;
-    std::vector<int32_t> tokens_;   // in the KV cache
+    std::vector<int32_t> tokens_;   // the first sequence_->n_tok() are in the KV cache, the others pending
     std::vector<int32_t> outputs_;  // output rows of the current pass
     int64_t n_ctx_ = 0, last_out_ = -1;
     mutable std::optional<uint64_t> fingerprint_;  // of the model, for saved sessions

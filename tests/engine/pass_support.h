@@ -20,7 +20,7 @@ class PassParts : public Engines {
     }
 
     std::unique_ptr<Completion> completion(Request request) {
-        auto made = Completion::create(job_of(std::move(request), {}, 1), 0, *loaded_.tokenizer, *pages_,
+        auto made = Completion::create(job_of(std::move(request), {}, 1), 0, *loaded_.tokenizer, {*pages_},
                                        kCtx, loaded_.model->hparams().n_embd);
         EXPECT_TRUE(made.has_value()) << (made ? "" : made.error().message);
         return std::move(*made);

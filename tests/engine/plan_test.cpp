@@ -93,14 +93,14 @@ TEST(MemoryPlan, PagesGiveWayToMemory) {
     ASSERT_TRUE(one);
     const uint64_t page = one->layout.page_bytes;
     EngineOptions options{.n_ctx = 256, .max_running = 8};
-    EXPECT_EQ(*plan_pages(*one, options, 0), 32);
-    EXPECT_EQ(*plan_pages(*one, options, 1000 * page), 32);
-    EXPECT_EQ(*plan_pages(*one, options, 16 * page), 15);  // a part is spared
-    EXPECT_EQ(*plan_pages(*one, options, page), 4);        // one context in any case
+    EXPECT_EQ(plan_cache_size(*one, options, 0)->n_pages, 32);
+    EXPECT_EQ(plan_cache_size(*one, options, 1000 * page)->n_pages, 32);
+    EXPECT_EQ(plan_cache_size(*one, options, 16 * page)->n_pages, 15);  // a part is spared
+    EXPECT_EQ(plan_cache_size(*one, options, page)->n_pages, 4);        // one context in any case
     options.kv_bytes = 7 * page + 1;
-    EXPECT_EQ(*plan_pages(*one, options, page), 7);
+    EXPECT_EQ(plan_cache_size(*one, options, page)->n_pages, 7);
     options.kv_bytes = 4 * page - 1;
-    EXPECT_FALSE(plan_pages(*one, options, 0).has_value());
+    EXPECT_FALSE(plan_cache_size(*one, options, 0).has_value());
 }
 
 }  // namespace

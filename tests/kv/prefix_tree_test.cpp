@@ -6,8 +6,8 @@
 
 #include <cstring>
 
-#include "common/rng.h"
 #include "src/kv/sequence.h"
+#include "tests/kv/support.h"
 
 namespace tessera::kv {
 namespace {
@@ -46,13 +46,6 @@ bool holds(const Sequence& sequence, std::span<const int32_t> text, int32_t grou
                         &text[static_cast<size_t>(at)], 4))
             return false;
     return true;
-}
-
-std::vector<int32_t> text_of(uint64_t seed, size_t n) {
-    Rng rng(seed);
-    std::vector<int32_t> out(n);
-    for (int32_t& id : out) id = static_cast<int32_t>(rng.next_u64() % 5);
-    return out;
 }
 
 TEST(PrefixTree, finds_the_longest_prefix) {
@@ -251,9 +244,9 @@ TEST(Windows, a_sequence_keeps_its_window) {
     EXPECT_TRUE(holds_all(sequence, text));
     tree.clear();
     EXPECT_EQ(pool.n_free(), 112 - 100 - 2 * 4);
-    sequence.truncate(6390);  // the window before is still there
+    sequence.rewind(6390);  // the window before is still there
     EXPECT_EQ(sequence.n_tok(), 6390);
-    sequence.truncate(6000);
+    sequence.rewind(6000);
     EXPECT_EQ(sequence.n_tok(), 0);
     EXPECT_EQ(pool.n_free(), 112);
 }
@@ -324,7 +317,7 @@ TEST(Windows, random_operations) {
         } else if (!live.empty()) {
             const size_t i = rng.next_u64() % live.size();
             if (choice == 3) {
-                live[i]->truncate(
+                live[i]->rewind(
                     std::max<int64_t>(0, live[i]->n_tok() - static_cast<int64_t>(rng.next_u64() % 90)));
                 texts[i].resize(static_cast<size_t>(live[i]->n_tok()));
             } else if (choice < 6) {
