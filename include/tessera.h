@@ -160,7 +160,7 @@ typedef struct tsr_model_options {
     const tsr_plan_options* must_fit;
     const tsr_npu_options* npu; /* for all sessions and engines of the model; NULL: none */
     /* "KEY=TYPE:VALUE" with the type int, float, bool or str: used instead of the file's value of the key.
-     * Not for keys that describe the container itself. */
+     * Not for keys that describe the container itself. The NPU computes the same overridden model. */
     const char* const* overrides;
     size_t n_overrides;
     int32_t check; /* not 0: fails with TSR_MALFORMED if a weight is infinite or NaN; reads all of the file */
