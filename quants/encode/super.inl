@@ -28,7 +28,7 @@ struct Super {
     float value(uint16_t half) const { return half_value(half) * norm.factor; }
 };
 
-/// Integers of the sub-blocks and the halves over them.
+/// The integer scales of the sub-blocks, and the half-precision factor of all of them.
 template <int kGroups>
 struct ScaleState {
     uint16_t d;

@@ -68,7 +68,7 @@ struct KernelTable {
     GemmPanelsFn gemm_panels;
     PackedKernels packed[kMaxTypeId];  // by type id; null functions for a type without a packed path
     QuantizeActFn quantize_act;
-    int64_t act_tile = 1;  // tokens of the tiles that products of many tokens read, a power of two; 1: none
+    int64_t act_tile = 1;  // tokens per tile in products of many tokens, a power of two; 1: no tiles
     EncodeFn
         encode[kMaxTypeId];  // by type id; null for a type whose encoder does not search, or that has none
 };

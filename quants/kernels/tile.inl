@@ -45,7 +45,7 @@ TSR_INLINE void add_dots(bool starts, const Operand (&w)[R], const Act& a, Part 
     }
 }
 
-/// Tells a source that interleaves its prefetches that n_operands from group g on of R vectors come next.
+/// Announces the next n_operands of R vectors, from group g on, to sources that interleave prefetches.
 template <int R, class Source>
 TSR_INLINE void before_products(const Source& s, int at, int b, int g, int n_operands) {
     if constexpr (requires { Source::before_products(s, b, g, n_operands, at, R); }) {

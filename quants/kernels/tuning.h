@@ -5,7 +5,7 @@
 
 namespace tessera::kernels {
 
-/// Streams that one product of one or two tokens reads at a time where `streams` says more than one.
+/// The larger value of WeightTuning::streams.
 constexpr int kStreams = 4;
 
 /// Prefetch distances in bytes ahead of the weights that are being multiplied; 0: no prefetch to that level.

@@ -321,8 +321,8 @@ struct TQ2_0 : Facts<quants::BlockTQ2_0, 2, MinKind::None, 1> {
     }
 };
 
-/// Five base-3 digits a byte, which stay bytes: head: d[8], then byte 4 * row + t of vector v (32 bytes) is
-/// byte 4 * v + t of the file's 48 + 4.
+/// Five base-3 digits per byte; bytes are copied as they are. Head: d[8], then byte 4 * row + t of vector v
+/// (32 bytes) is byte 4 * v + t of the file's 48 + 4.
 struct TQ1_0 : Facts<quants::BlockTQ1_0, 0, MinKind::None, 1> {
     static constexpr bool kOfCodes = false;
     static constexpr int kBytesAt = 16, kVectors = 13;

@@ -24,8 +24,8 @@ struct TensorDifference {
     TensorError error = {};
 };
 struct FileDifference {
-    std::vector<KeyDifference> keys;        ///< keys that differ, those of a first
-    std::vector<TensorDifference> tensors;  ///< all tensors, those of a first
+    std::vector<KeyDifference> keys;  ///< keys that differ: in the order of a, then those that only b has
+    std::vector<TensorDifference> tensors;  ///< all tensors: in the order of a, then those that only b has
     int64_t n_same_keys = 0;
 
     bool is_none() const;

@@ -25,7 +25,7 @@ struct TwoGroups {
 TSR_INLINE TwoGroups operator+(const TwoGroups& groups, int64_t n) {
     return {groups.first + n, groups.apart};
 }
-/// A place in the head of two groups, which has the first group's rows before the second's.
+/// A position in the head of two groups, which has the first group's rows before the second's.
 struct RowsOfBoth {
     const uint8_t* at;
 };

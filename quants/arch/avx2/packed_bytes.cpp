@@ -1,4 +1,4 @@
-// The types whose weights fill a byte on AVX2.
+// Products on AVX2 for the types whose weights fill a byte.
 #include "quants/arch/avx2/packed_unit.h"
 //
 #include "quants/kernels/packed_signed_bytes.inl"

@@ -1,4 +1,4 @@
-// The codebook types on AVX2.
+// Products on AVX2 for the codebook types.
 #include "quants/arch/avx2/packed_unit.h"
 
 TSR_P8_MATMUL(IQ2_XXS, iq2_xxs)

@@ -1,4 +1,4 @@
-// Q2_K, Q3_K, Q6_K and the ternary types on AVX2.
+// Products on AVX2 for Q2_K, Q3_K, Q6_K and the ternary types.
 #include "quants/arch/avx2/packed_unit.h"
 
 TSR_P8_MATMUL(Q2_K, q2_k)

@@ -1,4 +1,4 @@
-// Q4_K and Q5_K on AVX2.
+// Products on AVX2 for Q4_K and Q5_K.
 #include "quants/arch/avx2/packed_unit.h"
 
 TSR_P8_MATMUL(Q4_K, q4_k)

@@ -1,4 +1,4 @@
-// The types of 4 and 5 bits with a float scale per 32 on AVX2.
+// Products on AVX2 for the types of 4 and 5 bits with a float scale per 32 weights.
 #include "quants/arch/avx2/packed_unit.h"
 
 TSR_P8_MATMUL(Q4_0, q4_0)

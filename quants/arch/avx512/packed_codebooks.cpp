@@ -1,4 +1,4 @@
-// The codebook types with AVX-512 VNNI.
+// Products with AVX-512 VNNI for the codebook types.
 #include "quants/arch/avx512/packed_unit.h"
 
 TSR_P8_MATMUL(IQ2_XXS, iq2_xxs)

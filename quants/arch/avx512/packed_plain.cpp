@@ -1,4 +1,4 @@
-// The types of 32 weights a unit with AVX-512 VNNI.
+// Products with AVX-512 VNNI for the types whose units have 32 weights.
 #include "quants/arch/avx512/packed_unit.h"
 
 TSR_P8_MATMUL(Q4_0, q4_0)

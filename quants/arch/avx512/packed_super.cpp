@@ -1,4 +1,4 @@
-// The types of 256 weights a unit with AVX-512 VNNI.
+// Products with AVX-512 VNNI for the types whose units have 256 weights.
 #include "quants/arch/avx512/packed_unit.h"
 
 namespace tessera::kernels {

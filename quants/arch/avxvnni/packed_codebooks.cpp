@@ -1,4 +1,4 @@
-// The codebook types with AVX-VNNI.
+// Products with AVX-VNNI for the codebook types.
 #include "quants/arch/avxvnni/packed_unit.h"
 
 TSR_P8_MATMUL(IQ2_XXS, iq2_xxs)

@@ -1,4 +1,4 @@
-// The types of 32 weights a unit with AVX-VNNI.
+// Products with AVX-VNNI for the types whose units have 32 weights.
 #include "quants/arch/avxvnni/packed_unit.h"
 
 TSR_P8_MATMUL(Q4_0, q4_0)

@@ -1,4 +1,4 @@
-// The codebook types with dot products.
+// Products with the dot product instructions for the codebook types.
 #include "quants/arch/dotprod/packed_unit.h"
 
 TSR_P8_MATMUL(IQ2_XXS, iq2_xxs)

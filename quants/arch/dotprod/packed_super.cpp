@@ -1,4 +1,4 @@
-// The types of 256 weights a unit with the dot product instructions.
+// Products with the dot product instructions for the types whose units have 256 weights.
 #include "quants/arch/dotprod/packed_unit.h"
 
 TSR_P8_MATMUL(Q2_K, q2_k)

@@ -1,4 +1,4 @@
-// The codebook types with matrix products.
+// Products with the 8-bit matrix instructions for the codebook types.
 #include "quants/arch/i8mm/packed_unit.h"
 
 TSR_P8_MATMUL(IQ2_XXS, iq2_xxs)

@@ -1,4 +1,4 @@
-// The types of 32 weights a unit with the 8-bit matrix instructions.
+// Products with the 8-bit matrix instructions for the types whose units have 32 weights.
 #include "quants/arch/i8mm/packed_unit.h"
 
 TSR_P8_MATMUL(Q4_0, q4_0)

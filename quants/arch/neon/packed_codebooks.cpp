@@ -1,4 +1,4 @@
-// The codebook types on NEON.
+// Products on NEON for the codebook types.
 #include "quants/arch/neon/packed_unit.h"
 
 TSR_P8_MATMUL(IQ2_XXS, iq2_xxs)

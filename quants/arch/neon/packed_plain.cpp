@@ -1,4 +1,4 @@
-// The types of 32 weights a unit on NEON.
+// Products on NEON for the types whose units have 32 weights.
 #include "quants/arch/neon/packed_unit.h"
 
 TSR_P8_MATMUL(Q4_0, q4_0)

@@ -1,4 +1,4 @@
-// The types of 256 weights a unit on NEON.
+// Products on NEON for the types whose units have 256 weights.
 #include "quants/arch/neon/packed_unit.h"
 
 TSR_P8_MATMUL(Q2_K, q2_k)

@@ -24,7 +24,7 @@ struct Abilities {
     bool object_arguments = true;   ///< arguments of calls as an object; else as JSON text
     bool short_ids = false;         ///< ids of calls must have nine letters and digits
     bool null_content = false;      ///< the content of a message with calls is null; else it is empty
-    bool no_tools_as_list = false;  ///< without tools it needs an empty list
+    bool no_tools_as_list = false;  ///< `tools` must be an empty list if there are none
     bool thinking = false;          ///< enable_thinking changes the prompt
 };
 
