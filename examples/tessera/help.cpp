@@ -87,7 +87,7 @@ std::string program_help(std::span<const CommandGroup> groups) {
                      kCommandColumn) +
             help_row("TESSERA_ISA", "Use this instruction set (tessera info lists them), such as scalar.",
                      kCommandColumn) +
-            help_row("TESSERA_API_KEY", "Keys of tessera serve, one a line.", kCommandColumn) +
+            help_row("TESSERA_API_KEY", "Keys of tessera serve, one per line.", kCommandColumn) +
             "\nExit status:\n" + help_row("0", "Success.", kCommandColumn) +
             help_row("1", "Failure; a message on standard error says why.", kCommandColumn) +
             help_row("2", "Wrong usage.", kCommandColumn) +

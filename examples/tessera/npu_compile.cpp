@@ -192,7 +192,8 @@ Action declare_npu_compile(Options& options) {
                  "How weights and activations are quantized. (default: w4a16)");
     options.text("--npu-ranges", "FILE", args->ranges, "The activation ranges, from tessera npu calibrate.");
     options.parsed("--ar", "LIST", numbers(args->rows, 4096),
-                   "Batch sizes, a graph for each: of prompts, and 1 for decoding. (default: 128,1)");
+                   "Batch sizes, each with a graph of its own: larger ones for prompts, 1 for decoding. "
+                   "(default: 128,1)");
     options.parsed("--ctx", "LIST", numbers(args->contexts, 65536),
                    "Context lengths, a graph for each; the largest one is the limit. (default: 256,1024)");
     options.group("Operations");

@@ -1,4 +1,4 @@
-// tessera tokenize: text to tokens, one a line for people, or ids for programs. The text is taken byte for
+// tessera tokenize: text to tokens, one per line for people, or ids for programs. The text is taken byte for
 // byte, including a line feed at its end.
 #include "common/strings.h"
 #include "common/utf8.h"
@@ -87,7 +87,7 @@ Action declare_tokenize(Options& options) {
 
 const Command kTokenize = {.name = "tokenize",
                            .summary = "show the tokens of a text",
-                           .help = "Prints the tokens of a text: id and bytes, one token a line.",
+                           .help = "Prints the tokens of a text: id and bytes, one token per line.",
                            .examples =
                                "  tessera tokenize model.gguf \"Once upon a time\"\n"
                                "  tessera tokenize model.gguf --ids < story.txt > ids.txt\n"

@@ -286,7 +286,7 @@ Result<void> Writer::State::check_alignment() {
     }
     if (entries[found->second].encoded == expected) return {};
     return fail(ErrorCode::InvalidArgument,
-                "%s: key 'general.alignment': expected u32 %" PRIu32 ", which the writer was made with",
+                "%s: key 'general.alignment': expected u32 %" PRIu32 ", the alignment of this writer",
                 printable(path, 400).c_str(), alignment);
 }
 

@@ -252,7 +252,8 @@ Result<PlannedTensor> Planner::planned(const gguf::TensorInfo& tensor) const {
 Result<std::vector<PlannedTensor>> Planner::plan() {
     if (file_.is_packed())
         return fail(ErrorCode::InvalidArgument,
-                    "%s: expected a stock file, found a packed container: unpack it first", shown_.c_str());
+                    "%s: expected an unpacked file, found a packed container: unpack it first",
+                    shown_.c_str());
     TSR_TRY_VOID(read_model());
     TSR_TRY_VOID(compile_overrides());
     count_places();

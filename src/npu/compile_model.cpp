@@ -30,7 +30,7 @@ Result<void> check(const CompileRequest& request) {
         if (n_ctx <= before || n_ctx % 32 != 0 || n_ctx > 65536 || n_ctx < request.programs.back()->n_tok)
             return fail(
                 ErrorCode::InvalidArgument,
-                "a context of %lld positions: expected rising multiples of 32 up to 65536, none below "
+                "a context of %lld tokens: expected increasing multiples of 32 up to 65536, none below "
                 "the %lld rows of a pass",
                 static_cast<long long>(n_ctx), static_cast<long long>(request.programs.back()->n_tok));
         before = n_ctx;

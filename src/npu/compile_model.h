@@ -16,8 +16,8 @@ struct CompileRequest {
     /// The same forward pass recorded for several batch sizes, in rising order, with logits for all rows.
     std::span<const record::Program* const> programs;
     std::span<const DeviceRange> segments;  ///< the same for all programs, from partition()
-    /// Context sizes of the graphs, rising multiples of 32, each at least the batch size. The last one is the
-    /// size of the cache. May be empty if no segment has attention.
+    /// Context sizes of the graphs, increasing multiples of 32, each at least the batch size. The last one is
+    /// the size of the cache. May be empty if no segment has attention.
     std::span<const int64_t> contexts;
     const HtpDevice& device;
     const Ranges& ranges;

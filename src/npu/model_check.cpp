@@ -178,7 +178,7 @@ Checked check_operations(const DeviceModel& model) {
                         op.segment);
         if (op.reason.size() > 4 * kMostNameBytes || !gguf::is_clean_name(op.reason) ||
             (expected < 0) == op.reason.empty())
-            return fail(ErrorCode::Malformed, "%s: expected a reason where it stays on the processor only",
+            return fail(ErrorCode::Malformed, "%s: expected a reason only if it stays on the CPU",
                         op.name.c_str());
     }
     return {};
