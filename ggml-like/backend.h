@@ -20,21 +20,24 @@ constexpr int kKvChunk = 512;
 constexpr int kKvTile = 16;
 constexpr int kKvGroup = 8;
 
+/// The largest head: keys of 512 latent and 64 rotated elements (MLA, arXiv 2405.04434).
+constexpr int64_t kMaxHeadDim = 576;
+
 /// Types that the KV cache supports.
 constexpr Type kKvTypes[] = {Type::F32, Type::F16, Type::Q8_0, Type::Q4_0};
 
 /// Where one layer's keys and values lie inside a page.
-///   K, float:     [n_head_kv, kKvPage / kKvTile, head_dim, kKvTile]
-///   K, quantized: [n_head_kv, kKvPage / kKvGroup, packed group of kKvGroup rows of head_dim]
-///   V, float:     [n_head_kv, kKvPage, head_dim]
-///   V, quantized: [n_head_kv, { f16 scales [head_dim / 32, kKvPage], codes [kKvPage / 2, head_dim, 2] }],
+///   K, float:     [n_head_kv, kKvPage / kKvTile, k_dim, kKvTile]
+///   K, quantized: [n_head_kv, kKvPage / kKvGroup, packed group of kKvGroup rows of k_dim]
+///   V, float:     [n_head_kv, kKvPage, v_dim]
+///   V, quantized: [n_head_kv, { f16 scales [v_dim / 32, kKvPage], codes [kKvPage / 2, v_dim, 2] }],
 ///                 scales and codes as in the type's blocks; the codes of two positions are adjacent, 4-bit
 ///                 codes in one byte with the even position in the low half
 struct KvLayer {
     Type k_type = Type::F16, v_type = Type::F16;  // of kKvTypes
     size_t k_offset = 0, v_offset = 0;            // bytes from the start of the page
     int64_t n_head_kv = 0;
-    int64_t head_dim = 0;  // multiple of 32 for quantized types
+    int64_t k_dim = 0, v_dim = 0;  // elements of a head; multiples of 16, of 32 for quantized types
 
     /// Keys of fewer than 8 bits and their queries are rotated, which spreads outliers over all dimensions
     /// (QuaRot, arXiv 2404.00456): the scores are the same and the quantization error is smaller.
@@ -102,7 +105,7 @@ struct AttnTempScaling {
 struct QkvArgs {
     Weight wq, wk, wv;
     Vector bq, bk, bv;
-    Vector q_norm, k_norm;  // [head_dim]: per head; [n_heads * head_dim]: over the whole row; or empty
+    Vector q_norm, k_norm;  // [k_dim]: per head; [n_heads * head_dim]: over the whole row; or empty
     float norm_eps = 0;
     int64_t n_head = 0;
     RopeKind rope = RopeKind::None;
@@ -110,7 +113,7 @@ struct QkvArgs {
     const ActBuffer* angles = nullptr;  // [n_tok, n_rot] (cos, sin) pairs
     AttnTempScaling attn_temp = {};
     KvLayer kv;
-    ActBuffer* k_scratch = nullptr;  // [n_tok, n_head_kv * head_dim] scratch for QK-norm over whole rows
+    ActBuffer* k_scratch = nullptr;  // [n_tok, n_head_kv * k_dim] scratch for QK-norm over whole rows
 };
 
 struct AttendArgs {

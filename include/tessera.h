@@ -194,8 +194,8 @@ typedef struct tsr_model_info {
     const char* type;         /* most common type of the weights, "q4_k" */
     const char* isa;          /* instruction set in use */
     int64_t n_params;
-    int64_t n_ctx_train; /* positions it was trained for */
-    int64_t n_embd, n_layer, n_head, n_head_kv;
+    int64_t n_ctx_train;                        /* positions it was trained for */
+    int64_t n_embd, n_layer, n_head, n_head_kv; /* heads: the most of any layer */
     int32_t n_vocab;
     int32_t bos, eos; /* -1: none */
     int64_t n_bytes;  /* of its files */

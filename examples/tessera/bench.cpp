@@ -55,10 +55,12 @@ struct Outcome {
 
 Work work(const Model& model, const SessionFlags& flags, const Test& test) {
     const Hparams& h = model.hparams();
-    const double kv_row = static_cast<double>(
-        h.n_layer * h.n_head_kv *
-        (type_info(flags.k_type).row_bytes(h.head_dim) + type_info(flags.v_type).row_bytes(h.head_dim)));
-    const double attention_row = static_cast<double>(2 * h.n_layer * h.n_head * h.head_dim);
+    double kv_row = 0, attention_row = 0;  // bytes and products of one position
+    for (const LayerSpec& layer : h.layers) {
+        kv_row += static_cast<double>(layer.n_head_kv * (type_info(flags.k_type).row_bytes(layer.k_dim) +
+                                                         type_info(flags.v_type).row_bytes(layer.v_dim)));
+        attention_row += static_cast<double>(layer.n_q() + layer.n_attn());
+    }
     const int64_t n_pass = test.is_prompt ? std::min(flags.n_batch, test.n_tok) : 1;
     Work work;
     for (int64_t at = 0; at < test.n_tok; at += n_pass) {

@@ -81,9 +81,14 @@ Predicted predict_passes(const NpuReport& report) {
     }
     out.chunk_us = npu::pass_us(model, device, rows, n_ctx);
     const Hparams& h = report.npu->model().hparams();
-    out.has_formula = h.moe.n_expert == 0 && report.share.processor.products == 0;
+    const LayerSpec& layer = h.layers.front();
+    const bool is_uniform = std::ranges::all_of(h.layers, [&](const LayerSpec& other) {
+        return other.n_q() == layer.n_q() && other.n_k() == layer.n_k() && other.n_ff == layer.n_ff;
+    });
+    out.has_formula = h.moe.n_expert == 0 && is_uniform && report.share.processor.products == 0;
     if (!out.has_formula) return out;
-    const npu::ModelSizes sizes{h.n_layer, h.n_embd, h.n_head, h.n_head_kv, h.head_dim, h.n_ff, h.n_vocab};
+    const npu::ModelSizes sizes{h.n_layer,   h.n_embd,   layer.n_head, layer.n_head_kv,
+                                layer.k_dim, layer.n_ff, h.n_vocab};
     out.formula_token_us = npu::estimate_decode(device, sizes, n_ctx).token_us;
     out.formula_chunk_us = npu::estimate_prompt(device, sizes, out.chunk_rows, n_ctx).chunk_us();
     return out;

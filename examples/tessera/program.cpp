@@ -104,7 +104,8 @@ Json rope_json(const record::Rope& rope) {
 
 Json cache_json(const record::Cache& cache) {
     return {{"n_head_kv", cache.where.n_head_kv},
-            {"head_dim", cache.where.head_dim},
+            {"k_dim", cache.where.k_dim},
+            {"v_dim", cache.where.v_dim},
             {"k_type", std::string(type_info(cache.where.k_type).name)},
             {"v_type", std::string(type_info(cache.where.v_type).name)},
             {"layer_group", cache.layer_group}};

@@ -34,62 +34,63 @@ constexpr int64_t kFewRows = 16;
 
 /// Merges one row's result of a chunk into the chunks before it; a sum of 0 means that the row saw none of
 /// it.
-void merge_chunk(const cpu::VecTable& vec, int64_t head_dim, float max, float sum, const float* out,
+void merge_chunk(const cpu::VecTable& vec, int64_t v_dim, float max, float sum, const float* out,
                  float& run_max, float& run_sum, float* run) {
     if (sum == 0) return;
-    if (run_sum != 0) return vec.softmax_merge(&run_max, &run_sum, run, max, sum, out, head_dim);
-    std::memcpy(run, out, static_cast<size_t>(head_dim) * sizeof(float));
+    if (run_sum != 0) return vec.softmax_merge(&run_max, &run_sum, run, max, sum, out, v_dim);
+    std::memcpy(run, out, static_cast<size_t>(v_dim) * sizeof(float));
     run_max = max;
     run_sum = sum;
 }
 
 /// One worker's attention scratch, divided into its arrays.
 struct AttentionScratch {
-    float* queries;    // [rows, head_dim]
+    float* queries;    // [rows, k_dim]
     float* scores;     // [rows, kKvChunk]
-    float* chunk_out;  // [rows, head_dim]
-    float* run_out;    // [rows, head_dim]
+    float* chunk_out;  // [rows, v_dim]
+    float* run_out;    // [rows, v_dim]
     float* chunk_max;  // [rows]
     float* chunk_sum;  // [rows]
     float* run_max;    // [rows]
     float* run_sum;    // [rows]
-    float* page;       // [kKvPage, head_dim]
+    float* page;       // [kKvPage, the larger of k_dim and v_dim]
     // The queries' int8 image, for quantized keys.
-    int8_t* q;       // [rows, head_dim]
-    float* d;        // [rows, head_dim / 32]
-    float* s;        // [rows, head_dim / 32]
-    int16_t* sum16;  // [rows, head_dim / 16]
-    int16_t* sum8;   // [rows, head_dim / 8]
+    int8_t* q;       // [rows, k_dim]
+    float* d;        // [rows, k_dim / 32]
+    float* s;        // [rows, k_dim / 32]
+    int16_t* sum16;  // [rows, k_dim / 16]
+    int16_t* sum8;   // [rows, k_dim / 8]
     // For quantized values.
     int16_t* weights;     // [rows, kKvChunk] of one block
     float* weight_tops;   // [rows]
-    float* value_scales;  // [head_dim / 32 + 1, kKvChunk]
-    int8_t* codes;        // [kKvChunk / 2, head_dim, 2]
+    float* value_scales;  // [v_dim / 32 + 1, kKvChunk]
+    int8_t* codes;        // [kKvChunk / 2, v_dim, 2]
 
-    AttentionScratch(float* at, int64_t rows, int64_t head_dim) {
+    AttentionScratch(float* at, int64_t rows, const KvLayer& kv) {
+        const int64_t k_dim = kv.k_dim, v_dim = kv.v_dim;
         auto take = [&at](int64_t n) {
             float* piece = at;
             at += (n + 15) / 16 * 16;
             return piece;
         };
-        queries = take(rows * head_dim);
+        queries = take(rows * k_dim);
         scores = take(rows * kKvChunk);
-        chunk_out = take(rows * head_dim);
-        run_out = take(rows * head_dim);
+        chunk_out = take(rows * v_dim);
+        run_out = take(rows * v_dim);
         chunk_max = take(rows);
         chunk_sum = take(rows);
         run_max = take(rows);
         run_sum = take(rows);
-        page = take(kKvPage * head_dim);
-        q = reinterpret_cast<int8_t*>(take(rows * head_dim / 4));
-        d = take(rows * (head_dim / 32));
-        s = take(rows * (head_dim / 32));
-        sum16 = reinterpret_cast<int16_t*>(take(rows * (head_dim / 32)));
-        sum8 = reinterpret_cast<int16_t*>(take(rows * (head_dim / 16)));
+        page = take(kKvPage * std::max(k_dim, v_dim));
+        q = reinterpret_cast<int8_t*>(take(rows * k_dim / 4));
+        d = take(rows * (k_dim / 32));
+        s = take(rows * (k_dim / 32));
+        sum16 = reinterpret_cast<int16_t*>(take(rows * (k_dim / 32)));
+        sum8 = reinterpret_cast<int16_t*>(take(rows * (k_dim / 16)));
         weights = reinterpret_cast<int16_t*>(take(rows * kKvChunk / 2));
         weight_tops = take(rows);
-        value_scales = take((head_dim / 32 + 1) * kKvChunk);
-        codes = reinterpret_cast<int8_t*>(take(kKvChunk * head_dim / 4));
+        value_scales = take((v_dim / 32 + 1) * kKvChunk);
+        codes = reinterpret_cast<int8_t*>(take(kKvChunk * v_dim / 4));
     }
 };
 
@@ -117,8 +118,8 @@ struct CpuBackend::AttnTask {
     int64_t first_chunk() const { return first_key(first_pos()) / kKvChunk; }
     int64_t last_chunk() const { return last_pos() / kKvChunk; }
     /// This head's keys or values in the page of a position.
-    const std::byte* keys(int64_t pos) const { return at(pos, args->kv.k_offset, args->kv.k_type); }
-    const std::byte* values(int64_t pos) const { return at(pos, args->kv.v_offset, args->kv.v_type); }
+    const std::byte* keys(int64_t pos) const { return at(pos, args->kv.k_offset, key_bytes()); }
+    const std::byte* values(int64_t pos) const { return at(pos, args->kv.v_offset, value_bytes()); }
     /// The keys of a page that this worker continues with, else null.
     const std::byte* next_keys(int64_t pos) const { return pos < prefetch_end ? keys(pos) : nullptr; }
     /// Prefetches the keys of the first chunk, or their first page where each page prefetches the next one,
@@ -127,32 +128,36 @@ struct CpuBackend::AttnTask {
         int64_t pos = std::max(chunk * kKvChunk, first_key(first_pos()));
         const int64_t n_ahead = is_float(args->kv.k_type) ? 1 : kKvChunk;
         const int64_t end = std::min({(chunk + 1) * kKvChunk, prefetch_end, pos + n_ahead});
-        for (; pos < end; pos = (pos / kKvPage + 1) * kKvPage)
-            prefetch_l2(keys(pos), head_bytes(args->kv.k_type));
+        for (; pos < end; pos = (pos / kKvPage + 1) * kKvPage) prefetch_l2(keys(pos), key_bytes());
     }
-    size_t head_bytes(Type type) const {
-        return static_cast<size_t>(kKvPage * type_info(type).row_bytes(args->kv.head_dim));
+    /// Bytes of one head's keys and values in a page.
+    size_t key_bytes() const { return head_bytes(args->kv.k_type, args->kv.k_dim); }
+    size_t value_bytes() const { return head_bytes(args->kv.v_type, args->kv.v_dim); }
+    static size_t head_bytes(Type type, int64_t dim) {
+        return static_cast<size_t>(kKvPage * type_info(type).row_bytes(dim));
     }
-    const std::byte* at(int64_t pos, size_t offset, Type type) const {
-        return segment->pages[pos / kKvPage] + offset + static_cast<size_t>(kv_head) * head_bytes(type);
+    const std::byte* at(int64_t pos, size_t offset, size_t n_bytes) const {
+        return segment->pages[pos / kKvPage] + offset + static_cast<size_t>(kv_head) * n_bytes;
     }
-    /// Row of the activation for query row r, and the column where its head starts.
+    /// Row of the activations for query row r, and the columns where its head starts in q and in the result.
     int64_t act_row(int64_t r) const { return segment->row0 + tok0 + r / n_group(); }
-    int64_t act_col(int64_t r) const { return (kv_head * n_group() + r % n_group()) * args->kv.head_dim; }
+    int64_t head(int64_t r) const { return kv_head * n_group() + r % n_group(); }
+    int64_t q_col(int64_t r) const { return head(r) * args->kv.k_dim; }
+    int64_t y_col(int64_t r) const { return head(r) * args->kv.v_dim; }
 };
 
 /// Copies the task's queries to rows, or quantizes them for quantized keys.
 void CpuBackend::gather_queries(const AttnTask& unit, int worker) {
     const KvLayer& kv = unit.args->kv;
-    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
-    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const int64_t k_dim = kv.k_dim, n_rows = unit.n_rows();
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     for (int64_t r = 0; r < n_rows; ++r) {
-        const float* query = unit.q->row(unit.act_row(r)) + unit.act_col(r);
+        const float* query = unit.q->row(unit.act_row(r)) + unit.q_col(r);
         if (is_float(kv.k_type))
-            std::memcpy(a.queries + r * head_dim, query, static_cast<size_t>(head_dim) * sizeof(float));
+            std::memcpy(a.queries + r * k_dim, query, static_cast<size_t>(k_dim) * sizeof(float));
         else {
-            const auto [at, step] = act_place(kernels_, unit.query_run(), r, head_dim);
-            kernels_.quantize_act(query, head_dim, act_row(a, at, step));
+            const auto [at, step] = act_place(kernels_, unit.query_run(), r, k_dim);
+            kernels_.quantize_act(query, k_dim, act_row(a, at, step));
         }
     }
 }
@@ -182,10 +187,10 @@ kernels::PanelsArgs CpuBackend::page_panels(Type type, const std::byte* page, in
 /// packed matrix.
 void CpuBackend::attn_scores_quantized(const AttnTask& unit, int64_t begin, int64_t end, int worker) {
     const KvLayer& kv = unit.args->kv;
-    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_scales = head_dim / 32;
-    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
-    const size_t row_bytes = static_cast<size_t>(type_info(kv.k_type).row_bytes(head_dim));
-    const size_t k_bytes = unit.head_bytes(kv.k_type), v_bytes = unit.head_bytes(kv.v_type);
+    const int64_t k_dim = kv.k_dim, n_rows = unit.n_rows(), n_scales = k_dim / 32;
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
+    const size_t row_bytes = static_cast<size_t>(type_info(kv.k_type).row_bytes(k_dim));
+    const size_t k_bytes = unit.key_bytes(), v_bytes = unit.value_bytes();
     const int64_t base = begin / kKvChunk * kKvChunk;
     for (int64_t pos = begin, next_pos; pos < end; pos = next_pos) {
         next_pos = (pos / kKvPage + 1) * kKvPage;
@@ -193,8 +198,8 @@ void CpuBackend::attn_scores_quantized(const AttnTask& unit, int64_t begin, int6
         kernels::PackedMatmulArgs args{};
         args.w = unit.keys(pos) + static_cast<size_t>(pos % kKvPage) * row_bytes;
         args.n_rows = (n + kKvGroup - 1) / kKvGroup * kKvGroup;
-        args.n_k = head_dim;
-        args.x = {a.q, a.d, a.s, a.sum16, a.sum8, head_dim, n_scales, act_tile(kernels_, n_rows)};
+        args.n_k = k_dim;
+        args.x = {a.q, a.d, a.s, a.sum16, a.sum8, k_dim, n_scales, act_tile(kernels_, n_rows)};
         args.n_tok = n_rows;
         args.y = a.scores + (pos - base);
         args.y_stride = kKvChunk;
@@ -217,8 +222,8 @@ void CpuBackend::attn_scores_quantized(const AttnTask& unit, int64_t begin, int6
 /// The same from float keys: tiles of 16 positions are panels.
 void CpuBackend::attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t end, int worker) {
     const KvLayer& kv = unit.args->kv;
-    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_tile = head_dim * kKvTile;
-    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const int64_t k_dim = kv.k_dim, n_rows = unit.n_rows(), n_tile = k_dim * kKvTile;
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const int64_t base = begin / kKvChunk * kKvChunk;
     for (int64_t pos = begin, next_pos; pos < end; pos = next_pos) {
         next_pos = (pos / kKvPage + 1) * kKvPage;
@@ -227,17 +232,17 @@ void CpuBackend::attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t en
         const std::byte* next = next_pos < end ? unit.keys(next_pos) : nullptr;
         // Quantized values are prefetched with the keys, not by their own product.
         if (!is_float(kv.v_type))
-            prefetch_l2(unit.values(pos), unit.head_bytes(kv.v_type));
+            prefetch_l2(unit.values(pos), unit.value_bytes());
         else if (!next)
-            next = unit.values(begin) + begin % kKvPage * type_info(kv.v_type).row_bytes(head_dim);
+            next = unit.values(begin) + begin % kKvPage * type_info(kv.v_type).row_bytes(kv.v_dim);
         kernels::PanelsArgs args =
             page_panels(kv.k_type, unit.keys(pos), tile * n_tile, n_tiles * n_tile, n_rows, next, a.page);
         args.n_panels = n_tiles;
         args.panel_size = n_tile;
         args.panel_stride = kKvTile;
-        args.n_k = head_dim;
+        args.n_k = k_dim;
         args.x = a.queries;
-        args.x_stride = head_dim;
+        args.x_stride = k_dim;
         args.y = a.scores + (pos - base);
         args.y_stride = kKvChunk;
         kernels_.gemm_panels(args);
@@ -248,29 +253,29 @@ void CpuBackend::attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t en
 void CpuBackend::attn_values_f32(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_out,
                                  int worker) {
     const KvLayer& kv = unit.args->kv;
-    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows();
-    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const int64_t v_dim = kv.v_dim, n_rows = unit.n_rows();
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const int64_t base = begin / kKvChunk * kKvChunk;
     for (int64_t pos = begin, next_pos; pos < end; pos = next_pos) {
         next_pos = (pos / kKvPage + 1) * kKvPage;
-        const int64_t n = std::min(next_pos, end) - pos, first = pos % kKvPage * head_dim;
+        const int64_t n = std::min(next_pos, end) - pos, first = pos % kKvPage * v_dim;
         const std::byte* next = next_pos < end ? unit.values(next_pos) : nullptr;
         // Quantized keys of the next chunk are prefetched with the values.
         if (is_float(kv.k_type)) {
             if (!next) next = unit.next_keys(next_pos);
         } else if (const std::byte* keys = unit.next_keys(pos + kKvChunk)) {
-            prefetch_l2(keys, unit.head_bytes(kv.k_type));
+            prefetch_l2(keys, unit.key_bytes());
         }
         kernels::PanelsArgs args =
-            page_panels(kv.v_type, unit.values(pos), first, n * head_dim, n_rows, next, a.page);
-        args.n_panels = head_dim / kernels::kPanelRows;
+            page_panels(kv.v_type, unit.values(pos), first, n * v_dim, n_rows, next, a.page);
+        args.n_panels = v_dim / kernels::kPanelRows;
         args.panel_size = kernels::kPanelRows;
-        args.panel_stride = head_dim;
+        args.panel_stride = v_dim;
         args.n_k = n;
         args.x = a.scores + (pos - base);
         args.x_stride = kKvChunk;
         args.y = chunk_out;
-        args.y_stride = head_dim;
+        args.y_stride = v_dim;
         args.accumulate = pos != begin;
         kernels_.gemm_panels(args);
     }
@@ -282,8 +287,8 @@ void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int6
                                        float* chunk_out, int worker) {
     static_assert(kKvChunk == cpu::kAttnValuesPositions);
     const KvLayer& kv = unit.args->kv;
-    const int64_t head_dim = kv.head_dim, n_rows = unit.n_rows(), n_blocks = head_dim / kernels::kActBlock;
-    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const int64_t v_dim = kv.v_dim, n_rows = unit.n_rows(), n_blocks = v_dim / kernels::kActBlock;
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const int64_t base = begin / kKvChunk * kKvChunk;
     const uint16_t* scales[kChunkPages];
     const int8_t* codes[kChunkPages];
@@ -294,11 +299,11 @@ void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int6
         scales[n_parts] = reinterpret_cast<const uint16_t*>(page) + first;
         const std::byte* at = page + n_blocks * kKvPage * 2;
         n_pairs[n_parts] = (std::min(kKvPage - first, end - pos) + 1) / 2;
-        codes[n_parts] = reinterpret_cast<const int8_t*>(at) + first * head_dim;
+        codes[n_parts] = reinterpret_cast<const int8_t*>(at) + first * v_dim;
         if (kv.v_type == Type::Q4_0) {
-            int8_t* bytes = a.codes + (pos - base) * head_dim;
-            vec_.nibble_pairs_to_int8(reinterpret_cast<const uint8_t*>(at) + first / 2 * head_dim, bytes,
-                                      n_pairs[n_parts] * head_dim);
+            int8_t* bytes = a.codes + (pos - base) * v_dim;
+            vec_.nibble_pairs_to_int8(reinterpret_cast<const uint8_t*>(at) + first / 2 * v_dim, bytes,
+                                      n_pairs[n_parts] * v_dim);
             codes[n_parts] = bytes;
         }
     }
@@ -332,7 +337,7 @@ void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int6
         const int64_t element = b * kernels::kActBlock;
         const int8_t* block[kChunkPages];
         const void* next[kChunkPages];
-        const size_t next_bytes = unit.head_bytes(kv.k_type) / static_cast<size_t>(n_blocks);
+        const size_t next_bytes = unit.key_bytes() / static_cast<size_t>(n_blocks);
         for (int64_t part = 0; part < n_parts; ++part) {
             block[part] = codes[part] + 2 * element;
             const std::byte* keys = unit.next_keys((begin / kKvPage + part) * kKvPage + kKvChunk);
@@ -343,7 +348,7 @@ void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int6
                                 .codes = block,
                                 .n_pairs = n_pairs,
                                 .n_parts = n_parts,
-                                .head_dim = head_dim,
+                                .head_dim = v_dim,
                                 .n_rows = n_rows,
                                 .out = chunk_out + element,
                                 .next = next,
@@ -355,13 +360,14 @@ void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int6
 /// Scores, softmax and values of one chunk for all rows of the task. A row that sees no key of it gets sum 0.
 void CpuBackend::attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
                             float* chunk_out, int worker) {
-    const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows(), n_group = unit.n_group();
-    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const KvLayer& kv = unit.args->kv;
+    const int64_t n_rows = unit.n_rows(), n_group = unit.n_group();
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const int64_t base = chunk * kKvChunk;
     const int64_t begin = std::max(base, unit.first_key(unit.first_pos()) / kKvTile * kKvTile);
     const int64_t end = std::min(base + kKvChunk, unit.last_pos() + 1);
     const int64_t n = cpu::n_blocks(end - base, kKvTile) * kKvTile;  // of a row's scores
-    if (is_float(unit.args->kv.k_type))
+    if (is_float(kv.k_type))
         attn_scores_f32(unit, begin, end, worker);
     else
         attn_scores_quantized(unit, begin, end, worker);
@@ -378,14 +384,14 @@ void CpuBackend::attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_ma
             chunk_sum[r] = 0;
         }
     }
-    if (is_float(unit.args->kv.v_type))
+    if (is_float(kv.v_type))
         attn_values_f32(unit, begin, end, chunk_out, worker);
     else
         attn_values_quantized(unit, begin, end, chunk_sum, chunk_out, worker);
 }
 
 void CpuBackend::finish_task(const AttnTask& unit, const float* maxima, const float* sums, ActBuffer& y) {
-    const int64_t head_dim = unit.args->kv.head_dim, n_group = unit.n_group();
+    const int64_t v_dim = unit.args->kv.v_dim, n_group = unit.n_group();
     for (int64_t r = 0; r < unit.n_rows(); ++r) {
         float by = 1.0f / sums[r];
         if (unit.args->sinks) {
@@ -395,32 +401,32 @@ void CpuBackend::finish_task(const AttnTask& unit, const float* maxima, const fl
             vec_.exp(parts, parts, 2);
             by = parts[0] / std::fma(sums[r], parts[0], parts[1]);
         }
-        vec_.scale(y.row(unit.act_row(r)) + unit.act_col(r), by, head_dim);
+        vec_.scale(y.row(unit.act_row(r)) + unit.y_col(r), by, v_dim);
     }
     if (!y.needs_int8) return;
     // The heads of a group are adjacent; int8 blocks that span groups wait for the whole row.
-    for (int64_t r = 0; r < unit.n_rows() && n_group * head_dim % kernels::kActBlock == 0; r += n_group) {
-        const int64_t row = unit.act_row(r), col = unit.act_col(r);
-        quantize_part(y, {0, unit.n_act}, row, col, n_group * head_dim, y.row(row) + col);
+    for (int64_t r = 0; r < unit.n_rows() && n_group * v_dim % kernels::kActBlock == 0; r += n_group) {
+        const int64_t row = unit.act_row(r), col = unit.y_col(r);
+        quantize_part(y, {0, unit.n_act}, row, col, n_group * v_dim, y.row(row) + col);
     }
 }
 
 void CpuBackend::attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker) {
-    const int64_t head_dim = unit.args->kv.head_dim, n_rows = unit.n_rows();
-    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, head_dim);
+    const int64_t v_dim = unit.args->kv.v_dim, n_rows = unit.n_rows();
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, unit.args->kv);
     for (int64_t r = 0; y.needs_int8 && r < n_rows; ++r)
-        prefetch_image_for_write(y, {0, unit.n_act}, unit.act_row(r), unit.act_col(r), head_dim);
+        prefetch_image_for_write(y, {0, unit.n_act}, unit.act_row(r), unit.y_col(r), v_dim);
     gather_queries(unit, worker);
     std::fill(a.run_sum, a.run_sum + n_rows, 0.0f);
     for (int64_t chunk = unit.first_chunk(); chunk <= unit.last_chunk(); ++chunk) {
         attn_chunk(unit, chunk, a.chunk_max, a.chunk_sum, a.chunk_out, worker);
         for (int64_t r = 0; r < n_rows; ++r)
-            merge_chunk(vec_, head_dim, a.chunk_max[r], a.chunk_sum[r], a.chunk_out + r * head_dim,
-                        a.run_max[r], a.run_sum[r], a.run_out + r * head_dim);
+            merge_chunk(vec_, v_dim, a.chunk_max[r], a.chunk_sum[r], a.chunk_out + r * v_dim, a.run_max[r],
+                        a.run_sum[r], a.run_out + r * v_dim);
     }
     for (int64_t r = 0; r < n_rows; ++r) {
-        float* out = y.row(unit.act_row(r)) + unit.act_col(r);
-        std::memcpy(out, a.run_out + r * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
+        float* out = y.row(unit.act_row(r)) + unit.y_col(r);
+        std::memcpy(out, a.run_out + r * v_dim, static_cast<size_t>(v_dim) * sizeof(float));
     }
     finish_task(unit, a.run_max, a.run_sum, y);
 }
@@ -429,13 +435,13 @@ void CpuBackend::attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker
 /// a round of chunks are merged in the same order as in attn_single_pass.
 void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
                                std::span<const Segment> segments, ActBuffer& y) {
-    const int64_t n_kv = args.kv.n_head_kv, head_dim = args.kv.head_dim, n_head = args.n_head;
+    const int64_t n_kv = args.kv.n_head_kv, v_dim = args.kv.v_dim, n_head = args.n_head;
     const int64_t n_units = static_cast<int64_t>(segments.size()) * n_kv;
     const int64_t rows_all =
         partial_rows_ / cpu::kSplitRound;  // rows of one chunk's slot: kSplitMaxTok * n_head
     float* sums = partials_;               // [round, rows_all]
     float* maxima = sums + partial_rows_;  // [round, rows_all]
-    float* outs = maxima + partial_rows_;  // [round, rows_all, head_dim]
+    float* outs = maxima + partial_rows_;  // [round, rows_all, v_dim]
     float run_max[cpu::kSplitMaxTok * cpu::kMaxHeads], run_sum[cpu::kSplitMaxTok * cpu::kMaxHeads] = {};
     auto unit_at = [&](int64_t i) {
         const Segment& segment = segments[static_cast<size_t>(i / n_kv)];
@@ -456,11 +462,11 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
     }
     const auto merge = [&](const AttnTask& unit, int64_t n_chunks) {
         for (int64_t r = 0; r < unit.n_rows(); ++r) {
-            float* run = y.row(unit.act_row(r)) + unit.act_col(r);
+            float* run = y.row(unit.act_row(r)) + unit.y_col(r);
             const int64_t row = first_row(unit) + r;
             for (int64_t at = row; at < n_chunks * rows_all; at += rows_all)
-                merge_chunk(vec_, head_dim, maxima[at], sums[at], outs + at * head_dim, run_max[row],
-                            run_sum[row], run);
+                merge_chunk(vec_, v_dim, maxima[at], sums[at], outs + at * v_dim, run_max[row], run_sum[row],
+                            run);
         }
     };
     for (int64_t round = first_chunk; round <= last_chunk; round += cpu::kSplitRound) {
@@ -481,7 +487,7 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
                 if (chunk < unit.first_chunk() || chunk > unit.last_chunk())
                     std::fill(sums + at, sums + at + unit.n_rows(), 0.0f);
                 else
-                    attn_chunk(unit, chunk, maxima + at, sums + at, outs + at * head_dim, worker);
+                    attn_chunk(unit, chunk, maxima + at, sums + at, outs + at * v_dim, worker);
             }
             // The last thread merges them, which saves a parallel region.
             if (n_done[i / n_runs].fetch_add(1, std::memory_order_acq_rel) + 1 < n_runs) return;
@@ -517,7 +523,7 @@ void CpuBackend::attend(const ActBuffer& q, int64_t n_act, const AttendArgs& arg
             attn_single_pass(unit, y, worker);
         });
     }
-    if (y.needs_int8 && args.n_head / args.kv.n_head_kv * args.kv.head_dim % kernels::kActBlock != 0)
+    if (y.needs_int8 && args.n_head / args.kv.n_head_kv * args.kv.v_dim % kernels::kActBlock != 0)
         for (const Segment& segment : segments)
             pool_.run(segment.n_tok, [&](int64_t t, int) {
                 const int64_t row = segment.row0 + t;

@@ -17,9 +17,8 @@ template <class Memory>
 CpuBackend::Buffers CpuBackend::allocate(const Limits& limits, int n_threads, Memory& memory) {
     const size_t kernel_floats =
         std::max(kernels::kScratchFloats, kernels::kPackedScratchBytes / sizeof(float));
-    const auto tile_floats = static_cast<size_t>(2 * cpu::tile_floats(limits.max_rows, limits.head_dim));
-    const size_t attention_floats =
-        cpu::attention_scratch_floats(limits.n_head, limits.n_head_kv, limits.head_dim);
+    const auto tile_floats = static_cast<size_t>(2 * cpu::tile_floats(limits.max_rows, limits.head_dim()));
+    const size_t attention_floats = cpu::attention_scratch_floats(limits.n_group, limits.k_dim, limits.v_dim);
     Buffers out;
     for (int i = 0; i < n_threads; ++i) {
         Scratch scratch;
@@ -29,7 +28,7 @@ CpuBackend::Buffers CpuBackend::allocate(const Limits& limits, int n_threads, Me
         out.scratch.push_back(scratch);
     }
     out.partial_rows = cpu::kSplitMaxTok * cpu::kSplitRound * limits.n_head;
-    const auto partial_floats = static_cast<size_t>(out.partial_rows * (limits.head_dim + 2));
+    const auto partial_floats = static_cast<size_t>(out.partial_rows * (limits.v_dim + 2));
     out.partials = memory.template take<float>(partial_floats).data();
     const auto router_floats = static_cast<size_t>(limits.max_tok * limits.n_expert);
     out.router_logits = memory.template take<float>(router_floats).data();

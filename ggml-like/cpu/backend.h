@@ -2,6 +2,7 @@
 // CpuBackend: runs each operation at once on a thread pool with one instruction set's kernels. Owns the
 // workers' scratch. Results do not depend on the number of threads, the batch or the instruction set
 // (docs/design/numerics.md).
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -19,12 +20,16 @@ namespace tessera {
 
 class CpuBackend final : public Backend {
   public:
-    /// Sizes that the scratch must hold: the largest of each over all models and batches.
+    /// Sizes that the scratch must hold: the largest of each over all layers, models and batches.
     struct Limits {
         int64_t max_tok = 1;   ///< tokens of a batch
         int64_t max_rows = 1;  ///< rows of a matrix product: max_tok times the experts a token uses
-        int64_t n_head = 1, n_head_kv = 1, head_dim = 16;
+        int64_t n_head = 1;
+        int64_t n_group = 1;             ///< query heads that share a KV head
+        int64_t k_dim = 16, v_dim = 16;  ///< elements of a head
         int64_t n_expert = 0;
+
+        int64_t head_dim() const { return std::max(k_dim, v_dim); }
     };
 
     /// `pool` and `tuning` outlive the backend. The kernel table is chosen by the caller (quants/dispatch.h).

@@ -33,11 +33,11 @@ void CpuBackend::rotate_key(float* x, int64_t head_dim) {
 
 void CpuBackend::store_keys(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
                             const float* rows, int64_t stride) {
-    const int64_t head_dim = kv.head_dim;
+    const int64_t k_dim = kv.k_dim;
     if (!is_float_type(kv.k_type)) {
         const TypeInfo& type = type_info(kv.k_type);
         const auto& packed = kernels_.packed[static_cast<uint32_t>(kv.k_type)];
-        const auto row_bytes = static_cast<size_t>(type.row_bytes(head_dim));
+        const auto row_bytes = static_cast<size_t>(type.row_bytes(k_dim));
         const size_t group_bytes = kKvGroup * row_bytes;
         alignas(64) std::byte plain[cpu::kMaxKvGroupBytes];
         for (const int64_t end = pos + n; pos < end;) {
@@ -46,25 +46,25 @@ void CpuBackend::store_keys(const KvLayer& kv, const Segment& segment, int64_t h
                 segment.pages[pos / kKvPage] + kv.k_offset +
                 static_cast<size_t>(head * (kKvPage / kKvGroup) + pos % kKvPage / kKvGroup) * group_bytes;
             std::memset(plain, 0, group_bytes);
-            if (pos > first) packed.unpack(group, static_cast<int>(pos - first), head_dim, plain, row_bytes);
+            if (pos > first) packed.unpack(group, static_cast<int>(pos - first), k_dim, plain, row_bytes);
             for (; pos < last; ++pos, rows += stride)
-                type.store(rows, plain + static_cast<size_t>(pos - first) * row_bytes, head_dim);
-            packed.pack(plain, row_bytes, kKvGroup, head_dim, group);
+                type.store(rows, plain + static_cast<size_t>(pos - first) * row_bytes, k_dim);
+            packed.pack(plain, row_bytes, kKvGroup, k_dim, group);
         }
         return;
     }
     const size_t element = static_cast<size_t>(type_info(kv.k_type).block_bytes);
-    uint16_t halves[cpu::kMaxHeadDim];
+    uint16_t halves[kMaxHeadDim];
     for (int64_t i = 0; i < n; ++i, ++pos, rows += stride) {
         const auto* from = reinterpret_cast<const std::byte*>(rows);
         if (kv.k_type == Type::F16) {
-            vec_.f32_to_f16(rows, halves, head_dim);
+            vec_.f32_to_f16(rows, halves, k_dim);
             from = reinterpret_cast<const std::byte*>(halves);
         }
         const int64_t tile = head * (kKvPage / kKvTile) + pos % kKvPage / kKvTile;
         std::byte* to = segment.pages[pos / kKvPage] + kv.k_offset +
-                        static_cast<size_t>(tile * head_dim * kKvTile + pos % kKvTile) * element;
-        for (int64_t d = 0; d < head_dim; ++d)
+                        static_cast<size_t>(tile * k_dim * kKvTile + pos % kKvTile) * element;
+        for (int64_t d = 0; d < k_dim; ++d)
             std::memcpy(to + static_cast<size_t>(d * kKvTile) * element,
                         from + static_cast<size_t>(d) * element, element);
     }
@@ -74,23 +74,23 @@ namespace {
 
 /// One head's quantized values of a page.
 struct ValuePage {
-    uint8_t* scales;  // [head_dim / 32, kKvPage] halves
-    uint8_t* codes;   // [kKvPage / 2, head_dim, 2] of 8 or 4 bits
+    uint8_t* scales;  // [v_dim / 32, kKvPage] halves
+    uint8_t* codes;   // [kKvPage / 2, v_dim, 2] of 8 or 4 bits
 
-    ValuePage(std::byte* at, int64_t head_dim)
-        : scales(reinterpret_cast<uint8_t*>(at)), codes(scales + head_dim / 32 * kKvPage * 2) {}
+    ValuePage(std::byte* at, int64_t v_dim)
+        : scales(reinterpret_cast<uint8_t*>(at)), codes(scales + v_dim / 32 * kKvPage * 2) {}
 
     void put_scale(int64_t pos, int64_t block, const uint8_t* d) {
         std::memcpy(scales + 2 * (block * kKvPage + pos), d, 2);
     }
-    void put(int64_t pos, int64_t head_dim, int64_t block, const quants::BlockQ8_0& b) {
+    void put(int64_t pos, int64_t v_dim, int64_t block, const quants::BlockQ8_0& b) {
         put_scale(pos, block, b.d);
-        uint8_t* to = codes + pos / 2 * 2 * head_dim + 64 * block + pos % 2;
+        uint8_t* to = codes + pos / 2 * 2 * v_dim + 64 * block + pos % 2;
         for (int e = 0; e < b.kWeights; ++e) to[2 * e] = static_cast<uint8_t>(b.qs[e]);
     }
-    void put(int64_t pos, int64_t head_dim, int64_t block, const quants::BlockQ4_0& b) {
+    void put(int64_t pos, int64_t v_dim, int64_t block, const quants::BlockQ4_0& b) {
         put_scale(pos, block, b.d);
-        uint8_t* to = codes + pos / 2 * head_dim + 32 * block;
+        uint8_t* to = codes + pos / 2 * v_dim + 32 * block;
         const int shift = pos % 2 == 0 ? 0 : 4;
         for (int e = 0; e < b.kWeights; ++e) {
             const int code = b.qs[e % 16] >> e / 16 * 4 & 15;
@@ -100,11 +100,11 @@ struct ValuePage {
 };
 
 template <class Block>
-void put_values(const TypeInfo& type, ValuePage page, int64_t pos, int64_t head_dim, const float* row) {
-    for (int64_t i = 0; i < head_dim / Block::kWeights; ++i) {
+void put_values(const TypeInfo& type, ValuePage page, int64_t pos, int64_t v_dim, const float* row) {
+    for (int64_t i = 0; i < v_dim / Block::kWeights; ++i) {
         Block block;
         type.store(row + Block::kWeights * i, reinterpret_cast<std::byte*>(&block), Block::kWeights);
-        page.put(pos, head_dim, i, block);
+        page.put(pos, v_dim, i, block);
     }
 }
 
@@ -113,17 +113,17 @@ void put_values(const TypeInfo& type, ValuePage page, int64_t pos, int64_t head_
 void CpuBackend::store_values(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
                               const float* rows, int64_t stride) {
     const TypeInfo& type = type_info(kv.v_type);
-    const auto row_bytes = static_cast<size_t>(type.row_bytes(kv.head_dim));
+    const auto row_bytes = static_cast<size_t>(type.row_bytes(kv.v_dim));
     for (int64_t i = 0; i < n; ++i, ++pos, rows += stride) {
         const int64_t at = pos % kKvPage;
         std::byte* page =
             segment.pages[pos / kKvPage] + kv.v_offset + static_cast<size_t>(head * kKvPage) * row_bytes;
         if (kv.v_type == Type::Q8_0)
-            put_values<quants::BlockQ8_0>(type, {page, kv.head_dim}, at, kv.head_dim, rows);
+            put_values<quants::BlockQ8_0>(type, {page, kv.v_dim}, at, kv.v_dim, rows);
         else if (kv.v_type == Type::Q4_0)
-            put_values<quants::BlockQ4_0>(type, {page, kv.head_dim}, at, kv.head_dim, rows);
+            put_values<quants::BlockQ4_0>(type, {page, kv.v_dim}, at, kv.v_dim, rows);
         else if (kv.v_type == Type::F16)
-            vec_.f32_to_f16(rows, reinterpret_cast<uint16_t*>(page) + at * kv.head_dim, kv.head_dim);
+            vec_.f32_to_f16(rows, reinterpret_cast<uint16_t*>(page) + at * kv.v_dim, kv.v_dim);
         else
             std::memcpy(page + static_cast<size_t>(at) * row_bytes, rows, row_bytes);
     }
@@ -131,7 +131,8 @@ void CpuBackend::store_values(const KvLayer& kv, const Segment& segment, int64_t
 
 void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
                            int64_t tok0, int64_t n_tok, std::span<const Segment> segments, ActBuffer& q) {
-    const int64_t head_dim = args.kv.head_dim, head_bytes = head_dim * int64_t{sizeof(float)};
+    const int64_t head_dim = part < 2 ? args.kv.k_dim : args.kv.v_dim;
+    const int64_t head_bytes = head_dim * int64_t{sizeof(float)};
     const Vector& norm = part == 0 ? args.q_norm : args.k_norm;
     for (const Segment& segment : segments) {
         const int64_t first = std::max(segment.row0, tok0);

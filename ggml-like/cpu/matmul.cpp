@@ -95,7 +95,7 @@ void CpuBackend::qk_rows(const ActBuffer& x, const QkvArgs& args, int64_t n_tok,
     linear(x, n_tok, rows);
     pool_.run(n_tok, [&](int64_t t, int) {
         const auto norm = [&](float* row, const Vector& w) {
-            if (w.n > args.kv.head_dim) vec_.rms_norm(row, w.data, w.n, args.norm_eps, row);
+            if (w.n > args.kv.k_dim) vec_.rms_norm(row, w.data, w.n, args.norm_eps, row);
         };
         norm(q.row(t), args.q_norm);
         norm(args.k_scratch->row(t), args.k_norm);
@@ -104,22 +104,27 @@ void CpuBackend::qk_rows(const ActBuffer& x, const QkvArgs& args, int64_t n_tok,
 
 void CpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
                      std::span<const Segment> segments, ActBuffer& q) {
-    const int64_t head_dim = args.kv.head_dim;
     const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
+    const int64_t head_dims[3] = {args.kv.k_dim, args.kv.k_dim, args.kv.v_dim};
     const Weight* weights[3] = {&args.wq, &args.wk, &args.wv};
     const Vector* biases[3] = {&args.bq, &args.bk, &args.bv};
-    const bool whole_rows = args.q_norm.n > head_dim || args.k_norm.n > head_dim;
+    const bool whole_rows = args.q_norm.n > args.kv.k_dim || args.k_norm.n > args.kv.k_dim;
     if (whole_rows) qk_rows(x, args, n_tok, q);
-    // Whole heads of q, k or v.
-    const auto run_heads = [&](const RowRange& rows, const std::byte* next, int worker) {
-        const int part = static_cast<int>(rows.matrix);
-        const int64_t head0 = rows.row / head_dim, heads = rows.n / head_dim, n_rows = rows.n;
+    const auto rows_of = [&](const RowRange& heads) -> RowRange {
+        const int64_t dim = head_dims[heads.matrix];
+        return {heads.matrix, heads.row * dim, heads.n * dim};
+    };
+    // Heads of q, k or v.
+    const auto run_heads = [&](const RowRange& heads, const std::byte* next, int worker) {
+        const int part = static_cast<int>(heads.matrix);
+        const RowRange rows = rows_of(heads);
+        const int64_t head_dim = head_dims[part], n_rows = rows.n;
         float* tile = scratch_[static_cast<size_t>(worker)].tile;
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
             if (whole_rows && part < 2) {
                 const ActBuffer& made = part == 0 ? q : *args.k_scratch;
-                for (int64_t h = head0; h < head0 + heads; ++h)
+                for (int64_t h = heads.row; h < heads.row + heads.n; ++h)
                     store_qkv(args, part, h, made.row(tok0) + h * head_dim, made.dim, tok0, n, segments, q);
                 continue;
             }
@@ -127,19 +132,22 @@ void CpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
             if (*biases[part])
                 for (int64_t t = 0; t < n; ++t)
                     vec_.add(tile + t * n_rows, biases[part]->data + rows.row, n_rows);
-            for (int64_t h = 0; h < heads; ++h)
-                store_qkv(args, part, head0 + h, tile + h * head_dim, n_rows, tok0, n, segments, q);
+            for (int64_t h = 0; h < heads.n; ++h)
+                store_qkv(args, part, heads.row + h, tile + h * head_dim, n_rows, tok0, n, segments, q);
         }
     };
-    const int64_t unit_rows = std::max<int64_t>(1, cpu::kUnitRows / head_dim) * head_dim;
-    const int64_t most = std::max<int64_t>(1, cpu::max_rows(n_tok) / unit_rows) * unit_rows;
-    const cpu::RowPartition partition(3, unit_rows, [&](int64_t part) {
-        return RowRange{part, 0, n_heads[part] * head_dim};
+    // Matrices are cut between heads.
+    const int64_t head_rows = std::max(args.kv.k_dim, args.kv.v_dim);
+    const int64_t unit_heads = std::max<int64_t>(1, cpu::kUnitRows / head_rows);
+    const int64_t max_units = std::max<int64_t>(1, cpu::max_rows(n_tok) / (unit_heads * head_rows));
+    const cpu::RowPartition partition(3, unit_heads, [&](int64_t part) {
+        return RowRange{part, 0, n_heads[part]};
     });
     cpu::run_units(pool_, partition.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
-        partition.each_range(first, end, most, [&](const RowRange& rows, const RowRange& next) {
-            run_heads(rows, row_ptr(*weights[next.matrix], next), worker);
-        });
+        partition.each_range(first, end, max_units * unit_heads,
+                             [&](const RowRange& heads, const RowRange& next) {
+                                 run_heads(heads, row_ptr(*weights[next.matrix], rows_of(next)), worker);
+                             });
     });
 }
 
@@ -154,7 +162,7 @@ void CpuBackend::shared_expert_gate(const Weight& w, const ActBuffer& x, ActRun 
 void CpuBackend::gate_up_rows(const FfnGateUpArgs& args, const RowRange& rows, const ActBuffer& x, ActRun run,
                               ActBuffer& y, int worker, const std::byte* next) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
-    float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim);
+    float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim());
     const int64_t n_rows = rows.n;
     const auto activate = [&](int64_t t, float* gate, float* up, const float* expert_gate) {
         // Rows of y are far apart: floats that no one needs stay in the tile.

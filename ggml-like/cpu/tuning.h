@@ -41,8 +41,7 @@ constexpr int64_t kQueryRows = 64;
 constexpr int64_t kSplitMaxTok = 4;
 /// Query heads at most; bounds small per-head state. The largest published models have 128.
 constexpr int64_t kMaxHeads = 512;
-/// Maximum head size, and bytes of a group of quantized keys of that size (Q8_0).
-constexpr int64_t kMaxHeadDim = 512;
+/// Bytes of a group of quantized keys of the largest head (Q8_0).
 constexpr size_t kMaxKvGroupBytes = kKvGroup * kMaxHeadDim / 32 * 34;
 /// Chunks in one round of split attention; bounds the partial results.
 constexpr int64_t kSplitRound = 64;
@@ -91,15 +90,15 @@ inline int64_t tile_floats(int64_t max_rows, int64_t head_dim) {
                     kMemoryBoundBatch * kStreamRows);
 }
 
-/// Floats of one worker's attention scratch (AttentionScratch in attention.cpp).
-inline size_t attention_scratch_floats(int64_t n_head, int64_t n_head_kv, int64_t head_dim) {
-    const int64_t n_group = n_head / n_head_kv;
-    const int64_t rows = query_tokens(n_group) * n_group;
-    const int64_t int8_image = rows * head_dim / 4 + 5 * rows * ((head_dim + 31) / 32) + 16 * 5;
+/// Floats of one worker's attention scratch (AttentionScratch in attention.cpp), for up to n_group query
+/// heads a KV head.
+inline size_t attention_scratch_floats(int64_t n_group, int64_t k_dim, int64_t v_dim) {
+    const int64_t rows = std::max(kQueryRows, n_group);
+    const int64_t int8_image = rows * k_dim / 4 + 5 * rows * ((k_dim + 31) / 32) + 16 * 5;
     const int64_t int16_weights =
-        rows * (kKvChunk / 2 + 1) + kKvChunk * head_dim / 4 + (head_dim / 32 + 1) * kKvChunk + 16 * 4;
-    return static_cast<size_t>(rows * (3 * head_dim + kKvChunk + 4) + kKvPage * head_dim + 16 * 9 +
-                               int8_image + int16_weights);
+        rows * (kKvChunk / 2 + 1) + kKvChunk * v_dim / 4 + (v_dim / 32 + 1) * kKvChunk + 16 * 4;
+    return static_cast<size_t>(rows * (k_dim + 2 * v_dim + kKvChunk + 4) + kKvPage * std::max(k_dim, v_dim) +
+                               16 * 9 + int8_image + int16_weights);
 }
 
 }  // namespace tessera::cpu

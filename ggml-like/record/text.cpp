@@ -98,11 +98,11 @@ std::string constants_text(const Program& program) {
     }
     for (size_t i = 0; i < program.caches.size(); ++i) {
         const Cache& cache = program.caches[i];
-        out +=
-            strf("cache %zu: %lld heads of %lld, K %s, V %s, layer group %d\n", i,
-                 static_cast<long long>(cache.where.n_head_kv), static_cast<long long>(cache.where.head_dim),
-                 std::string(type_info(cache.where.k_type).name).c_str(),
-                 std::string(type_info(cache.where.v_type).name).c_str(), cache.layer_group);
+        const KvLayer& kv = cache.where;
+        out += strf("cache %zu: %lld heads, K %s of %lld, V %s of %lld, layer group %d\n", i,
+                    static_cast<long long>(kv.n_head_kv), std::string(type_info(kv.k_type).name).c_str(),
+                    static_cast<long long>(kv.k_dim), std::string(type_info(kv.v_type).name).c_str(),
+                    static_cast<long long>(kv.v_dim), cache.layer_group);
     }
     return out;
 }

@@ -21,8 +21,9 @@ constexpr std::span<const LayerTensor> kGemma3Layer[] = {kPreNormRows, kAttentio
 
 template <int64_t n_layer_27b>
 void scale_of_27b(Hparams& h) {
-    if (h.n_layer == n_layer_27b && !h.has_attn_scale)
-        h.attn_scale = 1 / std::sqrt(static_cast<float>(h.n_embd) / static_cast<float>(h.n_head));
+    if (h.n_layer != n_layer_27b || h.has_attn_scale) return;
+    for (LayerSpec& layer : h.layers)
+        layer.attn_scale = 1 / std::sqrt(static_cast<float>(h.n_embd) / static_cast<float>(layer.n_head));
 }
 
 }  // namespace

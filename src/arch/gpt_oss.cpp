@@ -9,16 +9,16 @@ namespace tessera::arch {
 namespace {
 
 constexpr LayerTensor kNormAndSinkRows[] = {
-    {"attn_norm.weight", &LayerWeights::attn_norm, {Dim::Embd}, Need::Always},
-    {"post_attention_norm.weight", &LayerWeights::ffn_norm, {Dim::Embd}, Need::Always},
-    {"attn_output.bias", &LayerWeights::bo, {Dim::Embd}, Need::Always},
-    {"attn_sinks.weight", &LayerWeights::sinks, {Dim::Heads}, Need::Always},
+    {"attn_norm.weight", &LayerWeights::attn_norm, {Dim::Embd}, required},
+    {"post_attention_norm.weight", &LayerWeights::ffn_norm, {Dim::Embd}, required},
+    {"attn_output.bias", &AttnWeights::bo, {Dim::Embd}, required},
+    {"attn_sinks.weight", &AttnWeights::sinks, {Dim::Heads}, required},
 };
 constexpr LayerTensor kExpertBiasRows[] = {
-    {"ffn_gate_inp.bias", &LayerWeights::router_bias, {Dim::Expert}, Need::Always},
-    {"ffn_gate_exps.bias", &LayerWeights::gate_exps_bias, {Dim::Expert, Dim::FfExpert}, Need::Always},
-    {"ffn_up_exps.bias", &LayerWeights::up_exps_bias, {Dim::Expert, Dim::FfExpert}, Need::Always},
-    {"ffn_down_exps.bias", &LayerWeights::down_exps_bias, {Dim::Expert, Dim::Embd}, Need::Always},
+    {"ffn_gate_inp.bias", &MoeFfn::router_bias, {Dim::Expert}, required},
+    {"ffn_gate_exps.bias", &MoeFfn::gate_exps_bias, {Dim::Expert, Dim::Ff}, required},
+    {"ffn_up_exps.bias", &MoeFfn::up_exps_bias, {Dim::Expert, Dim::Ff}, required},
+    {"ffn_down_exps.bias", &MoeFfn::down_exps_bias, {Dim::Expert, Dim::Embd}, required},
 };
 constexpr std::span<const LayerTensor> kGptOssLayer[] = {kNormAndSinkRows, kAttentionRows, kQkvBiasRows,
                                                          kExpertRows, kExpertBiasRows};

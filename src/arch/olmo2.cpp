@@ -8,8 +8,8 @@ namespace tessera::arch {
 namespace {
 
 constexpr LayerTensor kRowNormRows[] = {
-    {"attn_q_norm.weight", &LayerWeights::q_norm, {Dim::Q}, Need::Always},
-    {"attn_k_norm.weight", &LayerWeights::k_norm, {Dim::Kv}, Need::Always},
+    {"attn_q_norm.weight", &AttnWeights::q_norm, {Dim::Q}, required},
+    {"attn_k_norm.weight", &AttnWeights::k_norm, {Dim::K}, required},
 };
 constexpr std::span<const LayerTensor> kOlmo2Layer[] = {kAttentionRows, kRowNormRows, kPostNormRows,
                                                         kDenseRows};

@@ -10,8 +10,8 @@ namespace tessera::arch {
 namespace {
 
 constexpr LayerTensor kDownRows[] = {
-    {"ffn_gate.weight", &LayerWeights::gate, {Dim::Ff, Dim::Embd}, Need::Always},
-    {"ffn_down.weight", &LayerWeights::down, {Dim::Embd, Dim::Ff}, Need::Always},
+    {"ffn_gate.weight", &DenseFfn::gate, {Dim::Ff, Dim::Embd}, required},
+    {"ffn_down.weight", &DenseFfn::down, {Dim::Embd, Dim::Ff}, required},
 };
 constexpr std::span<const LayerTensor> kPhi3Layer[] = {kPreNormRows, kAttentionRows, kMaybeBiasRows,
                                                        kDownRows};
@@ -20,7 +20,7 @@ constexpr FusedTensor kPhi3Fused[] = {
     kFusedQkv,
     kFusedQkvBias,
     {.name = "ffn_up.weight",
-     .parts = {{&LayerWeights::gate, Dim::Ff}, {&LayerWeights::up, Dim::Ff}},
+     .parts = {{&DenseFfn::gate, Dim::Ff}, {&DenseFfn::up, Dim::Ff}},
      .n_in = Dim::Embd},
 };
 

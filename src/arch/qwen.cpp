@@ -10,7 +10,7 @@ namespace tessera::arch {
 namespace {
 
 constexpr LayerTensor kTokenGateRows[] = {
-    {"ffn_gate_inp_shexp.weight", &LayerWeights::shared_expert_gate, {Dim::Embd}, Need::Shared},
+    {"ffn_gate_inp_shexp.weight", &MoeFfn::shared_expert_gate, {Dim::Embd}, if_shared},
 };
 constexpr std::span<const LayerTensor> kQwen2Layer[] = {kPreNormRows, kAttentionRows, kQkvBiasRows,
                                                         kDenseRows};

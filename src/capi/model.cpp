@@ -133,8 +133,8 @@ tsr_model_info info_of(const tsr_model& model) {
     out.n_ctx_train = h.n_ctx_train;
     out.n_embd = h.n_embd;
     out.n_layer = h.n_layer;
-    out.n_head = h.n_head;
-    out.n_head_kv = h.n_head_kv;
+    out.n_head = h.largest(&LayerSpec::n_head);
+    out.n_head_kv = h.largest(&LayerSpec::n_head_kv);
     out.n_vocab = static_cast<int32_t>(h.n_vocab);
     out.bos = special.bos;
     out.eos = special.eos;

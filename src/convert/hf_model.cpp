@@ -83,9 +83,8 @@ class RecipeBook {
     Result<void> add(const std::string& gguf, std::vector<int64_t> shape, Found found);
     Result<void> add_model_tensor(const ModelTensor& tensor);
     Result<void> add_layer(int64_t layer);
-    bool is_wanted(Need need) const;
     Result<bool> has_output() const;
-    std::vector<int64_t> resolved(std::span<const Dim> dims) const;
+    std::vector<int64_t> resolved(std::span<const Dim> dims, const LayerSpec& layer = {}) const;
     Result<void> check_leftovers() const;
     Type guessed_type(const Recipe& recipe) const;
 
@@ -124,16 +123,10 @@ Result<void> RecipeBook::read_settings() {
                 "config.json: 'quantization_config.weight_block_size': expected two numbers above 0");
 }
 
-bool RecipeBook::is_wanted(Need need) const {
-    const MoeHparams& moe = numbers_.sizes.moe;
-    return need == Need::Always || (need == Need::Dense && moe.n_expert == 0) ||
-           (need == Need::Expert && moe.n_expert > 0) || (need == Need::Shared && moe.n_ff_shared > 0);
-}
-
-std::vector<int64_t> RecipeBook::resolved(std::span<const Dim> dims) const {
+std::vector<int64_t> RecipeBook::resolved(std::span<const Dim> dims, const LayerSpec& layer) const {
     std::vector<int64_t> shape;
     for (const Dim dim : dims)
-        if (dim != Dim::None) shape.push_back(size_of(dim, numbers_.sizes));
+        if (dim != Dim::None) shape.push_back(size_of(dim, numbers_.sizes, layer));
     return shape;
 }
 
@@ -200,7 +193,8 @@ Result<void> RecipeBook::add(const std::string& gguf, std::vector<int64_t> shape
     recipe.shape = std::move(shape);
     recipe.quantizes = is_quantizable(gguf, static_cast<int>(recipe.shape.size()));
     recipe.take = found.row->take;
-    if (recipe.take == Take::Heads && spec_.rope == RopeKind::Norm) recipe.head_dim = numbers_.sizes.head_dim;
+    if (recipe.take == Take::Heads && spec_.rope == RopeKind::Norm)
+        recipe.head_dim = numbers_.sizes.layers.front().k_dim;
     recipe.type = guessed_type(recipe);
     recipe.sources = std::move(found.sources);
     const size_t number = found.name.find("{}");
@@ -259,20 +253,22 @@ Result<void> RecipeBook::add_model_tensor(const ModelTensor& tensor) {
 Result<void> RecipeBook::add_layer(int64_t layer) {
     const std::string ours = strf("blk.%lld.", static_cast<long long>(layer));
     const std::string theirs = strf("model.layers.%lld.", static_cast<long long>(layer));
+    const LayerSpec& spec = numbers_.sizes.layers[static_cast<size_t>(layer)];
     std::vector<LayerMember> covered;
     for (const FusedTensor& fused : spec_.fused_tensors) {
+        if (!has_member(spec, fused.parts[0].at)) continue;
         TSR_TRY(Found found, find(fused.name, theirs));
         if (!found.row || (found.sources.empty() && checkpoint_.has_weights())) continue;
         int64_t n_rows = 0;
         for (const FusedTensor::Part& part : fused.parts) {
             if (part.rows == Dim::None) break;
-            n_rows += size_of(part.rows, numbers_.sizes);
+            n_rows += size_of(part.rows, numbers_.sizes, spec);
             covered.push_back(part.at);
         }
         std::vector<int64_t> shape;
-        if (fused.stack != Dim::None) shape.push_back(size_of(fused.stack, numbers_.sizes));
+        if (fused.stack != Dim::None) shape.push_back(size_of(fused.stack, numbers_.sizes, spec));
         shape.push_back(n_rows);
-        if (fused.n_in != Dim::None) shape.push_back(size_of(fused.n_in, numbers_.sizes));
+        if (fused.n_in != Dim::None) shape.push_back(size_of(fused.n_in, numbers_.sizes, spec));
         TSR_TRY_VOID(add(ours + std::string(fused.name), std::move(shape), std::move(found)));
     }
     for (const std::span<const LayerTensor> group : spec_.layer_tensors) {
@@ -280,8 +276,9 @@ Result<void> RecipeBook::add_layer(int64_t layer) {
             if (std::find(covered.begin(), covered.end(), tensor.at) != covered.end()) continue;
             const std::string name = ours + std::string(tensor.name);
             TSR_TRY(Found found, find(tensor.name, theirs));
-            const bool is_optional = tensor.need == Need::Optional;
-            if (!is_optional && !is_wanted(tensor.need)) continue;
+            const Presence presence = tensor.presence_in(spec);
+            const bool is_optional = presence == Presence::Optional;
+            if (presence == Presence::Absent) continue;
             if (!found.row) {
                 if (is_optional) continue;
                 return fail(ErrorCode::Unsupported, "tensor '%s': architecture '%s' needs it, '%s' has none",
@@ -296,7 +293,7 @@ Result<void> RecipeBook::add_layer(int64_t layer) {
                 TSR_TRY(const bool wanted, checkpoint_.config().boolean_or(found.row->flag, false));
                 if (!wanted) continue;
             }
-            TSR_TRY_VOID(add(name, resolved(tensor.shape), std::move(found)));
+            TSR_TRY_VOID(add(name, resolved(tensor.shape, spec), std::move(found)));
         }
     }
     return {};

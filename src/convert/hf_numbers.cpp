@@ -64,19 +64,22 @@ Result<void> Numbers::sizes() {
     TSR_TRY(context_, config_.integer("max_position_embeddings", 1, kMost));
     TSR_TRY(h.n_embd, config_.integer("hidden_size", 1, kMaxEmbd));
     TSR_TRY(h.n_layer, config_.integer("num_hidden_layers", 1, kMaxLayers));
-    TSR_TRY(h.n_ff, config_.integer(arch_.ff_key, 1, kMaxFf));
-    TSR_TRY(h.n_head, config_.integer("num_attention_heads", 1, kMaxHeads));
-    TSR_TRY(h.n_head_kv, config_.integer_or("num_key_value_heads", h.n_head, 1, kMaxHeads));
-    TSR_TRY(h.head_dim, config_.integer_or("head_dim", h.n_embd / h.n_head, 1, kMaxHeadDim));
+    LayerSpec layer;
+    TSR_TRY(layer.n_ff, config_.integer(arch_.ff_key, 1, kMaxFf));
+    TSR_TRY(layer.n_head, config_.integer("num_attention_heads", 1, kMaxHeads));
+    TSR_TRY(layer.n_head_kv, config_.integer_or("num_key_value_heads", layer.n_head, 1, kMaxHeads));
+    TSR_TRY(layer.k_dim, config_.integer_or("head_dim", h.n_embd / layer.n_head, 1, kMaxHeadDim));
+    layer.v_dim = layer.k_dim;
+    h.layers.assign(static_cast<size_t>(h.n_layer), layer);
     put("vocab_size", h.n_vocab);
     put("context_length", context_);
     put("embedding_length", h.n_embd);
     put("block_count", h.n_layer);
-    put("feed_forward_length", h.n_ff);
-    put("attention.head_count", h.n_head);
-    put("attention.head_count_kv", h.n_head_kv);
-    put("attention.key_length", h.head_dim);
-    put("attention.value_length", h.head_dim);
+    put("feed_forward_length", layer.n_ff);
+    put("attention.head_count", layer.n_head);
+    put("attention.head_count_kv", layer.n_head_kv);
+    put("attention.key_length", layer.k_dim);
+    put("attention.value_length", layer.v_dim);
     TSR_TRY(const double eps, config_.real_or("rms_norm_eps", 1e-6));
     put("attention.layer_norm_rms_epsilon", eps);
     for (const HfKey& key : arch_.keys) {
@@ -98,25 +101,28 @@ Result<void> Numbers::experts() {
     TSR_TRY(moe.n_expert, config_.integer_or(count, 0, 0, kMaxExperts));
     if (moe.n_expert == 0) return {};
     TSR_TRY(moe.n_used, config_.integer("num_experts_per_tok", 1, kMost));
-    TSR_TRY(moe.n_ff, config_.integer_or("moe_intermediate_size", out_.sizes.n_ff, 1, kMaxFf));
+    LayerSpec layer = out_.sizes.layers.front();
+    layer.ffn = FfnKind::Moe;
+    TSR_TRY(layer.n_ff, config_.integer_or("moe_intermediate_size", layer.n_ff, 1, kMaxFf));
     const char* shared = config_.has("shared_intermediate_size") ? "shared_intermediate_size"
                                                                  : "shared_expert_intermediate_size";
-    TSR_TRY(moe.n_ff_shared, config_.integer_or(shared, 0, 0, kMaxFf));
+    TSR_TRY(layer.n_ff_shared, config_.integer_or(shared, 0, 0, kMaxFf));
     put("expert_count", moe.n_expert);
     put("expert_used_count", moe.n_used);
-    put("expert_feed_forward_length", moe.n_ff);
-    if (moe.n_ff_shared > 0) put("expert_shared_feed_forward_length", moe.n_ff_shared);
+    put("expert_feed_forward_length", layer.n_ff);
+    if (layer.n_ff_shared > 0) put("expert_shared_feed_forward_length", layer.n_ff_shared);
+    std::ranges::fill(out_.sizes.layers, layer);
     return {};
 }
 
 Result<void> Numbers::attention() {
-    const Hparams& h = out_.sizes;
+    const int64_t k_dim = out_.sizes.layers.front().k_dim;
     if (config_.has("query_pre_attn_scalar")) {
         TSR_TRY(const double scalar, config_.real("query_pre_attn_scalar"));
         if (!(scalar > 0))
             return fail(ErrorCode::Malformed,
                         "config.json: 'query_pre_attn_scalar': expected a number above 0, found %g", scalar);
-        if (scalar != static_cast<double>(h.head_dim)) put("attention.scale", 1 / std::sqrt(scalar));
+        if (scalar != static_cast<double>(k_dim)) put("attention.scale", 1 / std::sqrt(scalar));
     }
     if (spec_.no_rope_period > 0) {
         // Booleans: whether a layer uses RoPE.
@@ -333,9 +339,9 @@ Result<void> Numbers::rope() {
                     base_);
     TSR_TRY(const double share, config_.real_or("partial_rotary_factor", 1));
     TSR_TRY(const double own_share, rope_real_or("partial_rotary_factor", share));
-    const double rotated = static_cast<double>(h.head_dim) * own_share;
-    if (!(rotated >= 2) || rotated > static_cast<double>(h.head_dim) ||
-        (spec_.rope == RopeKind::Norm && own_share != 1))
+    const auto k_dim = static_cast<double>(h.layers.front().k_dim);
+    const double rotated = k_dim * own_share;
+    if (!(rotated >= 2) || rotated > k_dim || (spec_.rope == RopeKind::Norm && own_share != 1))
         return fail(ErrorCode::Unsupported,
                     "config.json: 'partial_rotary_factor': architecture '%s' rotates %s, found %g",
                     std::string(arch_.arch).c_str(),

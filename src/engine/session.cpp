@@ -21,15 +21,18 @@ int64_t states_of_context(int64_t n_ctx) {
     return kPassStates + std::min(kMaxCheckpoints, kPromptCheckpoints + n_ctx / kv::kCheckpointSpacing);
 }
 
-Result<void> check_kv_type(const char* name, Type type, int64_t head_dim) {
+/// dim: the elements of a head in each layer.
+Result<void> check_kv_type(const char* name, Type type, const Hparams& h, int64_t LayerSpec::*dim) {
     const std::string found(type_info(type).name);
     if (std::find(std::begin(kKvTypes), std::end(kKvTypes), type) == std::end(kKvTypes))
         return fail(ErrorCode::Unsupported, "%s cache type: expected one of %s, found %s", name,
                     kv_type_names().c_str(), found.c_str());
-    if (head_dim % type_info(type).block != 0)
-        return fail(ErrorCode::Unsupported,
-                    "%s cache type %s: expected a head size that is a multiple of %d, found %lld", name,
-                    found.c_str(), type_info(type).block, static_cast<long long>(head_dim));
+    for (size_t i = 0; i < h.layers.size(); ++i)
+        if (const int64_t n = h.layers[i].*dim; n % type_info(type).block != 0)
+            return fail(
+                ErrorCode::Unsupported,
+                "%s cache type %s: expected a head size that is a multiple of %d, found %lld in layer %zu",
+                name, found.c_str(), type_info(type).block, static_cast<long long>(n), i);
     return {};
 }
 
@@ -47,12 +50,12 @@ Result<CachePlan> plan_cache(const Model& model, const SessionOptions& options) 
     plan.n_ctx = options.n_ctx;
     if (plan.n_ctx == 0) plan.n_ctx = std::min(h.n_ctx_train, SessionOptions::kDefaultCtx);
     TSR_TRY_VOID(check_range("context size", plan.n_ctx, 1, int64_t{1} << 24));
-    TSR_TRY_VOID(check_kv_type("K", options.k_type, h.head_dim));
-    TSR_TRY_VOID(check_kv_type("V", options.v_type, h.head_dim));
+    TSR_TRY_VOID(check_kv_type("K", options.k_type, h, &LayerSpec::k_dim));
+    TSR_TRY_VOID(check_kv_type("V", options.v_type, h, &LayerSpec::v_dim));
     plan.n_pages = (plan.n_ctx + kKvPage - 1) / kKvPage;
-    plan.layout = kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, options.k_type, options.v_type);
+    plan.layout = kv::Layout::create(h.layers, options.k_type, options.v_type);
     std::vector<int64_t> state_floats;
-    for (const LayerHparams& layer : h.layers) state_floats.push_back(layer.state_floats);
+    for (const LayerSpec& layer : h.layers) state_floats.push_back(layer.state_floats);
     plan.states = kv::StateLayout::create(state_floats);
     if (plan.states.slot_bytes > 0) plan.n_states = states_of_context(plan.n_ctx);
     return plan;
@@ -60,12 +63,8 @@ Result<CachePlan> plan_cache(const Model& model, const SessionOptions& options) 
 
 Result<CachePlan> plan_completion_cache(const Model& model, const SessionOptions& options) {
     TSR_TRY(CachePlan plan, plan_cache(model, options));
-    const Hparams& h = model.hparams();
-    std::vector<int64_t> windows;
-    for (const LayerHparams& layer : h.layers)
-        windows.push_back(layer.window < plan.n_ctx ? layer.window : 0);
-    plan.layout =
-        kv::Layout::create(windows, options.n_batch, h.n_head_kv, h.head_dim, options.k_type, options.v_type);
+    plan.layout = kv::Layout::create_windowed(model.hparams().layers, plan.n_ctx, options.n_batch,
+                                              options.k_type, options.v_type);
     plan.n_pages = plan.layout.pages_of(plan.n_ctx);
     return plan;
 }
@@ -88,9 +87,10 @@ CpuBackend::Limits backend_limits(const Model& model, int64_t n_batch) {
     const Hparams& h = model.hparams();
     return {.max_tok = n_batch,
             .max_rows = n_batch * std::max<int64_t>(1, h.moe.n_used),
-            .n_head = h.n_head,
-            .n_head_kv = h.n_head_kv,
-            .head_dim = h.head_dim,
+            .n_head = h.largest(&LayerSpec::n_head),
+            .n_group = h.largest([](const LayerSpec& layer) { return layer.n_head / layer.n_head_kv; }),
+            .k_dim = h.largest(&LayerSpec::k_dim),
+            .v_dim = h.largest(&LayerSpec::v_dim),
             .n_expert = h.moe.n_expert};
 }
 

@@ -41,32 +41,45 @@ Activations Activations::describe(const Model& model, int64_t max_tok, int64_t m
     a.max_out = max_out;
     a.residual = {.name = "x", .dim = h.n_embd};
     a.normed = {.name = "h", .dim = h.n_embd};
-    a.q = {.name = "q", .dim = h.q_dim()};
-    a.attn = {.name = "attn", .dim = h.q_dim()};
-    a.ff = {.name = "ff", .dim = h.n_ff};
+    a.q = {.name = "q", .dim = h.largest(&LayerSpec::n_q)};
+    a.attn = {.name = "attn", .dim = h.largest(&LayerSpec::n_attn)};
+    a.ff = {.name = "ff"};
     a.angles = {.name = "angles", .dim = h.rope.n_rot};
     a.local_angles = {.name = "local_angles", .dim = h.local_rope.n_rot};
-    a.shared_ff = {.name = "shared_ff", .dim = h.moe.n_ff_shared};
+    a.shared_ff = {.name = "shared_ff", .dim = h.largest(&LayerSpec::n_ff_shared)};
     a.k_scratch = {.name = "k_scratch"};
     a.sublayer_out = {.name = "sublayer_out"};
     a.gathered = {.name = "gathered", .dim = h.n_embd, .is_gathered = true};
-    a.expert_ff = {.name = "expert_ff", .dim = h.moe.n_ff};
+    a.expert_ff = {
+        .name = "expert_ff",
+    };
     a.expert_out = {.name = "expert_out", .dim = h.n_embd};
     a.final_normed = {.name = "out", .dim = h.n_embd};
     a.logits = {.name = "logits", .dim = h.n_vocab};
     for (ActBuffer* act :
          {&a.normed, &a.attn, &a.ff, &a.gathered, &a.expert_ff, &a.shared_ff, &a.final_normed})
         act->needs_f32 = false;
-    for (const LayerWeights& w : model.weights().layers) {
-        mark(a.normed, {&w.wq, &w.wk, &w.wv, &w.gate, &w.up, &w.router, &w.gate_exps, &w.up_exps,
-                        &w.gate_shared, &w.up_shared, &w.shared_expert_gate});
-        mark(a.attn, {&w.wo});
-        mark(a.ff, {&w.down});
-        mark(a.gathered, {&w.gate_exps, &w.up_exps});
-        mark(a.expert_ff, {&w.down_exps});
-        mark(a.shared_ff, {&w.down_shared});
-        if (w.q_norm.n > h.head_dim || w.k_norm.n > h.head_dim) a.k_scratch.dim = h.kv_dim();
-        if (w.attn_post_norm || w.ffn_post_norm) a.sublayer_out.dim = h.n_embd;
+    for (size_t i = 0; i < h.layers.size(); ++i) {
+        const LayerSpec& spec = h.layers[i];
+        const LayerWeights& layer = model.weights().layers[i];
+        const AttnWeights& attn = std::get<AttnWeights>(layer.mixer);
+        mark(a.normed, {&attn.wq, &attn.wk, &attn.wv});
+        mark(a.attn, {&attn.wo});
+        if (const auto* w = std::get_if<DenseFfn>(&layer.ffn)) {
+            a.ff.dim = spec.n_ff;
+            mark(a.normed, {&w->gate, &w->up});
+            mark(a.ff, {&w->down});
+        } else {
+            const MoeFfn& moe = std::get<MoeFfn>(layer.ffn);
+            a.expert_ff.dim = spec.n_ff;
+            mark(a.normed, {&moe.router, &moe.gate_exps, &moe.up_exps, &moe.gate_shared, &moe.up_shared,
+                            &moe.shared_expert_gate});
+            mark(a.gathered, {&moe.gate_exps, &moe.up_exps});
+            mark(a.expert_ff, {&moe.down_exps});
+            mark(a.shared_ff, {&moe.down_shared});
+        }
+        if (attn.q_norm.n > spec.k_dim || attn.k_norm.n > spec.k_dim) a.k_scratch.dim = spec.n_k();
+        if (layer.attn_post_norm || layer.ffn_post_norm) a.sublayer_out.dim = h.n_embd;
     }
     mark(a.final_normed, {&model.weights().output});
     a.routes.n_expert = h.moe.n_expert;

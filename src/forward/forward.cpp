@@ -31,9 +31,10 @@ void residual_add(Backend& be, const Model& m, const ActBuffer& y, const Weight&
 void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv,
                std::span<const Segment> segments, int64_t n_tok, Activations& a) {
     const Hparams& h = m.hparams();
-    const LayerWeights& w = m.weights().layers[layer];
-    const LayerRope rope = h.layers[layer].rope;
-    pre_norm(be, m, w.attn_norm, n_tok, a);
+    const LayerSpec& spec = h.layers[layer];
+    const AttnWeights& w = std::get<AttnWeights>(m.weights().layers[layer].mixer);
+    const bool is_local = spec.rope == LayerRope::Local;
+    pre_norm(be, m, m.weights().layers[layer].attn_norm, n_tok, a);
     be.qkv(a.normed, n_tok,
            {.wq = w.wq,
             .wk = w.wk,
@@ -44,10 +45,10 @@ void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv,
             .q_norm = w.q_norm,
             .k_norm = w.k_norm,
             .norm_eps = h.norm_eps,
-            .n_head = h.n_head,
-            .rope = rope == LayerRope::None ? RopeKind::None : m.arch().rope,
-            .n_rot = h.rope.n_rot,
-            .angles = rope == LayerRope::Local ? &a.local_angles : &a.angles,
+            .n_head = spec.n_head,
+            .rope = spec.rope == LayerRope::None ? RopeKind::None : m.arch().rope,
+            .n_rot = is_local ? h.local_rope.n_rot : h.rope.n_rot,
+            .angles = is_local ? &a.local_angles : &a.angles,
             .attn_temp = h.attn_temp,
             .kv = kv,
             .k_scratch = &a.k_scratch},
@@ -55,18 +56,20 @@ void qkv_block(Backend& be, const Model& m, size_t layer, const KvLayer& kv,
 }
 
 /// residual <- residual + Wdown (act(Wgate normed) * (Wup normed))
-void ffn_block(Backend& be, const Model& m, const LayerWeights& w, int64_t n_tok, Activations& a) {
-    pre_norm(be, m, w.ffn_norm, n_tok, a);
+void ffn_block(Backend& be, const Model& m, const LayerWeights& layer, const DenseFfn& w, int64_t n_tok,
+               Activations& a) {
+    pre_norm(be, m, layer.ffn_norm, n_tok, a);
     be.ffn_gate_up(a.normed, n_tok, {w.gate, w.up, w.gate_bias, w.up_bias, m.arch().activation}, a.ff);
-    residual_add(be, m, a.ff, w.down, w.down_bias, w.ffn_post_norm, n_tok, a);
+    residual_add(be, m, a.ff, w.down, w.down_bias, layer.ffn_post_norm, n_tok, a);
 }
 
 /// The feed-forward sublayer of a mixture of experts: each token takes the n_used experts that its router
 /// ranks first, and the shared expert if there is one. Binding refuses post-norms here (check_sublayers).
-void moe_block(Backend& be, const Model& m, const LayerWeights& w, int64_t n_tok, Activations& a) {
+void moe_block(Backend& be, const Model& m, const LayerWeights& layer, const MoeFfn& w, int64_t n_tok,
+               Activations& a) {
     const Hparams& h = m.hparams();
     const Activation activation = m.arch().activation;
-    pre_norm(be, m, w.ffn_norm, n_tok, a);
+    pre_norm(be, m, layer.ffn_norm, n_tok, a);
     be.moe_route(a.normed, n_tok, {w.router, w.router_bias, m.arch().router}, a.routes);
     be.moe_gate_up(a.normed, n_tok, a.routes,
                    {w.gate_exps, w.up_exps, w.gate_exps_bias, w.up_exps_bias, activation}, a.gathered,
@@ -125,13 +128,14 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
     if (h.local_rope.n_rot > 0) be.rope_angles(m.local_rope(), b.segments(kv, 0), a.local_angles);
     for (size_t i = 0; i < w.layers.size(); ++i) {
         const LayerWeights& layer = w.layers[i];
+        const AttnWeights& attn = std::get<AttnWeights>(layer.mixer);
         const std::span<const Segment> segments = b.segments(kv, i);
         const AttendArgs attend{.kv = kv.layers[i],
-                                .n_head = h.n_head,
-                                .scale = h.attn_scale,
+                                .n_head = h.layers[i].n_head,
+                                .scale = h.layers[i].attn_scale,
                                 .softcap = h.attn_softcap,
                                 .window = h.layers[i].window,
-                                .sinks = layer.sinks};
+                                .sinks = attn.sinks};
         qkv_block(be, m, i, kv.layers[i], segments, n_tok, a);
         const bool is_last = i + 1 == w.layers.size();
         if (is_last && b.outputs.empty()) return;  // the pass only fills the KV cache
@@ -139,11 +143,11 @@ void forward(Backend& be, const Model& m, const kv::Layout& kv, const Batch& b, 
             n_tok = attend_outputs(be, b, attend, segments, n_tok, a);
         else
             be.attend(a.q, n_tok, attend, segments, a.attn);
-        residual_add(be, m, a.attn, layer.wo, layer.bo, layer.attn_post_norm, n_tok, a);
-        if (layer.router)
-            moe_block(be, m, layer, n_tok, a);
+        residual_add(be, m, a.attn, attn.wo, attn.bo, layer.attn_post_norm, n_tok, a);
+        if (const auto* moe = std::get_if<MoeFfn>(&layer.ffn))
+            moe_block(be, m, layer, *moe, n_tok, a);
         else
-            ffn_block(be, m, layer, n_tok, a);
+            ffn_block(be, m, layer, std::get<DenseFfn>(layer.ffn), n_tok, a);
     }
     head_block(be, m, b, a);
 }

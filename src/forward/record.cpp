@@ -23,8 +23,7 @@ record::Program record_forward(const Model& model, const kv::Layout& kv, const R
 }
 
 record::Program record_all_rows(const Model& model, int64_t n_tok, int64_t n_ctx) {
-    const Hparams& h = model.hparams();
-    const auto layout = kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, Type::F16, Type::F16);
+    const auto layout = kv::Layout::create(model.hparams().layers, Type::F16, Type::F16);
     return record_forward(model, layout, {.n_tok = n_tok, .n_ctx = n_ctx, .logits = RecordedLogits::All});
 }
 

@@ -2,38 +2,96 @@
 // little memory.
 #include "src/kv/page_pool.h"
 
-#include <numeric>
 #include <utility>
 
 namespace tessera::kv {
 
-Layout Layout::create(int64_t n_layer, int64_t n_head_kv, int64_t head_dim, Type k_type, Type v_type) {
-    const std::vector<int64_t> windows(static_cast<size_t>(n_layer));
-    return create(windows, 1, n_head_kv, head_dim, k_type, v_type);
+namespace {
+
+/// Bytes of a layer's keys or values in a page.
+size_t plane_bytes(int64_t n_head_kv, int64_t dim, Type type) {
+    return Arena::padded(static_cast<size_t>(n_head_kv * kKvPage * type_info(type).row_bytes(dim)));
 }
 
-Layout Layout::create(std::span<const int64_t> windows, int64_t max_pass, int64_t n_head_kv, int64_t head_dim,
-                      Type k_type, Type v_type) {
-    const auto bytes = [&](Type type) {
-        return Arena::padded(static_cast<size_t>(n_head_kv * kKvPage * type_info(type).row_bytes(head_dim)));
-    };
-    const auto n_layer = static_cast<int64_t>(windows.size());
-    const int64_t n_whole = std::count(windows.begin(), windows.end(), 0);
-    const int64_t layers_per_group = std::gcd(n_whole, n_layer - n_whole);
-    Layout layout;
-    layout.n_layer_groups = static_cast<int32_t>(n_layer / layers_per_group);
-    layout.n_full_groups = static_cast<int32_t>(n_whole / layers_per_group);
-    int64_t next[] = {0, n_whole};  // index of the next layer without and with a window
-    for (const int64_t window : windows) {
-        const int64_t at = next[window > 0]++;
-        const auto slot = static_cast<size_t>(at % layers_per_group);
-        KvLayer layer{k_type, v_type, slot * (bytes(k_type) + bytes(v_type)), 0, n_head_kv, head_dim};
-        layer.v_offset = layer.k_offset + bytes(k_type);
-        layout.layers.push_back(layer);
-        layout.group_of_layer.push_back(static_cast<int32_t>(at / layers_per_group));
-        layout.window = std::max(layout.window, window);
+/// Layers of one kind that are to be grouped: all with a window, or all without.
+struct LayerClass {
+    std::vector<size_t> bytes = {};  // [n_layer] of each layer in a page
+
+    /// Calls fn(layer, group, offset) for the layers in order, each in the first group if it fits there
+    /// behind the layer before it, else in the next one. Returns the number of groups.
+    template <class Fn>
+    int32_t each_place(size_t page_bytes, Fn&& fn) const {
+        int32_t n_groups = 0;
+        size_t used = page_bytes;
+        for (size_t i = 0; i < bytes.size(); ++i) {
+            if (n_groups == 0 || used + bytes[i] > page_bytes) {
+                ++n_groups;
+                used = 0;
+            }
+            fn(i, n_groups - 1, used);
+            used += bytes[i];
+        }
+        return n_groups;
     }
-    layout.page_bytes = static_cast<size_t>(layers_per_group) * (bytes(k_type) + bytes(v_type));
+    int32_t n_groups(size_t page_bytes) const {
+        return each_place(page_bytes, [](size_t, int32_t, size_t) {});
+    }
+};
+
+/// The size of a page with the fewest unused bytes, and of several the largest, which has the fewest groups.
+/// Candidates are the sums of a class's first layers that are no smaller than any layer.
+size_t choose_page_bytes(const LayerClass& full, const LayerClass& windowed) {
+    size_t largest = 0, best = 0, least = SIZE_MAX;
+    for (const LayerClass* layers : {&full, &windowed})
+        for (const size_t n : layers->bytes) largest = std::max(largest, n);
+    for (const LayerClass* layers : {&full, &windowed}) {
+        size_t page = 0;
+        for (const size_t n : layers->bytes) {
+            page += n;
+            if (page < largest) continue;
+            const auto n_groups = static_cast<size_t>(full.n_groups(page) + windowed.n_groups(page));
+            if (n_groups * page < least || (n_groups * page == least && page > best)) {
+                least = n_groups * page;
+                best = page;
+            }
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+Layout Layout::create(std::span<const LayerSpec> layers, Type k_type, Type v_type) {
+    return create_windowed(layers, 1, 1, k_type, v_type);
+}
+
+Layout Layout::create_windowed(std::span<const LayerSpec> layers, int64_t n_ctx, int64_t max_pass,
+                               Type k_type, Type v_type) {
+    Layout layout;
+    LayerClass classes[2];             // without and with a window
+    std::vector<size_t> layers_of[2];  // of the model
+    for (size_t i = 0; i < layers.size(); ++i) {
+        const LayerSpec& layer = layers[i];
+        const bool has_window = layer.window > 0 && layer.window < n_ctx;
+        const size_t k_bytes = plane_bytes(layer.n_head_kv, layer.k_dim, k_type);
+        classes[has_window].bytes.push_back(k_bytes + plane_bytes(layer.n_head_kv, layer.v_dim, v_type));
+        layers_of[has_window].push_back(i);
+        layout.layers.push_back({k_type, v_type, 0, k_bytes, layer.n_head_kv, layer.k_dim, layer.v_dim});
+        if (has_window) layout.window = std::max(layout.window, layer.window);
+    }
+    layout.page_bytes = choose_page_bytes(classes[0], classes[1]);
+    layout.group_of_layer.resize(layers.size());
+    layout.n_layer_groups = 0;
+    for (const size_t c : {0, 1}) {
+        layout.n_layer_groups += classes[c].each_place(
+            layout.page_bytes, [&, first = layout.n_layer_groups](size_t at, int32_t group, size_t offset) {
+                const size_t layer = layers_of[c][at];
+                layout.group_of_layer[layer] = first + group;
+                layout.layers[layer].k_offset += offset;
+                layout.layers[layer].v_offset += offset;
+            });
+        if (c == 0) layout.n_full_groups = layout.n_layer_groups;
+    }
     // The window and the tokens of a pass may begin anywhere in a block; one more block is slack for short
     // rollbacks.
     if (layout.window > 0) layout.window_blocks = blocks_of(layout.window + max_pass) + 2;

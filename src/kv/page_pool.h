@@ -9,12 +9,14 @@
 #include "common/arena.h"
 #include "common/expected.h"
 #include "ggml-like/backend.h"
+#include "src/model/layer_spec.h"
 
 namespace tessera::kv {
 
-/// Layout of a page: kKvPage positions of one layer group. Layers with a sliding window and layers with full
-/// attention are in different groups, all groups have the same number of layers, and without windows one
-/// group has all layers. So all pages have one size, while groups of windowed layers keep the window only.
+/// Layout of a page: kKvPage positions of one layer group. All pages have one size, that of the group with
+/// the most bytes. Layers with a sliding window and layers with full attention are in different groups, so
+/// that groups of windowed layers keep the window only; without windows one group has all layers. Groups are
+/// made such that pages have the fewest unused bytes: none if all layers have the same heads.
 struct Layout {
     std::vector<KvLayer> layers;          // [n_layer], offsets in a page of the layer's group
     std::vector<int32_t> group_of_layer;  // [n_layer]
@@ -24,11 +26,11 @@ struct Layout {
     int64_t window_blocks = 0;            // most pages of each windowed group that a sequence holds
     size_t page_bytes = 0;
 
-    /// Full attention in every layer, so one layer group. Types of kKvTypes.
-    static Layout create(int64_t n_layer, int64_t n_head_kv, int64_t head_dim, Type k_type, Type v_type);
-    /// Layer i attends to windows[i] keys (0: all), in passes of at most max_pass tokens.
-    static Layout create(std::span<const int64_t> windows, int64_t max_pass, int64_t n_head_kv,
-                         int64_t head_dim, Type k_type, Type v_type);
+    /// Keeps all positions of every layer, in one group. Types of kKvTypes.
+    static Layout create(std::span<const LayerSpec> layers, Type k_type, Type v_type);
+    /// Keeps the window of layers with a window below n_ctx, for passes of at most max_pass tokens.
+    static Layout create_windowed(std::span<const LayerSpec> layers, int64_t n_ctx, int64_t max_pass,
+                                  Type k_type, Type v_type);
 
     int32_t n_window_groups() const { return n_layer_groups - n_full_groups; }
     /// First block (of kKvPage positions) that a windowed group needs for tokens at positions n and above.

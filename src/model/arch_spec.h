@@ -7,52 +7,72 @@
 #include <variant>
 
 #include "ggml-like/backend.h"
+#include "src/model/layer_spec.h"
 #include "src/model/weights.h"
 
 namespace tessera {
 
 struct Hparams;
 
-/// Symbolic dimensions of tensors, resolved from Hparams.
+/// Symbolic dimensions of tensors, resolved from Hparams and, where layers may differ, from LayerSpec.
 enum class Dim : uint8_t {
     None,
     Embd,
-    Q,
-    Kv,
-    Ff,
-    FfExpert,
-    FfShared,
-    Expert,
     Vocab,
     RotHalf,
-    Head,   // elements of a head
-    Heads,  // number of query heads
+    Expert,
+    // Of a layer:
+    Q,     // rows of all query heads
+    K,     // rows of all key heads
+    V,     // rows of all value heads
+    Attn,  // columns of attention's output, one value head for each query head
+    Head,  // elements of a query or key head
+    Heads,
+    Ff,  // of the feed-forward network, or of one expert
+    FfShared,
 };
 
 /// The size of a dimension; 0 for None.
-int64_t size_of(Dim dim, const Hparams& h);
+int64_t size_of(Dim dim, const Hparams& h, const LayerSpec& layer);
 
-/// When a tensor is required: always, never, in models without experts, with experts, with a shared expert.
-enum class Need : uint8_t { Always, Optional, Dense, Expert, Shared };
+/// Whether a tensor has to be in the file, may be there, or must not be.
+enum class Presence : uint8_t { Required, Optional, Absent };
 
-using LayerMember = std::variant<Weight LayerWeights::*, Vector LayerWeights::*>;
+/// The presence of a tensor in a layer.
+using LayerPredicate = Presence (*)(const LayerSpec& layer);
+
+/// A parameter of a layer or of a part of it. Layers without that part do not have the parameter.
+using LayerMember = std::variant<Vector LayerWeights::*, Weight AttnWeights::*, Vector AttnWeights::*,
+                                 Weight DenseFfn::*, Vector DenseFfn::*, Weight MoeFfn::*, Vector MoeFfn::*>;
+
+/// fn(Weight& or Vector&) for the parameter `at` of a layer; nothing if the layer does not have it.
+template <class Layer, class Fn>
+void visit_member(Layer& layer, const LayerMember& at, Fn&& fn) {
+    const auto visit = [&]<class Part, class Value>(Value Part::*member) {
+        if (auto* part = LayerWeights::part<Part>(layer)) fn(part->*member);
+    };
+    std::visit(visit, at);
+}
 
 /// A tensor of a layer ("blk.N." + name) or of the whole model, and the member it is bound to.
 struct LayerTensor {
     std::string_view name;
     LayerMember at;
     Dim shape[3];  // outermost first; None = unused
-    Need need;
+    LayerPredicate presence;
+
+    /// Absent too if the layer does not have the parameter.
+    Presence presence_in(const LayerSpec& layer) const;
 };
 struct ModelTensor {
     std::string_view name;
     std::variant<Weight Weights::*, Vector Weights::*> at;
     Dim shape[3];
-    Need need;
+    Presence presence;
 };
 
-/// A tensor whose rows are the concatenated rows of several. If a file has it, they are bound to parts of it;
-/// the forward pass does not see the difference.
+/// A tensor whose rows are the concatenated rows of several parameters of one part of a layer. If a file has
+/// it, they are bound to parts of it; the forward pass does not see the difference.
 struct FusedTensor {
     std::string_view name;
     struct Part {
@@ -63,6 +83,9 @@ struct FusedTensor {
     Dim stack = Dim::None;  // Expert: a stack of such matrices
     Dim n_in = Dim::None;   // None: a vector
 };
+
+/// Whether layers of this kind have the parameter.
+bool has_member(const LayerSpec& layer, const LayerMember& at);
 
 struct ArchSpec {
     std::string_view name;  // general.architecture

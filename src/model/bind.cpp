@@ -9,34 +9,82 @@
 
 namespace tessera {
 
-int64_t size_of(Dim dim, const Hparams& h) {
+int64_t size_of(Dim dim, const Hparams& h, const LayerSpec& layer) {
     switch (dim) {
         case Dim::None:
             return 0;
         case Dim::Embd:
             return h.n_embd;
-        case Dim::Q:
-            return h.q_dim();
-        case Dim::Kv:
-            return h.kv_dim();
-        case Dim::Ff:
-            return h.n_ff;
-        case Dim::FfExpert:
-            return h.moe.n_ff;
-        case Dim::FfShared:
-            return h.moe.n_ff_shared;
-        case Dim::Expert:
-            return h.moe.n_expert;
         case Dim::Vocab:
             return h.n_vocab;
         case Dim::RotHalf:
             return h.rope.n_rot / 2;
+        case Dim::Expert:
+            return h.moe.n_expert;
+        case Dim::Q:
+            return layer.n_q();
+        case Dim::K:
+            return layer.n_k();
+        case Dim::V:
+            return layer.n_v();
+        case Dim::Attn:
+            return layer.n_attn();
         case Dim::Head:
-            return h.head_dim;
+            return layer.k_dim;
         case Dim::Heads:
-            return h.n_head;
+            return layer.n_head;
+        case Dim::Ff:
+            return layer.n_ff;
+        case Dim::FfShared:
+            return layer.n_ff_shared;
     }
     return 0;
+}
+
+namespace {
+
+/// A layer of this kind without parameters.
+LayerWeights empty_layer(const LayerSpec& spec) {
+    LayerWeights layer;
+    switch (spec.mixer) {
+        case MixerKind::Attention:
+            layer.mixer.emplace<AttnWeights>();
+            break;
+    }
+    switch (spec.ffn) {
+        case FfnKind::Dense:
+            layer.ffn.emplace<DenseFfn>();
+            break;
+        case FfnKind::Moe:
+            layer.ffn.emplace<MoeFfn>();
+            break;
+    }
+    return layer;
+}
+
+/// Why a layer has no tensor of this kind.
+std::string reason_of_absence(const LayerMember& at, const LayerSpec& layer, const std::string& arch) {
+    const bool is_of_ffn = std::visit(
+        []<class Part, class Value>(Value Part::*) { return kIsAlternative<Part, FfnWeights>; }, at);
+    if (!is_of_ffn) return "has another kind of mixer";
+    if (has_member(layer, at))
+        return strf("has no shared expert (key '%s.expert_shared_feed_forward_length')", arch.c_str());
+    return strf(
+        "%s (keys '%s.expert_count', '%s.leading_dense_block_count', '%s.expert_feed_forward_length')",
+        layer.ffn == FfnKind::Moe ? "has experts" : "is dense", arch.c_str(), arch.c_str(), arch.c_str());
+}
+
+}  // namespace
+
+bool has_member(const LayerSpec& layer, const LayerMember& at) {
+    const LayerWeights weights = empty_layer(layer);
+    bool has = false;
+    visit_member(weights, at, [&](const auto&) { has = true; });
+    return has;
+}
+
+Presence LayerTensor::presence_in(const LayerSpec& layer) const {
+    return has_member(layer, at) ? presence(layer) : Presence::Absent;
 }
 
 Result<void> Binder::check_shape(const gguf::TensorInfo& tensor, std::span<const int64_t> expected) const {
@@ -52,7 +100,7 @@ Result<void> Binder::check_shape(const gguf::TensorInfo& tensor, std::span<const
                 printable(tensor.name).c_str(), text.c_str(), tensor.shape_string().c_str());
 }
 
-Result<void> Binder::bind_weight(const gguf::TensorInfo& tensor, Weight& weight) {
+Result<void> Binder::read(const gguf::TensorInfo& tensor, Weight& weight) {
     const TypeInfo& info = type_info(tensor.type);
     if (info.role != TypeRole::Weight)
         return fail(ErrorCode::Malformed, "tensor '%s': expected a weight type, found %s",
@@ -74,7 +122,7 @@ Result<void> Binder::bind_weight(const gguf::TensorInfo& tensor, Weight& weight)
     return {};
 }
 
-Result<void> Binder::bind_vector(const gguf::TensorInfo& tensor, Vector& vector) {
+Result<void> Binder::read(const gguf::TensorInfo& tensor, Vector& vector) {
     const TypeInfo& info = type_info(tensor.type);
     if (info.role != TypeRole::Weight || tensor.layout != Layout::Rows)
         return fail(ErrorCode::Malformed, "tensor '%s': expected float values, found type %s",
@@ -88,59 +136,56 @@ Result<void> Binder::bind_vector(const gguf::TensorInfo& tensor, Vector& vector)
     return {};
 }
 
-namespace {
-
-bool is_bound(const LayerWeights& layer, const LayerMember& at) {
-    return std::visit([&](auto member) { return static_cast<bool>(layer.*member); }, at);
+std::vector<int64_t> Binder::resolved(std::span<const Dim> dims, const LayerSpec& layer) const {
+    std::vector<int64_t> shape;
+    for (const Dim dim : dims)
+        if (dim != Dim::None) shape.push_back(size_of(dim, model_.hparams_, layer));
+    return shape;
 }
-/// Tensors of the whole model are never fused.
-bool is_bound(const Weights&, const std::variant<Weight Weights::*, Vector Weights::*>&) { return false; }
 
-}  // namespace
-
-template <class Owner, class Row>
-Result<void> Binder::bind(const Row& row, const std::string& name, Owner& owner) {
-    const MoeHparams& moe = model_.hparams_.moe;
-    const char* arch = model_.hparams_.arch.c_str();
+template <class Value>
+Result<void> Binder::bind(const std::string& name, std::span<const int64_t> shape, Presence presence,
+                          Value& value) {
     const gguf::TensorInfo* tensor = model_.file_.find_tensor(name);
-    if (is_bound(owner, row.at)) {
+    if (value) {
         if (!tensor) return {};
         return fail(ErrorCode::Malformed,
                     "tensor '%s': expected either it or the fused tensor that contains it, found both",
                     name.c_str());
     }
-    const bool wanted = row.need == Need::Always || (row.need == Need::Dense && moe.n_expert == 0) ||
-                        (row.need == Need::Expert && moe.n_expert > 0) ||
-                        (row.need == Need::Shared && moe.n_ff_shared > 0);
-    if (!tensor && !wanted) return {};
-    if (!wanted && (row.need == Need::Expert || row.need == Need::Shared))
-        return fail(ErrorCode::Malformed,
-                    "tensor '%s': expected none, as key '%s.%s' is 0 or absent, found one", name.c_str(),
-                    arch, row.need == Need::Expert ? "expert_count" : "expert_shared_feed_forward_length");
+    if (!tensor && presence == Presence::Optional) return {};
     if (!tensor)
         return fail(ErrorCode::Malformed, "tensor '%s': expected by architecture '%s', not in the file",
-                    name.c_str(), arch);
-    std::vector<int64_t> expected;
-    for (const Dim dim : row.shape)
-        if (dim != Dim::None) expected.push_back(size_of(dim));
-    TSR_TRY_VOID(check_shape(*tensor, expected));
-    if (auto* weight = std::get_if<0>(&row.at)) return bind_weight(*tensor, owner.*(*weight));
-    return bind_vector(*tensor, owner.*std::get<1>(row.at));
+                    name.c_str(), model_.hparams_.arch.c_str());
+    TSR_TRY_VOID(check_shape(*tensor, shape));
+    return read(*tensor, value);
 }
 
-Result<void> Binder::bind_fused(const FusedTensor& fused, const std::string& name, LayerWeights& layer) {
+Result<void> Binder::check_absent(const std::string& name, const LayerMember& at,
+                                  const LayerSpec& layer) const {
+    if (!model_.file_.find_tensor(name)) return {};
+    return fail(ErrorCode::Malformed, "tensor '%s': expected none, as this layer %s, found one", name.c_str(),
+                reason_of_absence(at, layer, model_.hparams_.arch).c_str());
+}
+
+Result<void> Binder::bind_fused(const FusedTensor& fused, const std::string& name, const LayerSpec& spec,
+                                LayerWeights& layer) {
+    if (!has_member(spec, fused.parts[0].at)) return check_absent(name, fused.parts[0].at, spec);
     const gguf::TensorInfo* tensor = model_.file_.find_tensor(name);
     if (!tensor) return {};
+    const auto n_rows_of = [&](const FusedTensor::Part& part) {
+        return size_of(part.rows, model_.hparams_, spec);
+    };
     int64_t n_rows = 0;
-    for (const FusedTensor::Part& part : fused.parts) n_rows += size_of(part.rows);
+    for (const FusedTensor::Part& part : fused.parts) n_rows += n_rows_of(part);
     std::vector<int64_t> expected;
-    if (fused.stack != Dim::None) expected.push_back(size_of(fused.stack));
+    if (fused.stack != Dim::None) expected.push_back(size_of(fused.stack, model_.hparams_, spec));
     expected.push_back(n_rows);
-    if (fused.n_in != Dim::None) expected.push_back(size_of(fused.n_in));
+    if (fused.n_in != Dim::None) expected.push_back(size_of(fused.n_in, model_.hparams_, spec));
     TSR_TRY_VOID(check_shape(*tensor, expected));
     Weight whole;
     Vector values;
-    TSR_TRY_VOID(fused.n_in != Dim::None ? bind_weight(*tensor, whole) : bind_vector(*tensor, values));
+    TSR_TRY_VOID(fused.n_in != Dim::None ? read(*tensor, whole) : read(*tensor, values));
     int64_t row = 0;
     for (const FusedTensor::Part& part : fused.parts) {
         if (part.rows == Dim::None) break;
@@ -148,14 +193,16 @@ Result<void> Binder::bind_fused(const FusedTensor& fused, const std::string& nam
             return fail(ErrorCode::Unsupported,
                         "tensor '%s': expected parts of a multiple of %d rows, found one that starts at %lld",
                         name.c_str(), kernels::kGroupRows, static_cast<long long>(row));
-        const int64_t n = size_of(part.rows);
-        if (auto* weight = std::get_if<0>(&part.at)) {
-            layer.*(*weight) = whole;
-            (layer.*(*weight)).n_out = n;
-            (layer.*(*weight)).data = whole.row(row);
-        } else {
-            layer.*std::get<1>(part.at) = {values.data + row, n};
-        }
+        const int64_t n = n_rows_of(part);
+        visit_member(layer, part.at, [&]<class Value>(Value& value) {
+            if constexpr (std::is_same_v<Value, Weight>) {
+                value = whole;
+                value.n_out = n;
+                value.data = whole.row(row);
+            } else {
+                value = {values.data + row, n};
+            }
+        });
         row += n;
     }
     return {};
@@ -163,22 +210,36 @@ Result<void> Binder::bind_fused(const FusedTensor& fused, const std::string& nam
 
 Result<void> Binder::bind_layer(size_t i) {
     const ArchSpec& arch = *model_.arch_;
-    LayerWeights& layer = model_.weights_.layers[i];
+    const LayerSpec& spec = model_.hparams_.layers[i];
+    LayerWeights& layer = model_.weights_.layers[i] = empty_layer(spec);
     const auto name = [i](std::string_view tensor) {
         return strf("blk.%zu.%s", i, std::string(tensor).c_str());
     };
     for (const FusedTensor& fused : arch.fused_tensors)
-        TSR_TRY_VOID(bind_fused(fused, name(fused.name), layer));
+        TSR_TRY_VOID(bind_fused(fused, name(fused.name), spec, layer));
     for (const std::span<const LayerTensor> group : arch.layer_tensors)
-        for (const LayerTensor& row : group) TSR_TRY_VOID(bind(row, name(row.name), layer));
-    return check_sublayers(layer, i);
+        for (const LayerTensor& row : group) {
+            const Presence presence = row.presence_in(spec);
+            Result<void> bound;
+            if (presence == Presence::Absent)
+                bound = check_absent(name(row.name), row.at, spec);
+            else
+                visit_member(layer, row.at, [&](auto& value) {
+                    bound = bind(name(row.name), resolved(row.shape, spec), presence, value);
+                });
+            TSR_TRY_VOID(std::move(bound));
+        }
+    return check_ffn(layer, i);
 }
 
-Result<void> check_sublayers(const LayerWeights& layer, size_t i) {
-    if (!layer.router || !layer.ffn_post_norm) return {};
-    return fail(
-        ErrorCode::Unsupported,
-        "tensor 'blk.%zu.post_ffw_norm.weight': expected no norm behind a mixture of experts, found one", i);
+/// An architecture may lack the tensors of a kind of layer that the keys of a file describe.
+Result<void> Binder::check_ffn(const LayerWeights& layer, size_t i) const {
+    const auto* dense = std::get_if<DenseFfn>(&layer.ffn);
+    const auto* moe = std::get_if<MoeFfn>(&layer.ffn);
+    if (dense ? static_cast<bool>(dense->down) : static_cast<bool>(moe->down_exps)) return {};
+    return fail(ErrorCode::Unsupported,
+                "key '%s.expert_count': architecture '%s' has no %s layers, expected none, found layer %zu",
+                model_.hparams_.arch.c_str(), model_.hparams_.arch.c_str(), dense ? "dense" : "expert", i);
 }
 
 Result<void> Binder::check_divisors(const Vector& divisors, const char* name) const {
@@ -206,7 +267,12 @@ Result<void> Binder::bind_all() {
     Weights& w = model_.weights_;
     const gguf::TensorInfo* embd = model_.file_.find_tensor("token_embd.weight");
     if (embd && embd->n_dims == 2) model_.hparams_.n_vocab = embd->shape[0];
-    for (const ModelTensor& row : arch.model_tensors) TSR_TRY_VOID(bind(row, std::string(row.name), w));
+    for (const ModelTensor& row : arch.model_tensors)
+        TSR_TRY_VOID(std::visit(
+            [&](auto member) {
+                return bind(std::string(row.name), resolved(row.shape, {}), row.presence, w.*member);
+            },
+            row.at));
     if (!w.output) w.output = w.token_embd;
     w.layers.resize(static_cast<size_t>(model_.hparams_.n_layer));
     for (size_t i = 0; i < w.layers.size(); ++i) TSR_TRY_VOID(bind_layer(i));

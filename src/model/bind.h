@@ -12,22 +12,22 @@ class Binder {
     Result<void> bind_all();
 
   private:
-    template <class Owner, class Row>
-    Result<void> bind(const Row& row, const std::string& name, Owner& owner);
+    template <class Value>
+    Result<void> bind(const std::string& name, std::span<const int64_t> shape, Presence presence,
+                      Value& value);
     Result<void> bind_layer(size_t i);
-    Result<void> bind_fused(const FusedTensor& fused, const std::string& name, LayerWeights& layer);
-    Result<void> bind_weight(const gguf::TensorInfo& tensor, Weight& weight);
-    Result<void> bind_vector(const gguf::TensorInfo& tensor, Vector& vector);
+    Result<void> bind_fused(const FusedTensor& fused, const std::string& name, const LayerSpec& spec,
+                            LayerWeights& layer);
+    Result<void> read(const gguf::TensorInfo& tensor, Weight& weight);
+    Result<void> read(const gguf::TensorInfo& tensor, Vector& vector);
+    Result<void> check_absent(const std::string& name, const LayerMember& at, const LayerSpec& layer) const;
+    Result<void> check_ffn(const LayerWeights& layer, size_t i) const;
     Result<void> check_divisors(const Vector& divisors, const char* name) const;
     Result<void> check_rope_factors() const;
-    int64_t size_of(Dim dim) const { return tessera::size_of(dim, model_.hparams_); }
+    std::vector<int64_t> resolved(std::span<const Dim> dims, const LayerSpec& layer) const;
     Result<void> check_shape(const gguf::TensorInfo& tensor, std::span<const int64_t> expected) const;
 
     Model& model_;
 };
-
-/// Refuses combinations of tensors that the forward pass does not compute: a post-norm behind a mixture of
-/// experts, whose outputs are added to the residual stream one by one. Errors name the tensor of layer i.
-Result<void> check_sublayers(const LayerWeights& layer, size_t i);
 
 }  // namespace tessera

@@ -1,6 +1,8 @@
 #pragma once
 // Hyperparameters of a model, read from GGUF keys and range-checked, in one struct per concern.
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "common/expected.h"
 #include "ggml-like/backend.h"
 #include "ggml-like/gguf/file.h"
+#include "src/model/layer_spec.h"
 
 namespace tessera {
 
@@ -27,43 +30,34 @@ struct RopeHparams {
         0;  // YaRN's mscale_all_dim: > 0 divides the magnitude by the one computed with it
 };
 
+/// The same for all layers with experts.
 struct MoeHparams {
-    int64_t n_expert = 0;  // 0 = dense
+    int64_t n_expert = 0;  // 0 = all layers are dense
     int64_t n_used = 0;
-    int64_t n_ff = 0;         // of one expert
-    int64_t n_ff_shared = 0;  // of the shared expert; 0 = none
-    float weight_scale = 1;   // factor of the weights of selected experts
-};
-
-/// RoPE variant of a layer.
-enum class LayerRope : uint8_t { None, Global, Local };
-
-struct LayerHparams {
-    int64_t window = 0;  // keys that a query attends to; 0 = all
-    LayerRope rope = LayerRope::Global;
-    int64_t state_floats = 0;  // of one sequence; 0 = the layer is not recurrent
+    float weight_scale = 1;  // factor of the weights of selected experts
 };
 
 struct Hparams {
     std::string arch;
-    int64_t n_layer = 0, n_embd = 0, n_ff = 0;
-    int64_t n_head = 0, n_head_kv = 0, head_dim = 0;
+    int64_t n_layer = 0, n_embd = 0;
     int64_t n_ctx_train = 0;
     int64_t n_vocab = 0;  // rows of the embedding table
     float norm_eps = 0;
-    float attn_scale = 0;                       // of q.k
-    bool has_attn_scale = false;                // the file has the key
+    bool has_attn_scale = false;                // the file has the factor of q.k
     float attn_softcap = 0, final_softcap = 0;  // 0 = off
     float embd_scale = 1, residual_scale = 1;   // of embeddings; of the outputs of sublayers
     float logit_scale = 1;                      // of logits
     AttnTempScaling attn_temp;
-    RopeHparams rope;
-    RopeHparams local_rope;  // n_rot = 0: used by no layer
+    RopeHparams rope;        // of layers with LayerRope::Global
+    RopeHparams local_rope;  // of layers with LayerRope::Local; n_rot = 0: there are none
     MoeHparams moe;
-    std::vector<LayerHparams> layers;  // [n_layer]
+    std::vector<LayerSpec> layers;  // [n_layer]
 
-    int64_t q_dim() const { return n_head * head_dim; }
-    int64_t kv_dim() const { return n_head_kv * head_dim; }
+    /// The largest value of a field or function of the layers.
+    template <class Member>
+    auto largest(Member member) const {
+        return std::invoke(member, *std::ranges::max_element(layers, {}, member));
+    }
 
     /// Errors name the key, the expected and the found value.
     static Result<Hparams> load(const gguf::File& file, const ArchSpec& spec);

@@ -10,7 +10,7 @@
 namespace tessera {
 
 Result<std::unique_ptr<Model>> Model::bind(gguf::File file, const kernels::KernelTable& kernels, bool pack,
-                                           const std::vector<bool>& unused) {
+                                           const std::vector<bool>& unused, const ArchSpec* arch) {
     std::unique_ptr<Model> model(new Model(std::move(file)));
     const std::string path = model->file_.path();
     const auto bind_all = [&]() -> Result<void> {
@@ -18,8 +18,11 @@ Result<std::unique_ptr<Model>> Model::bind(gguf::File file, const kernels::Kerne
             return fail(ErrorCode::InvalidArgument,
                         "the file is packed, and computing in float straight from the file needs the stock "
                         "order; unpack it first");
-        TSR_TRY(const std::string_view name, model->file_.get_string("general.architecture"));
-        TSR_TRY(model->arch_, find_architecture(name));
+        if (!arch) {
+            TSR_TRY(const std::string_view name, model->file_.get_string("general.architecture"));
+            TSR_TRY(arch, find_architecture(name));
+        }
+        model->arch_ = arch;
         model->kernels_ = &kernels;
         TSR_TRY(model->hparams_, Hparams::load(model->file_, *model->arch_));
         TSR_TRY_VOID(Binder(*model).bind_all());
@@ -50,7 +53,7 @@ Result<std::shared_ptr<const Model>> Model::pack(std::unique_ptr<Model> bound, T
 Result<std::shared_ptr<const Model>> Model::load(gguf::File file, ThreadPool& pool,
                                                  const kernels::KernelTable& kernels,
                                                  const Options& options) {
-    TSR_TRY(auto bound, bind(std::move(file), kernels, options.pack));
+    TSR_TRY(auto bound, bind(std::move(file), kernels, options.pack, {}, options.arch));
     return pack(std::move(bound), pool, options.progress);
 }
 
@@ -76,10 +79,9 @@ void Model::count() {
         bytes_per_token_ += matrix_bytes * static_cast<uint64_t>(n_read);
         macs_per_token_ += w.n_out * w.n_in * n_read;
     };
-    for (const LayerWeights& w : weights_.layers) {
-        for (Weight LayerWeights::*const matrix : kLayerMatrices)
-            add(w.*matrix, (w.*matrix).n_expert > 0 ? hparams_.moe.n_used : 1);
-    }
+    for (const LayerWeights& w : weights_.layers)
+        LayerWeights::each_matrix(
+            w, [&](const Weight& matrix) { add(matrix, matrix.n_expert > 0 ? hparams_.moe.n_used : 1); });
     const int64_t layer_macs = macs_per_token_;
     add(weights_.output, 1);
     macs_per_token_ = layer_macs;

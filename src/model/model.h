@@ -24,6 +24,8 @@ class Model {
         bool pack = true;
         /// Called with the bytes done and the total while weights are packed; may be empty.
         ByteProgress progress;
+        /// Instead of the architecture that the file names; outlives the model.
+        const ArchSpec* arch = nullptr;
     };
 
     /// Takes ownership of the file. Errors name the key or tensor, the expected and the found value.
@@ -32,9 +34,11 @@ class Model {
                                                      const Options& options);
 
     /// load() in two steps. After bind() the memory that the model needs is known (plan_memory) and weights
-    /// have their final layouts, but those to be packed have no data yet. `unused`: see Packer::plan_all().
+    /// have their final layouts, but those to be packed have no data yet. `unused`: see Packer::plan_all();
+    /// `arch`: see Options.
     static Result<std::unique_ptr<Model>> bind(gguf::File file, const kernels::KernelTable& kernels,
-                                               bool pack, const std::vector<bool>& unused = {});
+                                               bool pack, const std::vector<bool>& unused = {},
+                                               const ArchSpec* arch = nullptr);
     /// Allocates and fills the packed weights.
     static Result<std::shared_ptr<const Model>> pack(std::unique_ptr<Model> bound, ThreadPool& pool,
                                                      const ByteProgress& progress);

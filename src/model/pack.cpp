@@ -23,7 +23,7 @@ template <class Matrix, class AnyWeights>
 std::vector<Matrix*> matrices_of(AnyWeights& weights) {
     std::vector<Matrix*> all;
     for (auto& layer : weights.layers)
-        for (Weight LayerWeights::*matrix : kLayerMatrices) all.push_back(&(layer.*matrix));
+        LayerWeights::each_matrix(layer, [&](Matrix& matrix) { all.push_back(&matrix); });
     all.push_back(&weights.output);
     return all;
 }

@@ -80,9 +80,9 @@ CachePlan plan_caches(const record::Program& program, const std::vector<bool>& i
             .layer = static_cast<int32_t>(i), .session = 0, .n_head = 0, .head_dim = 0, .k = 0, .v = 0};
         if (is_used[i]) {
             const KvLayer& where = program.caches[i].where;
-            const auto n_bytes = static_cast<uint64_t>(where.n_head_kv * where.head_dim * n_ctx);
+            const auto n_bytes = static_cast<uint64_t>(where.n_head_kv * where.k_dim * n_ctx);
             cache.n_head = where.n_head_kv;
-            cache.head_dim = where.head_dim;
+            cache.head_dim = where.k_dim;
             cache.k = at;
             cache.v = at + n_bytes;
             at += 2 * n_bytes;

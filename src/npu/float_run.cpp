@@ -112,12 +112,12 @@ struct FloatRun::Step {
         const KvLayer& kv = program()[node.cache].where;
         const float* keys = run.caches_[static_cast<size_t>(node.cache.at)].k.as<float>();
         each_head(node.y, node.cache, node.n_head, [&](int64_t r, int64_t h, int64_t g, int64_t position) {
-            const float* q = row(node.q, r) + h * kv.head_dim;
+            const float* q = row(node.q, r) + h * kv.k_dim;
             float* y = row(node.y, r) + h * graph().n_ctx;
             const int64_t first = Pass::first_seen(position, node.window);
             for (int64_t p = first; p <= position; ++p)
                 y[p] = static_cast<float>(static_cast<double>(node.scale) *
-                                          dot(q, keys + (p * kv.n_head_kv + g) * kv.head_dim, kv.head_dim));
+                                          dot(q, keys + (p * kv.n_head_kv + g) * kv.k_dim, kv.k_dim));
             if (observe) observe(node.y, {y + first, static_cast<size_t>(position + 1 - first)});
         });
     }
@@ -132,16 +132,16 @@ struct FloatRun::Step {
     void operator()(const WeighNode& node) const {
         const KvLayer& kv = program()[node.cache].where;
         const float* values = run.caches_[static_cast<size_t>(node.cache.at)].v.as<float>();
-        std::vector<double> sum(static_cast<size_t>(kv.head_dim));
+        std::vector<double> sum(static_cast<size_t>(kv.k_dim));
         each_head(node.y, node.cache, node.n_head, [&](int64_t r, int64_t h, int64_t g, int64_t position) {
             const float* weights = row(node.p, r) + h * graph().n_ctx;
             std::fill(sum.begin(), sum.end(), 0.0);
             for (int64_t p = Pass::first_seen(position, node.window); p <= position; ++p) {
-                const float* v = values + (p * kv.n_head_kv + g) * kv.head_dim;
+                const float* v = values + (p * kv.n_head_kv + g) * kv.k_dim;
                 for (size_t i = 0; i < sum.size(); ++i)
                     sum[i] += static_cast<double>(weights[p]) * static_cast<double>(v[i]);
             }
-            std::transform(sum.begin(), sum.end(), row(node.y, r) + h * kv.head_dim,
+            std::transform(sum.begin(), sum.end(), row(node.y, r) + h * kv.k_dim,
                            [](double x) { return static_cast<float>(x); });
         });
         show(node.y);
@@ -192,8 +192,7 @@ Result<FloatRun> FloatRun::create(const Graph& graph, Backend& backend) {
     for (size_t i = 0; i < program.caches.size(); ++i) {
         const KvLayer& where = program.caches[i].where;
         const int64_t n_positions = is_cached[i] ? graph.n_ctx : 0;
-        const auto n_bytes =
-            static_cast<size_t>(n_positions * where.n_head_kv * where.head_dim) * sizeof(float);
+        const auto n_bytes = static_cast<size_t>(n_positions * where.n_head_kv * where.k_dim) * sizeof(float);
         TSR_TRY(Buffer k, Buffer::create(n_bytes, "a graph's keys"));
         TSR_TRY(Buffer v, Buffer::create(n_bytes, "a graph's values of the cache"));
         run.caches_.push_back({std::move(k), std::move(v)});

@@ -22,7 +22,7 @@ Result<IntegerRun> IntegerRun::create(const Graph& graph, QuantizedMatrices& mat
     for (size_t i = 0; i < preparation.appends().size(); ++i) {
         const KvLayer& where = graph.program->caches[i].where;
         const int64_t n_positions = preparation.appends()[i] ? graph.n_ctx : 0;
-        const auto n = static_cast<size_t>(n_positions * where.n_head_kv * where.head_dim);
+        const auto n = static_cast<size_t>(n_positions * where.n_head_kv * where.k_dim);
         run.caches_.push_back({std::vector<uint8_t>(n), std::vector<uint8_t>(n)});
     }
     return run;
@@ -71,7 +71,7 @@ struct IntegerRun::Step {
         std::transform(row(node.v, 0), row(node.v, 0) + n, cache(node.cache).v.data() + at, byte);
     }
     void operator()(const ScoresNode& node) const {
-        const int64_t n = kv(node.cache).head_dim, stride = kv(node.cache).n_head_kv * n;
+        const int64_t n = kv(node.cache).k_dim, stride = kv(node.cache).n_head_kv * n;
         const uint8_t* keys = cache(node.cache).k.data();
         each_head(node.y, node.cache, node.n_head, [&](int64_t r, int64_t h, int64_t g, int64_t position) {
             uint16_t* y = row(node.y, r) + h * graph().n_ctx;
@@ -91,7 +91,7 @@ struct IntegerRun::Step {
         }
     }
     void operator()(const WeighNode& node) const {
-        const int64_t n = kv(node.cache).head_dim, stride = kv(node.cache).n_head_kv * n;
+        const int64_t n = kv(node.cache).k_dim, stride = kv(node.cache).n_head_kv * n;
         const uint8_t* values = cache(node.cache).v.data();
         each_head(node.y, node.cache, node.n_head, [&](int64_t r, int64_t h, int64_t g, int64_t position) {
             const int64_t first = Pass::first_seen(position, node.window);

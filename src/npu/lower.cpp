@@ -200,7 +200,7 @@ class Lowering {
         if (!rotates) return x;
         const GraphValueId y = like(x, name, graph_[x].dim);
         graph_.nodes.push_back(RopeNode{x, rope_of_[static_cast<size_t>(op.angles.value.at)], op.rope,
-                                        program_[op.cache].where.head_dim, y});
+                                        program_[op.cache].where.k_dim, y});
         return y;
     }
     void update(const record::Update& role, GraphValueId delta) {

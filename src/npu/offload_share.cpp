@@ -43,7 +43,8 @@ Work work_of(const record::Program& program, const record::Op& op, int64_t n_ctx
     op.fields(AddWeights{program, work});
     if (const auto* attend = std::get_if<record::AttendOp>(&op.verb)) {
         const int64_t n_seen = attend->window > 0 ? std::min(attend->window, n_ctx) : n_ctx;
-        work.products += 2 * attend->n_head * program[attend->cache].where.head_dim * n_seen;
+        const KvLayer& kv = program[attend->cache].where;
+        work.products += attend->n_head * (kv.k_dim + kv.v_dim) * n_seen;
     }
     return work;
 }

@@ -46,6 +46,10 @@ struct Objection {
     Placement operator()(const record::QkvOp& op) const {
         if (op.attn_temp.strength != 0)
             return left(LeftOut::AttnTempScaling, "attention temperature scaling");
+        const KvLayer& kv = program[op.cache].where;
+        if (kv.k_dim != kv.v_dim)
+            return left(LeftOut::HeadSizes, "heads with " + std::to_string(kv.k_dim) + " key and " +
+                                                std::to_string(kv.v_dim) + " value elements");
         return products({op.wq, op.wk, op.wv});
     }
     Placement operator()(const record::AttendOp& op) const {

@@ -26,6 +26,7 @@ enum class LeftOut : uint8_t {
     Factor,           ///< an output scale that is not positive
     Shape,            ///< a matrix whose sides are not multiples of 32
     WideNorm,         ///< a norm over more than 65536 values
+    HeadSizes,        ///< keys and values of different sizes
     Feature,          ///< the device does not support the recipe's weight format
     Cache,            ///< the other half of its attention stays on the CPU
     NotSelected,      ///< not selected by the user

@@ -133,8 +133,7 @@ struct Preparation::Make {
     }
     Made operator()(const ScoresNode& node) {
         return made(DynamicProduct::create(encoding(node.q), encoding(append(node.cache).k), encoding(node.y),
-                                           static_cast<double>(node.scale),
-                                           program()[node.cache].where.head_dim,
+                                           static_cast<double>(node.scale), program()[node.cache].where.k_dim,
                                            all.matrices_.recipe().output));
     }
     Made operator()(const SoftmaxNode& node) { return Prepared(MaskedSoftmax(encoding(node.x))); }

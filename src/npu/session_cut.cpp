@@ -32,7 +32,7 @@ struct LeastBytes {
         const auto* qkv = std::get_if<record::QkvOp>(&op.verb);
         if (!qkv) return;
         const KvLayer& where = program[qkv->cache].where;
-        n_bytes += 2 * where.n_head_kv * where.head_dim * n_ctx;
+        n_bytes += 2 * where.n_head_kv * where.k_dim * n_ctx;
     }
 };
 

@@ -19,9 +19,12 @@ namespace {
 /// Numbers of heads, and the widths of a row of inputs, of queries and of keys.
 struct Shape {
     int64_t head = 4, head_kv = 2, dim = 32;
+    int64_t v_dim = dim;  // of values
     static constexpr int64_t in = 64;
     int64_t q() const { return head * dim; }
-    int64_t kv() const { return head_kv * dim; }
+    int64_t k() const { return head_kv * dim; }
+    int64_t v() const { return head_kv * v_dim; }
+    int64_t y() const { return head * v_dim; }
 };
 
 /// One layer's cache of one sequence, filled through the qkv verb.
@@ -31,13 +34,14 @@ struct Cache {
     std::vector<std::byte*> pages;
 
     Cache(const Shape& shape, Type k_type, Type v_type, int64_t n_pos) {
-        const auto bytes = [&](Type type) {
-            return static_cast<size_t>(shape.head_kv * kKvPage * type_info(type).row_bytes(shape.dim) + 63) /
-                   64 * 64;
+        const auto bytes = [&](Type type, int64_t dim) {
+            return static_cast<size_t>(shape.head_kv * kKvPage * type_info(type).row_bytes(dim) + 63) / 64 *
+                   64;
         };
-        layer = {k_type, v_type, 0, bytes(k_type), shape.head_kv, shape.dim};
+        const size_t k_bytes = bytes(k_type, shape.dim), v_bytes = bytes(v_type, shape.v_dim);
+        layer = {k_type, v_type, 0, k_bytes, shape.head_kv, shape.dim, shape.v_dim};
         for (int64_t i = 0; i < (n_pos + kKvPage - 1) / kKvPage; ++i) {
-            memory.emplace_back((bytes(k_type) + bytes(v_type)) / sizeof(float));
+            memory.emplace_back((k_bytes + v_bytes) / sizeof(float));
             pages.push_back(reinterpret_cast<std::byte*>(memory.back().data()));
         }
     }
@@ -87,7 +91,7 @@ class Taking {
 
 /// The weights of queries, keys and values of a shape.
 struct Projections {
-    explicit Projections(const Shape& shape) : q(21, shape.q()), k(22, shape.kv()), v(23, shape.kv()) {}
+    explicit Projections(const Shape& shape) : q(21, shape.q()), k(22, shape.k()), v(23, shape.v()) {}
     Taking q, k, v;
 };
 
@@ -101,16 +105,19 @@ class AttentionRun {
                                                  {.max_tok = kMaxTok,
                                                   .max_rows = kMaxTok,
                                                   .n_head = shape.head,
-                                                  .n_head_kv = shape.head_kv,
-                                                  .head_dim = shape.dim}))),
+                                                  .n_group = shape.head / shape.head_kv,
+                                                  .k_dim = shape.dim,
+                                                  .v_dim = shape.v_dim}))),
           projections_(shape) {}
 
-    /// Runs qkv and attend over the segments' tokens x [n, in]; returns [n, q].
+    /// Runs qkv and attend over the segments' tokens x [n, in]; returns [n, y].
     std::vector<float> run(const std::vector<float>& x, std::span<const Segment> segments, AttendArgs args) {
-        std::vector<float> in = x, q(x.size() / Shape::in * static_cast<size_t>(shape_.q())), y(q.size());
+        const size_t n = x.size() / Shape::in;
+        std::vector<float> in = x, q(n * static_cast<size_t>(shape_.q())),
+                           y(n * static_cast<size_t>(shape_.y()));
         ActBuffer in_act{.name = "x", .dim = Shape::in, .f32 = in.data()},
             q_act{.name = "q", .dim = shape_.q(), .f32 = q.data()};
-        ActBuffer y_act{.name = "y", .dim = shape_.q(), .f32 = y.data()};
+        ActBuffer y_act{.name = "y", .dim = shape_.y(), .f32 = y.data()};
         const int64_t n_tok = std::ssize(x) / Shape::in;
         backend_->qkv(in_act, n_tok,
                       {.wq = projections_.q.weight(),
@@ -163,9 +170,9 @@ std::vector<double> reference(const Shape& shape, const std::vector<float>& x, c
     const Projections projections(shape);
     const std::vector<double> q = projections.q.of(x), k = projections.k.of(x), v = projections.v.of(x);
     const int64_t n = static_cast<int64_t>(x.size()) / Shape::in;
-    std::vector<double> y(q.size());
+    std::vector<double> y(static_cast<size_t>(n * shape.y()));
     const auto head = [&](const std::vector<double>& rows, int64_t width, int64_t t, int64_t h) {
-        return &rows[static_cast<size_t>(t * width + h * shape.dim)];
+        return &rows[static_cast<size_t>(t * width + h * (&rows == &v ? shape.v_dim : shape.dim))];
     };
     for (int64_t t = 0; t < n; ++t)
         for (int64_t h = 0; h < shape.head; ++h) {
@@ -176,7 +183,7 @@ std::vector<double> reference(const Shape& shape, const std::vector<float>& x, c
             double top = sink;
             const double* query = head(q, shape.q(), t, h);
             for (int64_t i = first; i <= t; ++i) {
-                double z = std::inner_product(query, query + shape.dim, head(k, shape.kv(), i, kv), 0.0);
+                double z = std::inner_product(query, query + shape.dim, head(k, shape.k(), i, kv), 0.0);
                 z *= static_cast<double>(args.scale);
                 if (args.softcap > 0)
                     z = static_cast<double>(args.softcap) * std::tanh(z / static_cast<double>(args.softcap));
@@ -186,11 +193,11 @@ std::vector<double> reference(const Shape& shape, const std::vector<float>& x, c
             double sum = std::exp(sink - top);
             for (int64_t i = first; i <= t; ++i)
                 sum += p[static_cast<size_t>(i)] = std::exp(p[static_cast<size_t>(i)] - top);
-            for (int64_t d = 0; d < shape.dim; ++d) {
+            for (int64_t d = 0; d < shape.v_dim; ++d) {
                 double o = 0;
                 for (int64_t i = first; i <= t; ++i)
-                    o += p[static_cast<size_t>(i)] * head(v, shape.kv(), i, kv)[d];
-                y[static_cast<size_t>(t * shape.q() + h * shape.dim + d)] = o / sum;
+                    o += p[static_cast<size_t>(i)] * head(v, shape.v(), i, kv)[d];
+                y[static_cast<size_t>(t * shape.y() + h * shape.v_dim + d)] = o / sum;
             }
         }
     return y;
@@ -243,24 +250,56 @@ TEST(Attention, AgreesWithPlainComputation) {
 /// caches for head sizes that are multiples of 32. The tokens fill two KV chunks; the last four are computed
 /// in a pass of their own that is split over chunks.
 TEST(Attention, HeadSizes) {
-    for (const int64_t dim : {16, 48, 64, 80, 96, 112, 128, 256, 512})
+    // Of queries and keys, and of values.
+    constexpr int64_t kSizes[][2] = {
+        {16, 16},   {48, 48},   {64, 64},   {80, 80},   {96, 96},
+        {112, 112}, {128, 128}, {256, 256}, {512, 512}, {kMaxHeadDim, kMaxHeadDim},
+        {576, 512}, {192, 128}, {64, 96},   {48, 16},   {32, 576}};
+    for (const auto [dim, v_dim] : kSizes)
         for (const int64_t head : {1, 3}) {
-            const Shape shape{head, 1, dim};
+            const Shape shape{head, 1, dim, v_dim};
             AttentionRun attention(shape);
             constexpr int64_t kN = kKvChunk + 44;
             const std::vector<float> x = random_rows(3, kN * Shape::in);
             const AttendArgs args{.kv = {}, .scale = 0.1f};
             const std::vector<double> expected = reference(shape, x, args);
             for (const Type type : kKvTypes) {
-                if (dim % type_info(type).block != 0) continue;
+                if (dim % type_info(type).block != 0 || v_dim % type_info(type).block != 0) continue;
                 const std::vector<float> y = attention.run_cut(x, type, kN - 4, args);
                 // Large heads make attention weights sharp, which magnifies the errors of the keys.
                 EXPECT_LT(worst(y, expected), type == Type::Q4_0 ? 3 : 10 * tolerance(type))
-                    << type_info(type).name << " " << dim;
+                    << type_info(type).name << " " << dim << " " << v_dim;
                 EXPECT_EQ(0,
                           std::memcmp(y.data(), attention.run_cut(x, type, 100, args).data(), y.size() * 4))
-                    << type_info(type).name << " " << dim;
+                    << type_info(type).name << " " << dim << " " << v_dim;
             }
+        }
+}
+
+/// Keys and values of different sizes, on every instruction set and with different types.
+TEST(Attention, KeysAndValuesOfDifferentSizes) {
+    constexpr int64_t kN = 140, kDecoded = kKvChunk + 3;
+    const std::vector<float> x = random_rows(5, kN * Shape::in),
+                             long_x = random_rows(6, kDecoded * Shape::in);
+    const AttendArgs args{.kv = {}, .scale = 0.1f};
+    for (const Shape& shape : {Shape{4, 2, 96, 64}, Shape{2, 1, 576, 512}, Shape{2, 2, 32, 64}})
+        for (const auto& [k_type, v_type] :
+             {std::pair{Type::F16, Type::F16}, {Type::Q8_0, Type::Q8_0}, {Type::Q4_0, Type::F16}}) {
+            AttentionRun scalar(shape, 1, "scalar");
+            const std::vector<float> expected = scalar.run_cut(x, k_type, v_type, kN, args);
+            for (const kernels::IsaInfo& isa : kernels::all_isas()) {
+                if (!isa.usable) continue;
+                AttentionRun attention(shape, 2, std::string(isa.name).c_str());
+                const std::vector<float> y = attention.run_cut(x, k_type, v_type, 64, args);
+                EXPECT_EQ(0, std::memcmp(expected.data(), y.data(), y.size() * 4))
+                    << isa.name << " " << shape.dim << " " << shape.v_dim;
+            }
+            // The last passes are split over chunks of keys.
+            AttentionRun two(shape, 2), three(shape, 3);
+            const std::vector<float> whole = two.run_cut(long_x, k_type, v_type, kDecoded, args);
+            const std::vector<float> split = three.run_cut(long_x, k_type, v_type, 4, args);
+            EXPECT_EQ(0, std::memcmp(whole.data(), split.data(), whole.size() * 4))
+                << shape.dim << " " << shape.v_dim;
         }
 }
 

@@ -322,7 +322,7 @@ std::string compile_file(const std::string& to, const NpuOptions& options, const
     const npu::HtpDevice device = *npu::open_device(options.device);
     const npu::Ranges ranges = *npu::parse_ranges(test::read_file(options.ranges));
     const Hparams& h = rows.hparams();
-    const auto layout = kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, Type::F16, Type::F16);
+    const auto layout = kv::Layout::create(h.layers, Type::F16, Type::F16);
     std::vector<record::Program> programs;
     for (const int64_t n : {1, 32})
         programs.push_back(

@@ -29,7 +29,8 @@ TEST(MemoryPlan, BoundAndLoadedModelsAgree) {
         const size_t untouched = Activations::untouched_bytes(**before, 64);
         EXPECT_EQ(a->activations, Activations::bytes(**before, 64, 3) - untouched);
         // Weights that are not packed are multiplied with floats.
-        EXPECT_EQ(untouched, pack ? 64 * static_cast<size_t>((*before)->hparams().n_ff) * sizeof(float) : 0);
+        EXPECT_EQ(untouched,
+                  pack ? 64 * static_cast<size_t>((*before)->hparams().layers[0].n_ff) * sizeof(float) : 0);
         EXPECT_EQ(a->packed > 0, pack);
         EXPECT_EQ(a->mapped > 0, !pack);
         EXPECT_EQ(a->n_pages, 8);

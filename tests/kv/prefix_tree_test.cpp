@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
 #include "src/kv/sequence.h"
@@ -14,16 +15,19 @@ namespace {
 
 /// One layer of one head of 16 floats. The test stores the tokens themselves in its pages.
 PagePool pool_of(int64_t n_pages) {
-    return std::move(*PagePool::create(Layout::create(1, 1, 16, Type::F32, Type::F32), n_pages));
+    return std::move(
+        *PagePool::create(Layout::create(layers_of(std::array{int64_t{0}}), Type::F32, Type::F32), n_pages));
 }
 
 /// Two layers with full attention and four with a window of 150 keys: three layer groups, one of them without
 /// a window.
 constexpr int64_t kWindows[] = {150, 0, 150, 150, 0, 150};
 constexpr int64_t kPass = 70;  // tokens
+Layout windowed_layout() {
+    return Layout::create_windowed(layers_of(kWindows), 1 << 20, kPass, Type::F32, Type::F32);
+}
 PagePool windowed_pool_of(int64_t n_pages) {
-    return std::move(
-        *PagePool::create(Layout::create(kWindows, kPass, 1, 16, Type::F32, Type::F32), n_pages));
+    return std::move(*PagePool::create(windowed_layout(), n_pages));
 }
 
 /// Writes "keys" for the tokens from the end of the sequence on, in every layer group.
@@ -196,10 +200,10 @@ TEST(PrefixTree, random_operations) {
 }
 
 TEST(Windows, layers_are_grouped_into_planes_of_one_size) {
-    const Layout plain = Layout::create(6, 1, 16, Type::F32, Type::F32);
+    const Layout plain = Layout::create(layers_of(kWindows), Type::F32, Type::F32);
     EXPECT_EQ(plain.n_layer_groups, 1);
     EXPECT_EQ(plain.pages_of(1000), 16);
-    const Layout layout = Layout::create(kWindows, kPass, 1, 16, Type::F32, Type::F32);
+    const Layout layout = windowed_layout();
     EXPECT_EQ(layout.n_layer_groups, 3);
     EXPECT_EQ(layout.n_full_groups, 1);
     EXPECT_EQ(layout.page_bytes * 3, plain.page_bytes);
@@ -211,7 +215,61 @@ TEST(Windows, layers_are_grouped_into_planes_of_one_size) {
     EXPECT_EQ(layout.pages_of(6400), 100 + 2 * 6);
     EXPECT_EQ(layout.pages_of(128), 3 * 2);
     const int64_t all[] = {9, 9};
-    EXPECT_EQ(Layout::create(all, 1, 1, 16, Type::F32, Type::F32).n_layer_groups, 1);
+    EXPECT_EQ(Layout::create_windowed(layers_of(all), 10, 1, Type::F32, Type::F32).n_layer_groups, 1);
+    // A window that no context of this size leaves is none.
+    EXPECT_EQ(Layout::create_windowed(layers_of(kWindows), 150, kPass, Type::F32, Type::F32).n_layer_groups,
+              1);
+}
+
+/// Bytes of a layer of n heads of 16 floats in a page.
+size_t bytes_of(int64_t n_head_kv) { return static_cast<size_t>(2 * n_head_kv * 16 * kKvPage * 4); }
+
+/// Layers of different sizes: keys and values of a group do not overlap, and pages have few unused bytes.
+TEST(Layouts, LayersOfDifferentSizes) {
+    // Without windows one group has all layers, whatever their sizes.
+    std::vector<LayerSpec> layers = layers_of(std::array<int64_t, 4>{});
+    layers[1] = {.n_head = 2, .n_head_kv = 2, .k_dim = 48, .v_dim = 32};
+    layers[2].n_head_kv = 3;
+    const Layout one = Layout::create(layers, Type::F16, Type::F32);
+    EXPECT_EQ(one.n_layer_groups, 1);
+    size_t end = 0;
+    for (size_t i = 0; i < layers.size(); ++i) {
+        EXPECT_EQ(one.layers[i].k_offset, end);
+        end += static_cast<size_t>(layers[i].n_k() * kKvPage * 2);
+        EXPECT_EQ(one.layers[i].v_offset, end);
+        end += static_cast<size_t>(layers[i].n_v() * kKvPage * 4);
+        EXPECT_EQ(one.layers[i].k_dim, layers[i].k_dim);
+        EXPECT_EQ(one.layers[i].v_dim, layers[i].v_dim);
+    }
+    EXPECT_EQ(one.page_bytes, end);
+
+    // Five windowed layers of two heads for each full one of one head: full layers share pages in pairs.
+    layers = layers_of(std::array<int64_t, 12>{9, 9, 9, 9, 9, 0, 9, 9, 9, 9, 9, 0});
+    for (LayerSpec& layer : layers)
+        if (layer.window > 0) layer.n_head_kv = 2;
+    const Layout two = Layout::create_windowed(layers, 100, 1, Type::F32, Type::F32);
+    EXPECT_EQ(two.page_bytes, bytes_of(2));
+    EXPECT_EQ(two.n_full_groups, 1);
+    EXPECT_EQ(two.n_layer_groups, 11);
+    EXPECT_EQ(two.group_of_layer[5], 0);
+    EXPECT_EQ(two.group_of_layer[11], 0);
+    EXPECT_EQ(two.layers[11].k_offset, bytes_of(1));
+
+    // Sizes without a common multiple: some bytes remain unused, and every layer fits its page.
+    for (LayerSpec& layer : layers) layer.n_head_kv = layer.window > 0 ? 5 : 3;
+    const Layout uneven = Layout::create_windowed(layers, 100, 1, Type::F32, Type::F32);
+    std::vector<size_t> used(static_cast<size_t>(uneven.n_layer_groups));
+    for (size_t i = 0; i < layers.size(); ++i) {
+        size_t& at = used[static_cast<size_t>(uneven.group_of_layer[i])];
+        EXPECT_EQ(uneven.layers[i].k_offset, at);
+        at += bytes_of(layers[i].n_head_kv);
+    }
+    size_t total = 0;
+    for (const size_t n : used) {
+        EXPECT_LE(n, uneven.page_bytes);
+        total += n;
+    }
+    EXPECT_LT(static_cast<double>(used.size() * uneven.page_bytes), 1.1 * static_cast<double>(total));
 }
 
 /// Computes the text in passes, as the scheduler does. False if pages ran out.

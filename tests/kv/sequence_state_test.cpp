@@ -14,7 +14,8 @@ namespace {
 /// One layer of one head of 16 floats, with and without a window; and one recurrent layer.
 PagePool pages_of(int64_t n_pages, int64_t window = 0) {
     const int64_t windows[] = {window, 0};
-    return std::move(*PagePool::create(Layout::create(windows, 512, 1, 16, Type::F32, Type::F32), n_pages));
+    return std::move(*PagePool::create(
+        Layout::create_windowed(layers_of(windows), 1 << 20, 512, Type::F32, Type::F32), n_pages));
 }
 StatePool states_of(int64_t n_slots) {
     return std::move(*StatePool::create(StateLayout::create(std::vector<int64_t>{0, 2}), n_slots));

@@ -17,11 +17,9 @@ class ForwardRun {
     /// Reserves n_seq sequences of max_tok tokens; one pass may hold all of them.
     ForwardRun(const Model& model, Backend& backend, int64_t n_seq, int64_t max_tok, Type kv_type = Type::F32)
         : model_(model), backend_(backend), n_ctx_(max_tok) {
-        const Hparams& h = model.hparams();
         auto activations = Activations::create(model, n_seq * max_tok, n_seq * max_tok);
-        auto pages =
-            kv::PagePool::create(kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, kv_type, kv_type),
-                                 n_seq * ((max_tok + kKvPage - 1) / kKvPage));
+        auto pages = kv::PagePool::create(kv::Layout::create(model.hparams().layers, kv_type, kv_type),
+                                          n_seq * ((max_tok + kKvPage - 1) / kKvPage));
         EXPECT_TRUE(activations && pages);
         activations_ = std::move(*activations);
         pages_ = std::make_unique<kv::PagePool>(std::move(*pages));

@@ -29,7 +29,7 @@ TEST_P(Golden, SameBitsForThreadsChunksAndIsa) {
     auto model = load_model(test.path(), one, "scalar");
     ASSERT_TRUE(model) << model.error().message;
     for (const Type kv_type : {Type::F32, Type::F16, Type::Q8_0, Type::Q4_0}) {
-        if ((*model)->hparams().head_dim % type_info(kv_type).block != 0) continue;
+        if (!fits_cache((*model)->hparams(), kv_type)) continue;
         const std::vector<float> base = all_logits(*model, one, kGoldenTokens, 16, kv_type, test.n_ctx);
         for (const kernels::IsaInfo& isa : kernels::all_isas()) {
             if (!isa.usable) continue;
@@ -69,6 +69,7 @@ TEST_P(Golden, SameBitsInABatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kTestModels), name_of);
+INSTANTIATE_TEST_SUITE_P(LayerModels, Golden, testing::ValuesIn(kLayerModels), name_of);
 
 /// A text long enough for several KV chunks, split attention and partial pages, on a quantized model.
 TEST(DefaultModel, SameBitsAcrossKvChunks) {

@@ -93,9 +93,10 @@ std::vector<std::vector<float>> logits_of(const Model& model, const std::vector<
     auto backend = CpuBackend::create(pool, model.kernels(),
                                       {.max_tok = n_seq * n_tok,
                                        .max_rows = n_seq * n_tok * std::max<int64_t>(1, h.moe.n_used),
-                                       .n_head = h.n_head,
-                                       .n_head_kv = h.n_head_kv,
-                                       .head_dim = h.head_dim,
+                                       .n_head = h.largest(&LayerSpec::n_head),
+                                       .n_group = h.largest(&LayerSpec::n_head),
+                                       .k_dim = h.largest(&LayerSpec::k_dim),
+                                       .v_dim = h.largest(&LayerSpec::v_dim),
                                        .n_expert = h.moe.n_expert});
     EXPECT_TRUE(backend);
     ForwardRun run(model, **backend, n_seq, n_tok, kv_type);
@@ -148,9 +149,9 @@ class LogitsHash : public testing::TestWithParam<HashedModel> {
             auto model = load_model(path, pool, isa_name.c_str());
             ASSERT_TRUE(model) << model.error().message;
             for (const Type kv_type : kKvTypes) {
-                const TypeInfo& cache = type_info(kv_type);
-                if ((*model)->hparams().head_dim % cache.block != 0) continue;
-                check(**model, GetParam().row() + " " + std::string(cache.name), isa_name, kv_type);
+                if (!fits_cache((*model)->hparams(), kv_type)) continue;
+                const std::string cache(type_info(kv_type).name);
+                check(**model, GetParam().row() + " " + cache, isa_name, kv_type);
             }
         }
     }

@@ -24,7 +24,6 @@ inline std::vector<float> logits_of_file(const std::string& path) {
     std::memcpy(logits.data(), bytes.data() + sizeof shape, logits.size() * sizeof(float));
     return logits;
 }
-
 /// Logits of every token, [tokens.size(), n_vocab], computed in passes of `chunk` tokens.
 inline std::vector<float> all_logits(const std::shared_ptr<const Model>& model, ThreadPool& pool,
                                      const std::vector<int32_t>& tokens, int64_t chunk,

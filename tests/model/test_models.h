@@ -23,12 +23,16 @@ struct TestModel {
     const char* name;     // of the logits
     bool is_made = true;  // by tests/reference/make_models.py; otherwise the file is in tests/data/models
     const char* file = name;
-    int64_t n_ctx = 0;  // of the sequence; 0 = the number of tokens
+    int64_t n_ctx = 0;             // of the sequence; 0 = the number of tokens
+    bool has_made_logits = false;  // the build makes them together with the model
 
     std::string path() const {
         return is_made ? model_file(file) : data_file(std::string("models/") + file + ".gguf");
     }
-    std::string logits_path() const { return data_file(std::string("logits/") + name + ".logits"); }
+    std::string logits_path() const {
+        return has_made_logits ? std::string(TSR_BINARY_DIR) + "/test-models/" + name + ".logits"
+                               : data_file(std::string("logits/") + name + ".logits");
+    }
 };
 
 inline constexpr TestModel kTestModels[] = {{"llama"},
@@ -53,6 +57,9 @@ inline constexpr TestModel kTestModels[] = {{"llama"},
                                             {"longrope", false},
                                             {"longrope-long", false, "longrope", 33}};
 
+/// Models whose layers differ in heads, head sizes, windows and kind.
+inline constexpr TestModel kLayerModels[] = {{"wide-heads", true, "wide-heads", 0, true}};
+
 inline void PrintTo(const TestModel& model, std::ostream* out) { *out << model.name; }
 
 inline std::string name_of(const testing::TestParamInfo<TestModel>& test) {
@@ -65,11 +72,20 @@ inline const kernels::KernelTable& kernel_table(const char* isa = "") {
     return *(*kernels::choose_isa(isa))->table;
 }
 
+/// Whether a KV cache of this type has room for the heads of all layers.
+inline bool fits_cache(const Hparams& h, Type kv_type) {
+    const int block = type_info(kv_type).block;
+    return std::ranges::all_of(
+        h.layers, [block](const LayerSpec& l) { return l.k_dim % block == 0 && l.v_dim % block == 0; });
+}
+
 inline Result<std::shared_ptr<const Model>> load_model(const std::string& path, ThreadPool& pool,
-                                                       const char* isa = "", bool pack = true) {
+                                                       const char* isa = "", bool pack = true,
+                                                       const ArchSpec* arch = nullptr) {
     auto file = gguf::File::open(path);
     if (!file) return tl::unexpected<Error>(file.error());
-    return Model::load(std::move(*file), pool, kernel_table(isa), {.pack = pack, .progress = {}});
+    return Model::load(std::move(*file), pool, kernel_table(isa),
+                       {.pack = pack, .progress = {}, .arch = arch});
 }
 
 }  // namespace tessera::test

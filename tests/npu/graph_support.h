@@ -26,9 +26,7 @@ inline std::string reason_of(const std::string& model) {
 }
 
 inline record::Program program_of(const Model& model, int64_t n_tok, int64_t n_ctx, RecordedLogits logits) {
-    const Hparams& h = model.hparams();
-    const auto layout =
-        kv::Layout::create(std::ssize(h.layers), h.n_head_kv, h.head_dim, Type::F32, Type::F32);
+    const auto layout = kv::Layout::create(model.hparams().layers, Type::F32, Type::F32);
     return record_forward(model, layout, {.n_tok = n_tok, .n_ctx = n_ctx, .logits = logits});
 }
 

@@ -45,6 +45,10 @@ const Expected kExpected[] = {
      {"blk.0.attn_output to blk.0.ffn_down, reads x attn, writes x", kTiedHead},
      {"blk.0.attn_norm" + kAlone, "blk.0.qkv: attention temperature scaling",
       "blk.0.attend: the KV cache is on the CPU: attention temperature scaling"}},
+    {"wide-heads",
+     {"blk.0.attn_output to blk.0.ffn_down, reads x attn, writes x", kTiedHead},
+     {"blk.0.attn_norm" + kAlone, "blk.0.qkv: heads with 576 key and 512 value elements",
+      "blk.0.attend: the KV cache is on the CPU: heads with 576 key and 512 value elements"}},
     {"qwen2moe",
      {"blk.0.attn_norm to blk.0.attn_output, reads x, writes x, attends",
       "blk.0.ffn_down_shexp to blk.1.attn_output, reads x shared_ff, writes x, attends", kTiedHead},
@@ -188,6 +192,7 @@ TEST_P(Partitions, NamesAreThoseOfTheWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Partitions, testing::ValuesIn(kTestModels), name_of);
+INSTANTIATE_TEST_SUITE_P(LayerModels, Partitions, testing::ValuesIn(kLayerModels), name_of);
 
 /// All weights except lookup tables, those of the experts that a token takes, and attention.
 TEST_P(Partitions, WorkAddsUpToTheModels) {
@@ -196,8 +201,9 @@ TEST_P(Partitions, WorkAddsUpToTheModels) {
     const OffloadShare share = offload_share(program_, parts, n_ctx);
     int64_t others = 0;  // than the matrices of layers and head
     for (const record::Op& op : program_.ops) {
+        const LayerSpec& layer = model_->hparams().layers[static_cast<size_t>(std::max(0, op.layer))];
         if (const auto* attend = std::get_if<record::AttendOp>(&op.verb))
-            others += 2 * model_->hparams().q_dim() *
+            others += (layer.n_q() + layer.n_attn()) *
                       (attend->window > 0 ? std::min(attend->window, n_ctx) : n_ctx);
         if (const auto* gated = std::get_if<record::FfnGateUpOp>(&op.verb);
             gated && gated->shared_expert_gate)

@@ -33,7 +33,7 @@ class Programs : public testing::TestWithParam<TestModel> {
         ASSERT_TRUE(model) << model.error().message;
         model_ = std::move(*model);
         const Hparams& h = model_->hparams();
-        layout_ = kv::Layout::create(h.n_layer, h.n_head_kv, h.head_dim, Type::F16, Type::F16);
+        layout_ = kv::Layout::create(h.layers, Type::F16, Type::F16);
     }
 
     Program program(int64_t n_tok, RecordedLogits logits) const {

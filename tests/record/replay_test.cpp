@@ -115,7 +115,7 @@ void expect_same_bits(const std::shared_ptr<const Model>& model, const std::vect
     ThreadPool one(1), two(2);
     const int64_t n_vocab = model->hparams().n_vocab;
     for (const Type type : kKvTypes) {
-        if (model->hparams().head_dim % type_info(type).block != 0) continue;
+        if (!test::fits_cache(model->hparams(), type)) continue;
         const std::vector<float> direct = all_logits(model, two, tokens, std::ssize(tokens), type, n_ctx);
         const std::vector<float> last(direct.end() - n_vocab, direct.end());
         for (const int64_t n_tok : n_toks) {

@@ -7,6 +7,7 @@
                              tests/data/logits/NAME.logits
       tiny/tiny-f16.gguf     models/tessera-tiny.gguf with its weights rounded to F16
       tiny/hf/               the same weights as a Hugging Face folder, in F32
+      NAME.gguf, NAME.logits for each row of LAYER_MODELS, whose layers differ, with logits computed in float64
       bad/                   files that are malformed, or well-formed but out of the ordinary
 
 Needs numpy. Random numbers are those of numpy's default generator. A tiny model is refused unless its SHA-256 is the
@@ -20,6 +21,8 @@ import struct
 import sys
 
 import numpy as np
+
+import reference
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9      # types of metadata values
@@ -118,7 +121,8 @@ def read_gguf(path):
 # Models of random weights ------------------------------------------------------------------------------------------
 
 # The tensors of a layer as `name:shape`, outermost dimension first. `!` marks a matrix kept in F32. Dimensions:
-# d n_embd, f n_ff, q/k rows of all query heads and of all key heads, h head_dim, H n_head, E n_expert, e n_ff_expert.
+# d n_embd, f n_ff, q/k/v rows of all query, key and value heads, o columns of attention's output, h head_dim, H n_head,
+# E n_expert, e n_ff_expert, s n_ff_shared.
 QKV = 'attn_q.weight:q,d attn_k.weight:k,d attn_v.weight:k,d attn_output.weight:d,q '
 QKV_BIAS = 'attn_q.bias:q attn_k.bias:k attn_v.bias:k '
 QK_NORM = 'attn_q_norm.weight:h attn_k_norm.weight:h '
@@ -136,8 +140,9 @@ GEMMA2_KEYS = {'attention.sliding_window': 8, 'attn_logit_softcapping': 50.0, 'f
 GPT_OSS_KEYS = {'attention.sliding_window': 8, 'rope.scaling.type': 'yarn', 'rope.scaling.factor': 32.0,
                 'rope.scaling.original_context_length': 1024}
 
-DEFAULTS = dict(n_layer=2, n_embd=128, n_ff=256, n_head=4, n_kv=2, head_dim=32, theta=1e4, eps=1e-6, ctx=4096, n_rot=None,
-                tied=False, rope_factors=False, moe=None, keys={})
+# head_dim is that of queries and keys; v_dim: of values, None: the same. A list has a number for each layer.
+DEFAULTS = dict(n_layer=2, n_embd=128, n_ff=256, n_head=4, n_kv=2, head_dim=32, v_dim=None, theta=1e4, eps=1e-6, ctx=4096, n_rot=None,
+                tied=False, rope_factors=False, moe=None, n_ff_shared=None, keys={})
 
 # moe: n_expert, n_expert_used, n_ff_expert.
 MODELS = {
@@ -183,7 +188,35 @@ SHA256 = {
 }
 
 
+# Models whose layers differ. `layer` has the tensors of each layer then.
+KV_SIZES = 'attn_q.weight:q,d attn_k.weight:k,d attn_v.weight:v,d attn_output.weight:d,o '
+SHARED = 'ffn_gate_shexp.weight:s,d ffn_up_shexp.weight:s,d ffn_down_shexp.weight:d,s '
+LAYER_MODELS = {
+    # Head counts and head sizes by arrays, and experts behind two dense layers.
+    'mixed-heads': dict(
+        arch='llama', n_layer=4, n_head=[4, 2, 6, 3], n_kv=[2, 2, 1, 3], head_dim=[32, 64, 96, 64], v_dim=[64, 64, 32, 96],
+        n_ff=[256, 128, 192, 192], n_rot=32, moe=(4, 2, [0, 0, 64, 96]), keys={'leading_dense_block_count': 2},
+        layer=[ATTN_NORM + KV_SIZES + FFN_NORM + ffn for ffn in (MLP, MLP, MOE, MOE)]),
+    # The largest heads, those of latent attention.
+    'wide-heads': dict(arch='qwen3', n_head=3, n_kv=1, head_dim=576, v_dim=512, n_rot=64, tied=True,
+                       layer=ATTN_NORM + KV_SIZES + QK_NORM + FFN_NORM + MLP),
+    # Windowed layers with smaller heads, but more of them.
+    'local-heads': dict(
+        arch='gemma3', n_layer=5, n_ff=128, n_head=4, n_kv=[4, 4, 1, 4, 1], head_dim=[32, 32, 64, 32, 64], theta=1e6,
+        n_rot=64, tied=True, layer=ATTN_NORM + KV_SIZES + QK_NORM + POST_NORMS + FFN_NORM + MLP,
+        keys={'attention.sliding_window': 8, 'attention.sliding_window_pattern': [True, True, False, True, False],
+              'attention.key_length': 64, 'attention.key_length_swa': 32, 'attention.value_length': 64,
+              'attention.value_length_swa': 32, 'rope.dimension_count_swa': 32}),
+    # Norms behind experts. No published architecture of ours has them; the test brings its own.
+    'post-norm-experts': dict(
+        arch='post-norm-experts', n_layer=3, n_ff=128, moe=(4, 2, 64), n_ff_shared=96, keys={'leading_dense_block_count': 1},
+        layer=[ATTN_NORM + KV_SIZES + FFN_NORM + POST_NORMS + ffn for ffn in (MLP, MOE + SHARED, MOE + SHARED)]),
+}
+
+
 def kind_of(v):
+    if isinstance(v, list):
+        return ARRAY, kind_of(v[0])
     return {bool: BOOL, int: U32, float: F32, str: STRING}[type(v)]
 
 
@@ -223,22 +256,29 @@ def random_model(spec, seed=1, n_vocab=0, draw=random_matrix):
     own = {'vocab_size': n_vocab, 'context_length': c['ctx'], 'embedding_length': c['n_embd'],
            'block_count': c['n_layer'], 'feed_forward_length': c['n_ff'], 'attention.head_count': c['n_head'],
            'attention.head_count_kv': c['n_kv'], 'attention.key_length': c['head_dim'],
-           'attention.value_length': c['head_dim'], 'attention.layer_norm_rms_epsilon': c['eps'],
+           'attention.value_length': c['v_dim'] or c['head_dim'], 'attention.layer_norm_rms_epsilon': c['eps'],
            'rope.freq_base': c['theta'], 'rope.dimension_count': c['n_rot'] or c['head_dim'], **c['keys']}
     n_expert, n_used, n_ff_expert = c['moe'] or (0, 0, 0)
     if c['moe']:
         own |= {'expert_count': n_expert, 'expert_used_count': n_used, 'expert_feed_forward_length': n_ff_expert}
+    if c['n_ff_shared']:
+        own['expert_shared_feed_forward_length'] = c['n_ff_shared']
     keys = [('general.architecture', STRING, arch), ('general.name', STRING, f'random weights {seed}'),
             ('general.file_type', U32, 1)]
     keys += [(f'{arch}.{name}', kind_of(v), v) for name, v in own.items()] + vocab
 
-    sizes = {'V': n_vocab, 'd': c['n_embd'], 'f': c['n_ff'], 'h': c['head_dim'], 'H': c['n_head'], 'E': n_expert,
-             'e': n_ff_expert, 'q': c['n_head'] * c['head_dim'], 'k': c['n_kv'] * c['head_dim']}
-    sizes |= {'2f': 2 * sizes['f'], 'q+2k': sizes['q'] + 2 * sizes['k']}
+    def sizes_of(layer):
+        at = lambda v: v[layer] if isinstance(v, list) else v
+        n_head, n_kv, k_dim, v_dim = at(c['n_head']), at(c['n_kv']), at(c['head_dim']), at(c['v_dim'] or c['head_dim'])
+        sizes = {'V': n_vocab, 'd': c['n_embd'], 'f': at(c['n_ff']), 'h': k_dim, 'H': n_head, 'E': n_expert,
+                 'e': at(n_ff_expert), 's': c['n_ff_shared'], 'q': n_head * k_dim, 'k': n_kv * k_dim, 'v': n_kv * v_dim,
+                 'o': n_head * v_dim}
+        return sizes | {'2f': 2 * sizes['f'], 'q+2k': sizes['q'] + 2 * sizes['k']}
+
     rng = np.random.default_rng(seed)
     tensors = []
 
-    def add(prefix, description):
+    def add(prefix, description, sizes):
         for word in description.split():
             name, letters = word.lstrip('!').split(':')
             shape = tuple(sizes[letter] for letter in letters.split(','))
@@ -256,11 +296,12 @@ def random_model(spec, seed=1, n_vocab=0, draw=random_matrix):
                 w = w.astype('<f4' if word.startswith('!') else '<f2')
             tensors.append((prefix + name, w))
 
-    add('', 'token_embd.weight:V,d ' + ('' if c['tied'] else 'output.weight:V,d ') + 'output_norm.weight:d')
+    add('', 'token_embd.weight:V,d ' + ('' if c['tied'] else 'output.weight:V,d ') + 'output_norm.weight:d',
+        sizes_of(0))
     if c['rope_factors']:
         tensors.append(('rope_freqs.weight', llama3_rope_factors(c['head_dim'], c['theta'])))
     for i in range(c['n_layer']):
-        add(f'blk.{i}.', c['layer'])
+        add(f'blk.{i}.', c['layer'][i] if isinstance(c['layer'], list) else c['layer'], sizes_of(i))
     return keys, tensors
 
 
@@ -271,6 +312,15 @@ def make_random_models(folder):
             sys.exit(f'{name}.gguf: expected the SHA-256 {SHA256[name]}, found {found}: numpy {np.__version__} draws other '
                      'random numbers than the versions known to work (1.24)')
         (folder / f'{name}.gguf').write_bytes(made)
+
+
+def make_layer_models(folder):
+    for name, spec in LAYER_MODELS.items():
+        keys, tensors = random_model(spec)
+        (folder / f'{name}.gguf').write_bytes(gguf(keys, tensors))
+        exact = {tensor: w.astype(np.float64) for tensor, w in tensors}
+        logits = reference.logits_of({key: v for key, _, v in keys}, exact, len(reference.TOKENS))
+        reference.write_logits(folder / f'{name}.logits', logits)
 
 
 # Models of some hundred MiB ----------------------------------------------------------------------------------------
@@ -390,6 +440,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     make_random_models(folder)
+    make_layer_models(folder)
     make_tiny(folder / 'tiny')
     make_bad(folder / 'bad')
 

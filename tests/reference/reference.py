@@ -121,17 +121,22 @@ def yarn(freq, base, factor, original, fast, slow, mscale_all):
 def logits_of(keys, tensors, n_ctx):
     arch = keys['general.architecture']
     key = lambda name, default=None: keys.get(f'{arch}.{name}', default)
-    n_head, n_kv, head_dim = key('attention.head_count'), key('attention.head_count_kv'), key('attention.key_length')
     eps = key('attention.layer_norm_rms_epsilon')
     n_embd, n_rot = key('embedding_length'), key('rope.dimension_count')
     n_tok = len(TOKENS)
     gemma = arch.startswith('gemma')
-    pairs = 'adjacent' if arch in ('granitemoe', 'mistral3') else 'halves'
+    pairs = 'adjacent' if arch in ('granitemoe', 'mistral3', 'llama') else 'halves'
     residual = key('residual_scale', 1.0)
     position = np.arange(n_tok)
     distance = position[:, None] - position[None, :]
 
-    def frequencies(base):
+    def at(name, i, local):
+        """A number of layer i: that of windowed layers, one for all layers, or one of an array."""
+        found = key(name + '_swa') if local else None
+        found = key(name) if found is None else found
+        return found[i] if isinstance(found, list) else found
+
+    def frequencies(base, n_rot=n_rot):
         return base ** (-np.arange(0, n_rot, 2) / n_rot)
 
     base = key('rope.freq_base')
@@ -144,27 +149,31 @@ def logits_of(keys, tensors, n_ctx):
         freq = freq / tensors['rope_factors_%s.weight' % ('long' if n_ctx > original else 'short')]
         magnitude = key('rope.scaling.attn_factor')
 
-    def attention(w, x, local):
-        def part(name, n):
+    def attention(w, x, i, local):
+        n_head, n_kv = at('attention.head_count', i, False), at('attention.head_count_kv', i, False)
+        k_dim, v_dim = at('attention.key_length', i, local), at('attention.value_length', i, local)
+
+        def part(name, n, dim):
             y = x @ w('attn_' + name).T + (0 if w(f'attn_{name}.bias') is None else w(f'attn_{name}.bias'))
-            y = y.reshape(n_tok, n, head_dim)
+            y = y.reshape(n_tok, n, dim)
             norm = w(f'attn_{name}_norm')
             return y if norm is None else rms_norm(y, norm, eps)
 
         if w('attn_qkv') is not None:
-            q, k, v = np.split((x @ w('attn_qkv').T).reshape(n_tok, -1, head_dim), [n_head, n_head + n_kv], axis=1)
+            q, k, v = np.split((x @ w('attn_qkv').T).reshape(n_tok, -1, k_dim), [n_head, n_head + n_kv], axis=1)
         else:
-            q, k, v = part('q', n_head), part('k', n_kv), part('v', n_kv)
-        use = (frequencies(10000.0), 1.0) if local and arch == 'gemma3' else (freq, magnitude)
+            q, k, v = part('q', n_head, k_dim), part('k', n_kv, k_dim), part('v', n_kv, v_dim)
+        own = frequencies(10000.0, key('rope.dimension_count_swa', n_rot)), 1.0
+        use = own if local and arch == 'gemma3' else (freq, magnitude)
         q, k = rotate(q, *use, pairs), rotate(k, *use, pairs)
         growth = key('attention.temperature_scale')
         if growth:
             q = q * (1 + growth * np.log(1 + position // original))[:, None, None]
         hidden = (distance < 0) | (local & (distance >= key('attention.sliding_window', 0)))
-        out = np.zeros((n_tok, n_head, head_dim))
+        out = np.zeros((n_tok, n_head, v_dim))
         for h in range(n_head):
             kv = h // (n_head // n_kv)
-            score = q[:, h] @ k[:, kv].T * key('attention.scale', 1 / np.sqrt(head_dim))
+            score = q[:, h] @ k[:, kv].T * key('attention.scale', 1 / np.sqrt(k_dim))
             cap = key('attn_logit_softcapping')
             if cap:
                 score = cap * np.tanh(score / cap)
@@ -182,8 +191,8 @@ def logits_of(keys, tensors, n_ctx):
         out = np.zeros_like(x)
         for t in range(n_tok):
             chosen = np.argsort(-scores[t], kind='stable')[:key('expert_used_count')]
-            # Granite: softmax over the chosen. Qwen1.5-MoE: over all, and not renormalised.
-            share = softmax(scores[t, chosen]) if arch == 'granitemoe' else softmax(scores[t])[chosen]
+            # Qwen1.5-MoE: softmax over all, and not renormalised. The others: over the chosen.
+            share = softmax(scores[t])[chosen] if arch == 'qwen2moe' else softmax(scores[t, chosen])
             for weight, e in zip(share, chosen):
                 out[t] += weight * gated(x[t], w('ffn_gate_exps')[e], w('ffn_up_exps')[e], w('ffn_down_exps')[e])
         if w('ffn_up_shexp') is not None:
@@ -195,9 +204,10 @@ def logits_of(keys, tensors, n_ctx):
     x = tensors['token_embd.weight'][TOKENS] * key('embedding_scale', np.sqrt(n_embd) if gemma else 1)
     for i in range(key('block_count')):
         w = lambda name: tensors.get(f'blk.{i}.{name}', tensors.get(f'blk.{i}.{name}.weight'))
-        # Gemma 2: every other layer has a window; Gemma 3: five of six.
+        # Gemma 2: every other layer has a window; Gemma 3: five of six, unless the file says which.
         local = i % {'gemma2': 2, 'gemma3': 6}.get(arch, 1) < {'gemma2': 1, 'gemma3': 5}.get(arch, 0)
-        for norm, run, after in (('attn_norm', lambda w, y: attention(w, y, local), 'post_attention_norm'),
+        local = key('attention.sliding_window_pattern', {i: local})[i]
+        for norm, run, after in (('attn_norm', lambda w, y: attention(w, y, i, local), 'post_attention_norm'),
                                  ('ffn_norm', feed_forward, 'post_ffw_norm')):
             y = run(w, rms_norm(x, w(norm), eps))
             x = x + residual * (y if w(after) is None else rms_norm(y, w(after), eps))
