@@ -164,6 +164,9 @@ typedef struct tsr_model_options {
     const char* const* overrides;
     size_t n_overrides;
     int32_t check; /* not 0: fails with TSR_MALFORMED if a weight is infinite or NaN; reads all of the file */
+    /* not 0: OpenBLAS computes float products (weights in F32, F16 and BF16; with `precise` all) of 32 tokens
+     * and more: results are equal within float rounding, not bit by bit. TSR_UNSUPPORTED without OpenBLAS. */
+    int32_t blas;
 } tsr_model_options;
 
 /* A GGUF file, or the first part of a split one. *model is NULL on failure. options may be NULL. */

@@ -50,7 +50,7 @@ THIRD_PARTY = [
     (r"sentencepiece\w*\.h|sentencepiece.*\.pb\.h", "SentencePiece", TEXT, 1, False),
     (r"pcre2\w*\.h", "PCRE2", ("common/pattern.cpp",) + TEXT, 2, False),
     (r"tessera\.hp?p?", "the installed interface", ("include/", "examples/embed-"), 4, True),
-    (r"cblas\.h|openblas.*\.h", "OpenBLAS", ("ggml-like/cpu/",), 1, False),
+    (r"cblas\.h|openblas.*\.h", "OpenBLAS", ("ggml-like/blas/",), 1, False),
     (r"nlohmann/.*", "nlohmann-json", ("common/json.cpp", "src/text/jinja/"), 3, False),
     (r"nlohmann/.*", "nlohmann-json", APPS, 99, True),
     (r"CLI/.*", "CLI11", ("examples/",), 99, True),

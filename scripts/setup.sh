@@ -8,7 +8,7 @@ set -euo pipefail
 # The libraries are the ones that cmake/deps.cmake looks for.
 run_packages=(g++ cmake ninja-build pkg-config
               libexpected-dev nlohmann-json3-dev libcli11-dev libsentencepiece-dev libpcre2-dev libedit-dev
-              libcpp-httplib-dev libssl-dev)
+              libcpp-httplib-dev libssl-dev libopenblas-dev)
 test_packages=(libgtest-dev python3 python3-numpy git clang-format abigail-tools tmux openssl ccache)
 # Another processor's kernels are tested under emulation.
 if [[ $(uname -m) == x86_64 ]]; then

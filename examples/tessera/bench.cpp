@@ -194,6 +194,7 @@ Json Bench::as_json(const Test& test, const Outcome& outcome) const {
             {"kv", args_.session.kv_name()},
             {"batch", args_.session.n_batch},
             {"precise", args_.model.precise},
+            {"blas", args_.model.blas},
             {"tokens_per_s", rounded(outcome.median)},
             {"best", rounded(outcome.best)},
             {"samples", samples},

@@ -8,6 +8,7 @@
 #include "examples/tessera/json.h"
 #include "examples/tessera/model_loading.h"
 #include "examples/tessera/roofline.h"
+#include "ggml-like/blas/openblas.h"
 #include "src/model/arch_spec.h"
 
 namespace tessera {
@@ -36,6 +37,7 @@ struct Facts {
     const kernels::IsaInfo* isa = nullptr;
     std::string isa_reason;
     int n_threads = 1;
+    Result<const blas::OpenBlas*> openblas = nullptr;
     std::unique_ptr<ThreadPool> pool;
     std::unique_ptr<Roofline> roofline;  // with --probe
 };
@@ -63,6 +65,7 @@ Result<Facts> collect(const InfoArgs& args) {
     const char* wanted = std::getenv("TESSERA_ISA");
     facts.isa_reason = wanted && *wanted ? "chosen by TESSERA_ISA" : "the best for this machine";
     facts.n_threads = args.n_threads > 0 ? static_cast<int>(args.n_threads) : default_thread_count();
+    facts.openblas = blas::open_blas();
     if (!args.probe) return facts;
     facts.pool = std::make_unique<ThreadPool>(facts.n_threads);
     TSR_TRY(facts.roofline, Roofline::create(*facts.pool, facts.isa->table->name));
@@ -98,6 +101,8 @@ Json as_json(const Facts& facts) {
                 {"memory_bytes", cpu.memory_bytes},
                 {"architectures", architectures},
                 {"types", types}};
+    if (facts.openblas)
+        out["openblas"] = {{"version", (*facts.openblas)->version}, {"core", (*facts.openblas)->core}};
     if (facts.roofline) out["roofline"] = roofline_json(*facts.roofline);
     return out;
 }
@@ -138,6 +143,9 @@ std::string as_text(const Facts& facts) {
     line("types", join(all_types(), [](const TypeInfo& type) {
              return type.role == TypeRole::Weight ? type.name : std::string_view();
          }));
+    line("OpenBLAS", facts.openblas
+                         ? printable((*facts.openblas)->version + ", kernels of " + (*facts.openblas)->core)
+                         : "none: " + facts.openblas.error().message);
     if (!facts.roofline) return out;
     const Roofline& roofline = *facts.roofline;
     line("peak", strf("read %.1f GB/s, int8 %.1f GMAC/s, float %.1f GMAC/s (%d threads, buffer %s)",

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/progress.h"
 #include "common/strings.h"
+#include "examples/tessera/blas_flag.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/default_model.h"
 #include "examples/tessera/type_name.h"
@@ -49,6 +50,7 @@ Result<gguf::File> FileOptions::open() const {
 void ModelOptions::declare(Options& options) {
     file.declare(options);
     options.flag("--precise", precise, "Use float activations: more exact, slower.");
+    declare_blas(options, blas);
     options.flag("--check", check, "First look for infinite and NaN weights.");
     options.flag("--force", force, "Run even if the memory estimate (tessera plan) says it does not fit.");
     options.integer("-t,--threads", n_threads, 0, ThreadPool::kMaxThreads,
@@ -56,10 +58,10 @@ void ModelOptions::declare(Options& options) {
 }
 
 std::string LoadedModel::description() const {
-    return strf("%s %s, %s, %s, %d %s", printable(model->hparams().arch).c_str(),
+    return strf("%s %s, %s, %s%s, %d %s", printable(model->hparams().arch).c_str(),
                 format_count(model->n_params()).c_str(), type_name(model->main_type()).c_str(),
-                std::string(isa->name).c_str(), pool->n_threads(),
-                pool->n_threads() == 1 ? "thread" : "threads");
+                std::string(isa->name).c_str(), model->float_products() ? " with OpenBLAS" : "",
+                pool->n_threads(), pool->n_threads() == 1 ? "thread" : "threads");
 }
 
 Result<void> check_file(const gguf::File& file, ThreadPool& pool, const kernels::KernelTable& kernels) {
@@ -82,6 +84,7 @@ Result<LoadedModel> load_model(gguf::File file, const ModelOptions& options,
     if (options.check) TSR_TRY_VOID(check_file(file, *loaded.pool, *loaded.isa->table));
     TSR_TRY(loaded.model, engine::load_weights(std::move(file), *loaded.pool, *loaded.isa->table,
                                                {.precise = options.precise,
+                                                .blas = options.blas,
                                                 .progress = console::byte_bar("loading"),
                                                 .must_fit = options.force ? nullptr : &demand,
                                                 .npu = npu},

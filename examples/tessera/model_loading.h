@@ -35,6 +35,7 @@ struct ModelOptions {
     FileOptions file;
     int64_t n_threads = 0;  ///< 0 = default_thread_count()
     bool precise = false;
+    bool blas = false;
     bool check = false;  ///< look for NaN and infinite weights
     bool force = false;  ///< load a model that does not fit the memory
 

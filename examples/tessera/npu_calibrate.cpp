@@ -6,6 +6,7 @@
 
 #include "common/progress.h"
 #include "common/strings.h"
+#include "examples/tessera/blas_flag.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/model_loading.h"
@@ -73,6 +74,7 @@ Action declare_npu_calibrate(Options& options) {
     // Ranges are those of the exact activations, which the integers approximate.
     args->model.precise = true;
     args->model.file.declare(options);
+    declare_blas(options, args->model.blas);
     options.flag("--force", args->model.force,
                  "Run even if the memory estimate (tessera plan) says it does not fit.");
     options.integer("-t,--threads", args->model.n_threads, 0, ThreadPool::kMaxThreads,

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "examples/tessera/blas_flag.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
 #include "examples/tessera/default_model.h"
@@ -30,7 +31,7 @@ struct ServeArgs {
     NpuFlags npu;
     int64_t n_threads = 0, port = 8080, n_parallel = 8, n_queue = 256, n_connections = 256;
     int64_t body_mib = 32, grace_s = 30, read_s = 60;
-    bool precise = false, force = false, no_page = false;
+    bool precise = false, blas = false, force = false, no_page = false;
     std::string host = "127.0.0.1", alias, key_file, chat_template, tls_cert, tls_key;
     std::vector<std::string> origins;
 };
@@ -71,6 +72,7 @@ Result<server::Config> configure(const ServeArgs& args) {
     out.model_name = args.alias;
     out.model.n_threads = out.engine.n_threads = static_cast<int32_t>(args.n_threads);
     out.model.precise = args.precise;
+    out.model.blas = args.blas;
     out.engine.n_ctx = args.session.n_ctx;
     out.engine.n_batch = args.session.n_batch;
     out.engine.max_running = args.n_parallel;
@@ -171,6 +173,7 @@ Action declare_serve(Options& options) {
     options.text("--chat-template", "FILE|NAME", args->chat_template,
                  "Use this template instead of the model's.");
     options.flag("--precise", args->precise, "Use float activations instead of int8: slower, more precise.");
+    declare_blas(options, args->blas);
     options.flag("--force", args->force,
                  "Load the model even if the memory estimate (tessera plan) does not fit.");
     options.integer("-t,--threads", args->n_threads, 0, 1024,

@@ -42,12 +42,12 @@ size_t CpuBackend::scratch_bytes(const Limits& limits, int n_threads) {
 }
 
 Result<std::unique_ptr<CpuBackend>> CpuBackend::create(ThreadPool& pool, const kernels::KernelTable& kernels,
-                                                       const Limits& limits,
-                                                       const kernels::CpuTuning& tuning) {
+                                                       const Limits& limits, const kernels::CpuTuning& tuning,
+                                                       const cpu::FloatProducts& products) {
     const cpu::VecTable* vec = cpu::vec_table(kernels.name);
     if (!vec)
         return fail(ErrorCode::Internal, "no vector functions for the instruction set '%s'", kernels.name);
-    std::unique_ptr<CpuBackend> backend(new CpuBackend(pool, kernels, *vec, limits, tuning));
+    std::unique_ptr<CpuBackend> backend(new CpuBackend(pool, kernels, *vec, limits, tuning, products));
     TSR_TRY(backend->arena_, Arena::create(scratch_bytes(limits, pool.n_threads()), "the workers' scratch"));
     Buffers buffers = allocate(limits, pool.n_threads(), backend->arena_);
     backend->scratch_ = std::move(buffers.scratch);

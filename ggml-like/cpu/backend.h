@@ -9,6 +9,7 @@
 #include "common/arena.h"
 #include "common/threads.h"
 #include "ggml-like/backend.h"
+#include "ggml-like/cpu/float_products.h"
 #include "ggml-like/cpu/row_partition.h"
 #include "ggml-like/cpu/tuning.h"
 #include "ggml-like/cpu/vec.h"
@@ -33,9 +34,10 @@ class CpuBackend final : public Backend {
     };
 
     /// `pool` and `tuning` outlive the backend. The kernel table is chosen by the caller (quants/dispatch.h).
+    /// `products`: take the place of its float kernels.
     static Result<std::unique_ptr<CpuBackend>> create(
         ThreadPool& pool, const kernels::KernelTable& kernels, const Limits& limits,
-        const kernels::CpuTuning& tuning = kernels::choose_tuning());
+        const kernels::CpuTuning& tuning = kernels::choose_tuning(), const cpu::FloatProducts& products = {});
 
     /// Bytes of memory that create() takes.
     static size_t scratch_bytes(const Limits& limits, int n_threads);
@@ -69,8 +71,8 @@ class CpuBackend final : public Backend {
     };
 
     CpuBackend(ThreadPool& pool, const kernels::KernelTable& kernels, const cpu::VecTable& vec,
-               const Limits& limits, const kernels::CpuTuning& tuning)
-        : pool_(pool), kernels_(kernels), vec_(vec), tuning_(tuning), limits_(limits) {}
+               const Limits& limits, const kernels::CpuTuning& tuning, const cpu::FloatProducts& products)
+        : pool_(pool), kernels_(kernels), vec_(vec), tuning_(tuning), products_(products), limits_(limits) {}
 
     struct Buffers {
         std::vector<Scratch> scratch;
@@ -137,6 +139,7 @@ class CpuBackend final : public Backend {
     const kernels::KernelTable& kernels_;
     const cpu::VecTable& vec_;
     const kernels::CpuTuning& tuning_;
+    cpu::FloatProducts products_;
     Limits limits_;
     Arena arena_;
     std::vector<Scratch> scratch_;  // [n_threads]

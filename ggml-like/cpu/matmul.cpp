@@ -49,6 +49,7 @@ void CpuBackend::multiply(const Weight& w, const RowRange& rows, const ActBuffer
     args.scratch = scratch;
     args.next = next;
     args.prefetch = tuning_.floats;
+    if (products_ && n_tok >= products_.min_tok) return products_.multiply(w, args, vec_);
     const auto& products = w.layout == Layout::Packed ? kernels_.matmul_packed_f32 : kernels_.matmul_f32;
     products[static_cast<uint32_t>(w.type)](args);
 }

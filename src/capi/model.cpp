@@ -112,6 +112,7 @@ Result<void> load(const char* path, const tsr_model_options& options, tsr_model&
     TSR_TRY(static_cast<engine::Loaded&>(out), engine::load(path, *pool,
                                                             {.isa = isa_name,
                                                              .precise = options.precise != 0,
+                                                             .blas = options.blas != 0,
                                                              .progress = progress,
                                                              .must_fit = options.must_fit ? &demand : nullptr,
                                                              .overrides = std::move(overrides),

@@ -9,6 +9,7 @@
 
 #include "common/cpu.h"
 #include "common/log.h"
+#include "ggml-like/blas/products.h"
 #include "src/engine/npu_model.h"
 #include "src/engine/plan.h"
 #include "src/model/check_weights.h"
@@ -83,7 +84,12 @@ void release_weights(const gguf::File& file, ThreadPool& pool) {
 Result<std::unique_ptr<Model>> bind_weights(gguf::File file, const kernels::KernelTable& kernels,
                                             const LoadOptions& options) {
     const auto unused = options.npu ? options.npu->unused_weights() : std::vector<bool>();
-    return Model::bind(std::move(file), kernels, !options.precise, unused);
+    TSR_TRY(auto model, Model::bind(std::move(file), kernels, !options.precise, unused));
+    if (options.blas) {
+        TSR_TRY(const cpu::FloatProducts products, blas::float_products());
+        model->compute_with(products);
+    }
+    return model;
 }
 
 Result<std::shared_ptr<const Model>> load_weights(gguf::File file, ThreadPool& pool,

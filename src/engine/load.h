@@ -21,6 +21,7 @@ struct LoadOptions {
     std::string isa =
         "";  ///< name of the instruction set; empty: TESSERA_ISA, or the best that this CPU supports
     bool precise = false;   ///< compute products in float, with unpacked weights from the file
+    bool blas = false;      ///< OpenBLAS computes float products (ggml-like/blas/products.h)
     ByteProgress progress;  ///< in bytes, while weights are packed
     /// Refuse to load, before weights are allocated, if this does not fit in memory; null: no check.
     const MemoryDemand* must_fit = nullptr;

@@ -95,7 +95,8 @@ CpuBackend::Limits backend_limits(const Model& model, int64_t n_batch) {
 }
 
 Result<std::unique_ptr<CpuBackend>> create_backend(const Model& model, ThreadPool& pool, int64_t n_batch) {
-    return CpuBackend::create(pool, model.kernels(), backend_limits(model, n_batch));
+    return CpuBackend::create(pool, model.kernels(), backend_limits(model, n_batch), kernels::choose_tuning(),
+                              model.float_products());
 }
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, ThreadPool& pool,

@@ -7,6 +7,7 @@
 #include "common/arena.h"
 #include "common/progress.h"
 #include "common/threads.h"
+#include "ggml-like/cpu/float_products.h"
 #include "ggml-like/gguf/file.h"
 #include "quants/kernels/table.h"
 #include "src/model/arch_spec.h"
@@ -50,6 +51,10 @@ class Model {
     /// The kernels that weights are packed for.
     const kernels::KernelTable& kernels() const { return *kernels_; }
 
+    /// Lets other products take the place of the float kernels in all passes.
+    void compute_with(const cpu::FloatProducts& products) { float_products_ = products; }
+    const cpu::FloatProducts& float_products() const { return float_products_; }
+
     /// RoPE frequencies and magnitude for sequences of up to n_ctx positions. LongRoPE models choose one of
     /// two sets of divisors by n_ctx, which therefore is the same in all passes of a sequence.
     RopeSpec rope(int64_t n_ctx) const;
@@ -87,6 +92,7 @@ class Model {
     gguf::File file_;
     const ArchSpec* arch_ = nullptr;
     const kernels::KernelTable* kernels_ = nullptr;
+    cpu::FloatProducts float_products_;
     Hparams hparams_;
     Weights weights_;
     Buffer packed_;                   // packed weights

@@ -129,6 +129,16 @@ static void test_model(const char* path, const tsr_model* model) {
         options.n_overrides = 0;
         options.check = 0;
     }
+    options.blas = 1;
+    {
+        /* Either the library is there, or the error names it. */
+        const tsr_status status = tsr_model_load(path, &options, &other, error);
+        CHECK(status == TSR_OK ||
+              (status == TSR_UNSUPPORTED && strstr(error->message, "OpenBLAS: expected")));
+        tsr_model_free(other);
+        other = NULL;
+    }
+    options.blas = 0;
     options.isa = "abacus";
     CHECK_FAILS(TSR_INVALID_ARGUMENT, "abacus", tsr_model_load(path, &options, &other, error));
     options.isa = "scalar";

@@ -30,9 +30,11 @@ class Build(unittest.TestCase):
         self.assertEqual(self.commands(), before)
 
     def test_parts_are_left_out(self):
-        self.assertEqual(self.configure("-DTSR_BUILD_TESTS=OFF", "-DTSR_NPU=OFF", "-DTSR_ISA=native").returncode, 0)
+        self.assertEqual(self.configure("-DTSR_BUILD_TESTS=OFF", "-DTSR_NPU=OFF", "-DTSR_BLAS=OFF", "-DTSR_ISA=native").returncode, 0)
         commands = self.commands()
         self.assertNotIn("src/npu/", commands)
+        self.assertIn("blas/absent.cpp", commands)
+        self.assertNotIn("openblas", commands)
         self.assertIn("quants/arch/scalar/", commands)
 
     def test_files_compile_one_by_one_or_in_batches(self):

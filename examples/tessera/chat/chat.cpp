@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "common/strings.h"
+#include "examples/tessera/blas_flag.h"
 #include "examples/tessera/chat/repl.h"
 #include "examples/tessera/commands.h"
 #include "examples/tessera/console.h"
@@ -111,6 +112,7 @@ Action declare_chat(Options& options) {
                  "Look for weights that are infinite or NaN before the chat begins.");
     options.flag("--precise", args->talker.precise,
                  "Use float activations instead of int8: slower, more precise.");
+    declare_blas(options, args->talker.blas);
     options.flag("--force", args->talker.force,
                  "Load the model even if the memory estimate (tessera plan) does not fit.");
     options.integer("-t,--threads", args->talker.n_threads, 0, 256,

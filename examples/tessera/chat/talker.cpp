@@ -202,6 +202,7 @@ Result<std::unique_ptr<Talker>> Talker::create(const TalkerOptions& options) {
         tsr_model_options wanted{};
         wanted.n_threads = static_cast<int32_t>(options.n_threads);
         wanted.precise = options.precise;
+        wanted.blas = options.blas;
         wanted.check = options.check;
         std::vector<const char*> overrides;
         for (const std::string& override : options.overrides) overrides.push_back(override.c_str());

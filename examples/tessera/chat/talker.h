@@ -21,7 +21,7 @@ struct TalkerOptions {
     std::string tool_choice;     ///< auto, required, none or a tool's name; empty: auto
     std::string k_type, v_type;  ///< types of the KV cache; empty: f16
     int64_t n_threads = 0, n_ctx = 0, n_batch = 512;
-    bool precise = false;
+    bool precise = false, blas = false;
     std::vector<std::string> overrides;  ///< "KEY=TYPE:VALUE": used instead of the file's values
     bool check = false;                  ///< look for weights that are infinite or NaN
     bool force = false;                  ///< load the model even if the memory estimate does not fit
