@@ -272,11 +272,8 @@ void Completion::finish(Finish why) {
         embedding.resize(embedding_->n_embd());
         embedding_->write(embedding);
     }
-    if (job_->listener.on_finish)
-        job_->listener.on_finish({index_, why, why == Finish::StopString ? stops_.hit() : -1,
-                                  std::move(error_), chain_.seed(), chain_.names(), embedding, usage_});
-    job_->n_open.fetch_sub(1);
-    job_->n_open.notify_all();
+    job_->report_end({index_, why, why == Finish::StopString ? stops_.hit() : -1, std::move(error_),
+                      chain_.seed(), chain_.names(), embedding, usage_});
 }
 
 }  // namespace tessera::engine

@@ -34,6 +34,12 @@ struct Job {
     bool past_deadline(double now) const {
         return request.deadline_s > 0 && now >= submitted_at + request.deadline_s;
     }
+    /// Reports the end of one of its completions; once for each.
+    void report_end(const Outcome& outcome) {
+        if (listener.on_finish) listener.on_finish(outcome);
+        n_open.fetch_sub(1);
+        n_open.notify_all();
+    }
 };
 
 /// Tokens that the model has not computed yet are pending: the whole prompt at first, then one at a time. A

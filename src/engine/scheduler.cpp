@@ -82,9 +82,7 @@ void Scheduler::add(std::shared_ptr<Job> job) {
             Outcome failed;
             failed.completion = i;
             failed.error = completion.error();
-            if (job->listener.on_finish) job->listener.on_finish(failed);
-            job->n_open.fetch_sub(1);
-            job->n_open.notify_all();
+            job->report_end(failed);
         }
     }
 }
@@ -170,14 +168,24 @@ void Scheduler::publish(Completion& one, int64_t n_tok, bool is_prompt) {
                   sequence.checkpoints());
 }
 
-/// Publishes the pages to the prefix cache, so that recomputation is cheap while there is room for them.
-void Scheduler::preempt(size_t index) {
+/// Removes a completion from the running ones and releases its pages, after publishing them to the prefix
+/// cache if `publishes`.
+std::unique_ptr<Completion> Scheduler::remove_running(size_t index, bool publishes) {
     auto one = std::move(running_[index]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
     kv::Sequence& sequence = one->sequence();
-    sequence.checkpoint();
-    publish(*one, sequence.n_tok());
+    if (publishes) {
+        sequence.checkpoint();
+        publish(*one, sequence.n_tok());
+    }
     sequence.rewind(0);
+    return one;
+}
+
+/// Returns a completion to the queue. Its pages are published, so that recomputation is cheap while there is
+/// room for them.
+void Scheduler::preempt(size_t index) {
+    auto one = remove_running(index, true);
     one->preempted();
     ++stats_.n_preemptions;
     insert_by_rank(waiting_, std::move(one));
@@ -288,17 +296,10 @@ void Scheduler::advance(const Pass::Chunk& chunk) {
     sequence.evict_out_of_window();
 }
 
-/// Finishes a running completion and publishes its pages to the prefix cache.
+/// Finishes a running completion. Texts of embeddings are not continued, so only others are published.
 void Scheduler::finish(size_t index, Finish why) {
-    auto one = std::move(running_[index]);
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
-    kv::Sequence& sequence = one->sequence();
-    if (!one->embedding()) {
-        sequence.checkpoint();
-        publish(*one, sequence.n_tok());
-    }
-    sequence.rewind(0);
-    one->finish(why);
+    const bool publishes = !running_[index]->embedding();
+    remove_running(index, publishes)->finish(why);
 }
 
 /// Adds the hidden states of a pass to the embeddings that they belong to.

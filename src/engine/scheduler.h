@@ -89,6 +89,7 @@ class Scheduler {
     void publish(Completion& one, int64_t n_tok, bool is_prompt = false);
     bool drop_checkpoint(const Completion& for_one, int64_t n_tok);
     bool free_pages_for(Completion& one, int64_t n_tok);
+    std::unique_ptr<Completion> remove_running(size_t index, bool publishes);
     void preempt(size_t index);
     void plan(Pass& pass);
     void submit(Pass& pass);
