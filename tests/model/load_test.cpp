@@ -76,7 +76,7 @@ TEST(Load, ChangedFilesAreNamed) {
         {{.drop = "token_embd.weight"}, {"token_embd.weight"}},
         {{.transpose = "blk.0.ffn_up.weight"}, {"blk.0.ffn_up.weight", "[256, 128]", "[128, 256]"}},
         {{.key = "llama.embedding_length", .value = 256}, {"token_embd.weight", "256"}},
-        {{.key = "llama.attention.key_length", .value = 24}, {"llama.attention.value_length", "24"}},
+        {{.key = "llama.attention.key_length", .value = 24}, {"llama.attention.key_length", "24"}},
         {{.key = "llama.attention.key_length", .value = 0}, {"llama.attention.key_length", "found i64 0"}},
         {{.key = "llama.attention.head_count", .value = -4}, {"llama.attention.head_count", "-4"}},
         {{.key = "llama.feed_forward_length", .value = 64}, {"ffn_gate", "64"}},
