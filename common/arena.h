@@ -74,4 +74,20 @@ class ArenaSize {
     size_t bytes_ = 0;
 };
 
+/// The same pieces from memory of someone else, which has the bytes that ArenaSize counted.
+class ArenaPiece {
+  public:
+    explicit ArenaPiece(std::byte* memory) : at_(memory) {}
+
+    template <class T>
+    std::span<T> take(size_t n) {
+        T* piece = reinterpret_cast<T*>(at_);
+        at_ += Arena::padded(n * sizeof(T));
+        return {piece, n};
+    }
+
+  private:
+    std::byte* at_;
+};
+
 }  // namespace tessera

@@ -31,11 +31,18 @@ size_t best_fit(std::vector<Extent>& taken, size_t n_bytes) {
 }  // namespace
 
 ArenaPlan plan_arena(std::span<const Lifetime> buffers, size_t alignment) {
+    std::vector<SpanLifetimes> spans;
+    for (const Lifetime& buffer : buffers) spans.push_back({buffer.n_bytes, {buffer}});
+    return plan_arena(spans, alignment);
+}
+
+ArenaPlan plan_arena(std::span<const SpanLifetimes> buffers, size_t alignment) {
     const auto padded = [alignment](size_t n_bytes) { return (n_bytes + alignment - 1) & ~(alignment - 1); };
     ArenaPlan plan;
     plan.offsets.resize(buffers.size());
     int32_t n_steps = 0;
-    for (const Lifetime& buffer : buffers) n_steps = std::max(n_steps, buffer.last + 1);
+    for (const SpanLifetimes& buffer : buffers)
+        for (const Lifetime& span : buffer.spans) n_steps = std::max(n_steps, span.last + 1);
     std::vector<size_t> needed(static_cast<size_t>(n_steps));
     std::vector<std::vector<uint32_t>> living(static_cast<size_t>(n_steps));  // of those that are placed
     std::vector<uint32_t> seen_by(buffers.size(), UINT32_MAX);
@@ -48,9 +55,7 @@ ArenaPlan plan_arena(std::span<const Lifetime> buffers, size_t alignment) {
     std::vector<Extent> taken;
     for (const uint32_t i : order) {
         const size_t n_bytes = padded(buffers[i].n_bytes);
-        const auto first = static_cast<size_t>(buffers[i].first), last = static_cast<size_t>(buffers[i].last);
-        taken.clear();
-        for (size_t step = first; step <= last; ++step) {
+        const auto live_at = [&](size_t step) {
             needed[step] += n_bytes;
             plan.least = std::max(plan.least, needed[step]);
             for (const uint32_t other : living[step]) {
@@ -60,7 +65,10 @@ ArenaPlan plan_arena(std::span<const Lifetime> buffers, size_t alignment) {
                 taken.push_back({begin, begin + padded(buffers[other].n_bytes)});
             }
             living[step].push_back(i);
-        }
+        };
+        taken.clear();
+        for (const Lifetime& span : buffers[i].spans)
+            for (int32_t step = span.first; step <= span.last; ++step) live_at(static_cast<size_t>(step));
         plan.offsets[i] = best_fit(taken, n_bytes);
         plan.n_bytes = std::max(plan.n_bytes, plan.offsets[i] + n_bytes);
     }

@@ -1,7 +1,7 @@
 #pragma once
 // Memory layout of an activation buffer: its floats, then its int8 image, each array on cache lines of its
 // own. Every owner of activation memory uses these functions.
-#include "ggml-like/backend.h"
+#include "ggml-like/op_types.h"
 
 namespace tessera {
 
@@ -10,7 +10,7 @@ namespace tessera {
 template <class Memory>
 void allocate_act(ActBuffer& act, int64_t rows, Memory& memory) {
     const auto n = static_cast<size_t>(rows * act.dim);
-    if (act.needs_f32 || !act.is_gathered) act.f32 = memory.template take<float>(n).data();
+    if (act.needs_f32) act.f32 = memory.template take<float>(n).data();
     if (!act.needs_int8) return;
     act.q = memory.template take<int8_t>(n).data();
     act.d = memory.template take<float>(n / 32).data();

@@ -46,12 +46,10 @@ struct Vector {
 struct ActBuffer {
     const char* name = "";
     int64_t dim = 0;
-    bool needs_f32 =
-        true;  // some consumer reads floats; backends that read them as well set it before the producer runs
+    bool needs_f32 = true;     // its producer always writes floats, or some consumer reads them
     bool needs_int8 = false;   // some consumer is an int8 kernel
-    bool is_gathered = false;  // rows copied from another buffer; has no floats unless needs_f32
-    float* f32 = nullptr;      // [max_tok, dim], or null
-    int8_t* q = nullptr;       // [max_tok, dim]
+    float* f32 = nullptr;      // [max_tok, dim], null unless needs_f32
+    int8_t* q = nullptr;       // [max_tok, dim], this and the following null unless needs_int8
     float* d = nullptr;        // [max_tok, dim / 32]
     float* s = nullptr;        // [max_tok, dim / 32]
     int16_t* sum16 = nullptr;  // [max_tok, dim / 16]

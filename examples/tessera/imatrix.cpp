@@ -102,6 +102,7 @@ Result<void> collect(const ImatrixArgs& args) {
 
     engine::SessionOptions options = args.session.session();
     options.n_batch = options.max_out = std::min(options.n_batch, options.n_ctx);
+    options.all_floats = true;
     TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     engine::ImatrixCollector collector(*session);

@@ -54,7 +54,8 @@ Result<void> calibrate(const CalibrateArgs& args) {
     TSR_TRY(gguf::File file, args.model.file.open());
     TSR_TRY(const engine::Windows samples, choose_samples(args, file));
     const int64_t n_batch = std::min<int64_t>(128, args.n_ctx);
-    const engine::SessionOptions options{.n_ctx = args.n_ctx, .n_batch = n_batch, .max_out = n_batch};
+    const engine::SessionOptions options{
+        .n_ctx = args.n_ctx, .n_batch = n_batch, .max_out = n_batch, .all_floats = true};
     TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
     TSR_TRY(const auto calibration, engine::NpuCalibration::create(*session, n_batch));

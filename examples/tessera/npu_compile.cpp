@@ -49,11 +49,11 @@ Result<std::vector<int64_t>> parse_numbers(const std::string& text, int64_t most
 struct CollectWeights {
     std::vector<int32_t> ids;
 
-    void operator()(const char*, record::WeightId id) {
+    void operator()(FieldName, record::WeightId id) {
         if (id) ids.push_back(id.at);
     }
     template <class... T>
-    void operator()(const char*, const T&...) {}
+    void operator()(FieldName, const T&...) {}
 };
 
 /// The number of weights of the operations on the device, each matrix counted once.

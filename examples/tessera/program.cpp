@@ -32,28 +32,33 @@ struct OpJson {
     static Json id_json(record::Id<Row> id) {
         return id ? Json(id.at) : Json();
     }
-    void operator()(const char* name, const record::Read& role) { out["reads"][name] = id_json(role.value); }
-    void operator()(const char* name, const record::Write& role) {
-        out["writes"][name] = id_json(role.value);
+    void operator()(FieldName name, const record::Read& role) {
+        out["reads"][name.text()] = id_json(role.value);
     }
-    void operator()(const char* name, const record::Scratch& role) {
-        out["scratch"][name] = id_json(role.value);
+    void operator()(FieldName name, const record::Write& role) {
+        out["writes"][name.text()] = id_json(role.value);
     }
-    void operator()(const char* name, const record::Update& role) {
-        out["updates"][name] = {{"before", id_json(role.before)}, {"after", id_json(role.after)}};
+    void operator()(FieldName name, const record::Scratch& role) {
+        out["scratch"][name.text()] = id_json(role.value);
     }
-    void operator()(const char* name, record::WeightId id) { out["weights"][name] = id_json(id); }
-    void operator()(const char* name, record::VectorId id) { out["vectors"][name] = id_json(id); }
-    void operator()(const char*, record::RopeId id) { out["rope_table"] = id_json(id); }
-    void operator()(const char* name, record::CacheId id) { out[name] = id_json(id); }
+    void operator()(FieldName name, const record::Update& role) {
+        out["updates"][name.text()] = {{"before", id_json(role.before)}, {"after", id_json(role.after)}};
+    }
+    void operator()(FieldName name, record::WeightId id) { out["weights"][name.text()] = id_json(id); }
+    void operator()(FieldName name, record::VectorId id) { out["vectors"][name.text()] = id_json(id); }
+    void operator()(FieldName, record::RopeId id) { out["rope_table"] = id_json(id); }
+    void operator()(FieldName name, record::CacheId id) { out[name.text()] = id_json(id); }
     template <class Enum>
-    void operator()(const char* name, Enum value) requires std::is_enum_v<Enum> {
-        out[name] = record::name_of(value);
+    void operator()(FieldName name, Enum value) requires std::is_enum_v<Enum> {
+        out[name.text()] = record::name_of(value);
     }
     template <class Number>
-    void operator()(const char* name, Number value, Number) {
-        out[name] = value;
+    void operator()(FieldName name, Number value) requires std::is_arithmetic_v<Number> {
+        out[name.text()] = value;
     }
+    void operator()(FieldName, RowCount) {}
+    void operator()(FieldName, record::Tokens) {}
+    void operator()(FieldName, record::Positions) {}
 };
 
 Json op_json(const record::Op& op) {
@@ -66,7 +71,7 @@ Json value_json(const record::Program& program, const record::Value& value) {
     const record::Slot& slot = program[value.slot];
     return {{"name", slot.name},
             {"shape", {value.rows, slot.dim}},
-            {"f32", !slot.is_routes() && (slot.needs_f32 || !slot.is_gathered)},
+            {"f32", !slot.is_routes() && slot.needs_f32},
             {"int8", slot.needs_int8},
             {"first_op", value.first},
             {"last_op", value.last},

@@ -97,15 +97,13 @@ struct AttentionScratch {
 }  // namespace
 
 struct CpuBackend::AttnTask {
-    const AttendArgs* args;
+    const AttendOp<Direct>* op;
     const Segment* segment;
-    const ActBuffer* q;
     int64_t kv_head;
     int64_t tok0, n_tok;       // within the segment
-    int64_t n_act;             // rows of the batch, which the next product takes together
     int64_t prefetch_end = 0;  // the worker continues with the chunks up to this position
 
-    int64_t n_group() const { return args->n_head / args->kv.n_head_kv; }
+    int64_t n_group() const { return op->n_head / op->cache.n_head_kv; }
     int64_t n_rows() const { return n_tok * n_group(); }
     int64_t first_pos() const { return segment->pos0 + tok0; }
     int64_t last_pos() const { return first_pos() + n_tok - 1; }
@@ -113,26 +111,26 @@ struct CpuBackend::AttnTask {
     ActRun query_run() const { return {0, n_rows()}; }
     /// First key that a query at `pos` sees.
     int64_t first_key(int64_t pos) const {
-        return args->window > 0 ? std::max<int64_t>(0, pos - args->window + 1) : 0;
+        return op->window > 0 ? std::max<int64_t>(0, pos - op->window + 1) : 0;
     }
     int64_t first_chunk() const { return first_key(first_pos()) / kKvChunk; }
     int64_t last_chunk() const { return last_pos() / kKvChunk; }
     /// This head's keys or values in the page of a position.
-    const std::byte* keys(int64_t pos) const { return at(pos, args->kv.k_offset, key_bytes()); }
-    const std::byte* values(int64_t pos) const { return at(pos, args->kv.v_offset, value_bytes()); }
+    const std::byte* keys(int64_t pos) const { return at(pos, op->cache.k_offset, key_bytes()); }
+    const std::byte* values(int64_t pos) const { return at(pos, op->cache.v_offset, value_bytes()); }
     /// The keys of a page that this worker continues with, else null.
     const std::byte* next_keys(int64_t pos) const { return pos < prefetch_end ? keys(pos) : nullptr; }
     /// Prefetches the keys of the first chunk, or their first page where each page prefetches the next one,
     /// since no product runs before them. Pages behind the window do not exist.
     void prefetch_first_keys(int64_t chunk) const {
         int64_t pos = std::max(chunk * kKvChunk, first_key(first_pos()));
-        const int64_t n_ahead = is_float(args->kv.k_type) ? 1 : kKvChunk;
+        const int64_t n_ahead = is_float(op->cache.k_type) ? 1 : kKvChunk;
         const int64_t end = std::min({(chunk + 1) * kKvChunk, prefetch_end, pos + n_ahead});
         for (; pos < end; pos = (pos / kKvPage + 1) * kKvPage) prefetch_l2(keys(pos), key_bytes());
     }
     /// Bytes of one head's keys and values in a page.
-    size_t key_bytes() const { return head_bytes(args->kv.k_type, args->kv.k_dim); }
-    size_t value_bytes() const { return head_bytes(args->kv.v_type, args->kv.v_dim); }
+    size_t key_bytes() const { return head_bytes(op->cache.k_type, op->cache.k_dim); }
+    size_t value_bytes() const { return head_bytes(op->cache.v_type, op->cache.v_dim); }
     static size_t head_bytes(Type type, int64_t dim) {
         return static_cast<size_t>(kKvPage * type_info(type).row_bytes(dim));
     }
@@ -142,17 +140,17 @@ struct CpuBackend::AttnTask {
     /// Row of the activations for query row r, and the columns where its head starts in q and in the result.
     int64_t act_row(int64_t r) const { return segment->row0 + tok0 + r / n_group(); }
     int64_t head(int64_t r) const { return kv_head * n_group() + r % n_group(); }
-    int64_t q_col(int64_t r) const { return head(r) * args->kv.k_dim; }
-    int64_t y_col(int64_t r) const { return head(r) * args->kv.v_dim; }
+    int64_t q_col(int64_t r) const { return head(r) * op->cache.k_dim; }
+    int64_t y_col(int64_t r) const { return head(r) * op->cache.v_dim; }
 };
 
 /// Copies the task's queries to rows, or quantizes them for quantized keys.
 void CpuBackend::gather_queries(const AttnTask& unit, int worker) {
-    const KvLayer& kv = unit.args->kv;
+    const KvLayer& kv = unit.op->cache;
     const int64_t k_dim = kv.k_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     for (int64_t r = 0; r < n_rows; ++r) {
-        const float* query = unit.q->row(unit.act_row(r)) + unit.q_col(r);
+        const float* query = unit.op->q->row(unit.act_row(r)) + unit.q_col(r);
         if (is_float(kv.k_type))
             std::memcpy(a.queries + r * k_dim, query, static_cast<size_t>(k_dim) * sizeof(float));
         else {
@@ -186,7 +184,7 @@ kernels::PanelsArgs CpuBackend::page_panels(Type type, const std::byte* page, in
 /// Scores of the keys [begin, end) of one chunk by the integer product: a page's keys of one head are a
 /// packed matrix.
 void CpuBackend::attn_scores_quantized(const AttnTask& unit, int64_t begin, int64_t end, int worker) {
-    const KvLayer& kv = unit.args->kv;
+    const KvLayer& kv = unit.op->cache;
     const int64_t k_dim = kv.k_dim, n_rows = unit.n_rows(), n_scales = k_dim / 32;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const size_t row_bytes = static_cast<size_t>(type_info(kv.k_type).row_bytes(k_dim));
@@ -221,7 +219,7 @@ void CpuBackend::attn_scores_quantized(const AttnTask& unit, int64_t begin, int6
 
 /// The same from float keys: tiles of 16 positions are panels.
 void CpuBackend::attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t end, int worker) {
-    const KvLayer& kv = unit.args->kv;
+    const KvLayer& kv = unit.op->cache;
     const int64_t k_dim = kv.k_dim, n_rows = unit.n_rows(), n_tile = k_dim * kKvTile;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const int64_t base = begin / kKvChunk * kKvChunk;
@@ -252,7 +250,7 @@ void CpuBackend::attn_scores_f32(const AttnTask& unit, int64_t begin, int64_t en
 /// chunk_out = scores times the values of [begin, end), positions rising.
 void CpuBackend::attn_values_f32(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_out,
                                  int worker) {
-    const KvLayer& kv = unit.args->kv;
+    const KvLayer& kv = unit.op->cache;
     const int64_t v_dim = kv.v_dim, n_rows = unit.n_rows();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const int64_t base = begin / kKvChunk * kKvChunk;
@@ -286,7 +284,7 @@ void CpuBackend::attn_values_f32(const AttnTask& unit, int64_t begin, int64_t en
 void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_sum,
                                        float* chunk_out, int worker) {
     static_assert(kKvChunk == cpu::kAttnValuesPositions);
-    const KvLayer& kv = unit.args->kv;
+    const KvLayer& kv = unit.op->cache;
     const int64_t v_dim = kv.v_dim, n_rows = unit.n_rows(), n_blocks = v_dim / kernels::kActBlock;
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const int64_t base = begin / kKvChunk * kKvChunk;
@@ -360,7 +358,7 @@ void CpuBackend::attn_values_quantized(const AttnTask& unit, int64_t begin, int6
 /// Scores, softmax and values of one chunk for all rows of the task. A row that sees no key of it gets sum 0.
 void CpuBackend::attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_max, float* chunk_sum,
                             float* chunk_out, int worker) {
-    const KvLayer& kv = unit.args->kv;
+    const KvLayer& kv = unit.op->cache;
     const int64_t n_rows = unit.n_rows(), n_group = unit.n_group();
     const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, kv);
     const int64_t base = chunk * kKvChunk;
@@ -377,7 +375,7 @@ void CpuBackend::attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_ma
         const int64_t hi = std::min<int64_t>(kKvChunk, pos + 1 - base);
         float* scores = a.scores + r * kKvChunk;
         if (lo < hi) {
-            vec_.softmax_chunk(scores, lo, hi, n, unit.args->scale, unit.args->softcap, &chunk_max[r],
+            vec_.softmax_chunk(scores, lo, hi, n, unit.op->scale, unit.op->softcap, &chunk_max[r],
                                &chunk_sum[r]);
         } else {
             std::fill(scores, scores + n, 0.0f);
@@ -391,11 +389,11 @@ void CpuBackend::attn_chunk(const AttnTask& unit, int64_t chunk, float* chunk_ma
 }
 
 void CpuBackend::finish_task(const AttnTask& unit, const float* maxima, const float* sums, ActBuffer& y) {
-    const int64_t v_dim = unit.args->kv.v_dim, n_group = unit.n_group();
+    const int64_t v_dim = unit.op->cache.v_dim, n_group = unit.n_group();
     for (int64_t r = 0; r < unit.n_rows(); ++r) {
         float by = 1.0f / sums[r];
-        if (unit.args->sinks) {
-            const float sink = unit.args->sinks.data[unit.kv_head * n_group + r % n_group];
+        if (unit.op->sinks) {
+            const float sink = unit.op->sinks.data[unit.kv_head * n_group + r % n_group];
             const float top = std::max(maxima[r], sink);
             float parts[] = {maxima[r] - top, sink - top};
             vec_.exp(parts, parts, 2);
@@ -407,15 +405,15 @@ void CpuBackend::finish_task(const AttnTask& unit, const float* maxima, const fl
     // The heads of a group are adjacent; int8 blocks that span groups wait for the whole row.
     for (int64_t r = 0; r < unit.n_rows() && n_group * v_dim % kernels::kActBlock == 0; r += n_group) {
         const int64_t row = unit.act_row(r), col = unit.y_col(r);
-        quantize_part(y, {0, unit.n_act}, row, col, n_group * v_dim, y.row(row) + col);
+        quantize_part(y, {0, unit.op->n_tok}, row, col, n_group * v_dim, y.row(row) + col);
     }
 }
 
 void CpuBackend::attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker) {
-    const int64_t v_dim = unit.args->kv.v_dim, n_rows = unit.n_rows();
-    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, unit.args->kv);
+    const int64_t v_dim = unit.op->cache.v_dim, n_rows = unit.n_rows();
+    const AttentionScratch a(scratch_[static_cast<size_t>(worker)].attention, n_rows, unit.op->cache);
     for (int64_t r = 0; y.needs_int8 && r < n_rows; ++r)
-        prefetch_image_for_write(y, {0, unit.n_act}, unit.act_row(r), unit.y_col(r), v_dim);
+        prefetch_image_for_write(y, {0, unit.op->n_tok}, unit.act_row(r), unit.y_col(r), v_dim);
     gather_queries(unit, worker);
     std::fill(a.run_sum, a.run_sum + n_rows, 0.0f);
     for (int64_t chunk = unit.first_chunk(); chunk <= unit.last_chunk(); ++chunk) {
@@ -433,9 +431,10 @@ void CpuBackend::attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker
 
 /// Few tokens: chunks are separate tasks too, so that one long sequence uses every thread. Partial results of
 /// a round of chunks are merged in the same order as in attn_single_pass.
-void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
-                               std::span<const Segment> segments, ActBuffer& y) {
-    const int64_t n_kv = args.kv.n_head_kv, v_dim = args.kv.v_dim, n_head = args.n_head;
+void CpuBackend::attn_split_kv(const AttendOp<Direct>& op) {
+    const int64_t n_kv = op.cache.n_head_kv, v_dim = op.cache.v_dim, n_head = op.n_head;
+    const std::span<const Segment> segments = op.segments;
+    ActBuffer& y = *op.y;
     const int64_t n_units = static_cast<int64_t>(segments.size()) * n_kv;
     const int64_t rows_all =
         partial_rows_ / cpu::kSplitRound;  // rows of one chunk's slot: kSplitMaxTok * n_head
@@ -445,7 +444,7 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
     float run_max[cpu::kSplitMaxTok * cpu::kMaxHeads], run_sum[cpu::kSplitMaxTok * cpu::kMaxHeads] = {};
     auto unit_at = [&](int64_t i) {
         const Segment& segment = segments[static_cast<size_t>(i / n_kv)];
-        return AttnTask{&args, &segment, &q, i % n_kv, 0, segment.n_tok, n_act};
+        return AttnTask{&op, &segment, i % n_kv, 0, segment.n_tok};
     };
     // Rows of a task are consecutive: after those of earlier segments, then of earlier KV heads.
     auto first_row = [&](const AttnTask& unit) {
@@ -456,7 +455,7 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
     };
     int64_t first_chunk = INT64_MAX, last_chunk = 0;
     for (const Segment& segment : segments) {
-        const AttnTask unit{&args, &segment, &q, 0, 0, segment.n_tok, n_act};
+        const AttnTask unit{&op, &segment, 0, 0, segment.n_tok};
         first_chunk = std::min(first_chunk, unit.first_chunk());
         last_chunk = std::max(last_chunk, unit.last_chunk());
     }
@@ -498,9 +497,10 @@ void CpuBackend::attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendAr
     }
 }
 
-void CpuBackend::attend(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
-                        std::span<const Segment> segments, ActBuffer& y) {
-    const int64_t block = cpu::query_tokens(args.n_head / args.kv.n_head_kv);
+void CpuBackend::compute(const AttendOp<Direct>& op) {
+    const std::span<const Segment> segments = op.segments;
+    const int64_t n_group = op.n_head / op.cache.n_head_kv, block = cpu::query_tokens(n_group);
+    ActBuffer& y = *op.y;
     int64_t n_tok = 0, n_blocks = 0, last_pos = 0;
     for (const Segment& segment : segments) {
         n_tok += segment.n_tok;
@@ -508,26 +508,26 @@ void CpuBackend::attend(const ActBuffer& q, int64_t n_act, const AttendArgs& arg
         last_pos = std::max(last_pos, segment.pos0 + segment.n_tok - 1);
     }
     if (n_tok <= cpu::kSplitMaxTok && last_pos >= kKvChunk) {
-        attn_split_kv(q, n_act, args, segments, y);
+        attn_split_kv(op);
     } else {
-        const int64_t n_kv = args.kv.n_head_kv;
+        const int64_t n_kv = op.cache.n_head_kv;
         cpu::run_short(pool_, n_blocks * n_kv, n_tok, [&](int64_t i, int worker) {
             // Later tokens see more keys: the longest tasks go first.
             int64_t at = n_blocks - 1 - i / n_kv;
             const Segment* segment = segments.data();
             for (int64_t n; at >= (n = (segment->n_tok + block - 1) / block); ++segment) at -= n;
             const int64_t tok0 = at * block;
-            AttnTask unit{&args, segment, &q, i % n_kv, tok0, std::min(block, segment->n_tok - tok0), n_act};
+            AttnTask unit{&op, segment, i % n_kv, tok0, std::min(block, segment->n_tok - tok0)};
             unit.prefetch_end = unit.last_pos() + 1;
             unit.prefetch_first_keys(unit.first_chunk());
             attn_single_pass(unit, y, worker);
         });
     }
-    if (y.needs_int8 && args.n_head / args.kv.n_head_kv * args.kv.v_dim % kernels::kActBlock != 0)
+    if (y.needs_int8 && n_group * op.cache.v_dim % kernels::kActBlock != 0)
         for (const Segment& segment : segments)
             pool_.run(segment.n_tok, [&](int64_t t, int) {
                 const int64_t row = segment.row0 + t;
-                quantize_part(y, {0, n_act}, row, 0, y.dim, y.row(row));
+                quantize_part(y, {0, op.n_tok}, row, 0, y.dim, y.row(row));
             });
 }
 

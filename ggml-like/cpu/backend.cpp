@@ -75,23 +75,30 @@ void CpuBackend::decode_packed_row(const Weight& table, int64_t row, int worker,
     }
 }
 
-void CpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) {
+void CpuBackend::run(const Op& op) {
+    std::visit([this](const auto& one) { compute(one); }, op);
+}
+
+void CpuBackend::compute(const EmbedOp<Direct>& op) {
+    const Weight& table = op.table;
     const TypeInfo& info = type_info(table.type);
-    pool_.run(static_cast<int64_t>(tokens.size()), [&](int64_t t, int worker) {
-        const int64_t token = tokens[static_cast<size_t>(t)];
+    pool_.run(std::ssize(op.tokens), [&](int64_t t, int worker) {
+        const int64_t token = op.tokens[static_cast<size_t>(t)];
+        float* row = op.x->row(t);
         if (table.layout == Layout::Packed)
-            decode_packed_row(table, token, worker, x.row(t));
+            decode_packed_row(table, token, worker, row);
         else
-            info.dequantize(table.row(token), x.row(t), table.n_in);
-        if (scale != 1.0f) vec_.scale(x.row(t), scale, table.n_in);
+            info.dequantize(table.row(token), row, table.n_in);
+        if (op.scale != 1.0f) vec_.scale(row, op.scale, table.n_in);
     });
 }
 
-void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) {
+void CpuBackend::compute(const RopeAnglesOp<Direct>& op) {
+    const RopeSpec& rope = op.rope;
     const int64_t half = rope.n_rot / 2;
-    for (const Segment& segment : segments) {
+    for (const Segment& segment : op.positions) {
         cpu::run_rows(pool_, segment.n_tok, 16 * half, [&](int64_t i, int) {
-            float* out = angles.row(segment.row0 + i);
+            float* out = op.angles->row(segment.row0 + i);
             const double pos = static_cast<double>(segment.pos0 + i);
             for (int64_t j = 0; j < half; ++j) {
                 const cpu::SinCos angle = cpu::sincos_exact(pos * rope.freq[j]);
@@ -102,26 +109,33 @@ void CpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segm
     }
 }
 
-void CpuBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) {
+void CpuBackend::compute(const NormOp<Direct>& op) {
+    const ActBuffer& x = *op.x;
+    ActBuffer& y = *op.y;
+    const int64_t n_tok = op.n_tok;
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         // The next row and its image; for a single row its own image, while the sum is computed: a norm
         // writes 52 lines that every core has read, 3.4 us where cores are far apart, 0.8 us prefetched.
         const int64_t soon = std::min(t + 1, n_tok - 1);
         if (soon > t) cpu::prefetch_l2(x.row(soon), static_cast<size_t>(x.dim) * sizeof(float));
         if (y.needs_int8) prefetch_image_for_write(y, {0, n_tok}, soon, 0, y.dim);
-        vec_.rms_norm(x.row(t), w.data, x.dim, eps, y.row(t));
+        vec_.rms_norm(x.row(t), op.w.data, x.dim, op.eps, y.row(t));
         if (y.needs_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
     });
 }
 
-void CpuBackend::add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) {
-    cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
-        vec_.rms_norm(delta.row(t), w.data, delta.dim, eps, delta.row(t));
-        vec_.add(x.row(t), delta.row(t), x.dim);
+void CpuBackend::compute(const AddNormOp<Direct>& op) {
+    const ActBuffer& delta = *op.delta;
+    cpu::run_rows(pool_, op.n_tok, op.x->dim, [&](int64_t t, int) {
+        vec_.rms_norm(delta.row(t), op.w.data, delta.dim, op.eps, delta.row(t));
+        vec_.add(op.x->row(t), delta.row(t), op.x->dim);
     });
 }
 
-void CpuBackend::copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) {
+void CpuBackend::compute(const CopyOp<Direct>& op) {
+    const ActBuffer& x = *op.x;
+    ActBuffer& y = *op.y;
+    const int64_t n_tok = op.n_tok;
     cpu::run_rows(pool_, n_tok, x.dim, [&](int64_t t, int) {
         std::memcpy(y.row(t), x.row(t), static_cast<size_t>(x.dim) * sizeof(float));
         if (y.needs_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
@@ -160,12 +174,13 @@ void CpuBackend::copy_row(const ActBuffer& from, ActRun run, int64_t t, ActBuffe
     }
 }
 
-void CpuBackend::gather_rows(std::span<const int32_t> rows, ActBuffer& a) {
+void CpuBackend::compute(const GatherRowsOp<Direct>& op) {
     // Row numbers rise, so each row is read before it is overwritten. The remaining rows are a run of their
     // own.
-    const int64_t n = std::ssize(rows);
+    ActBuffer& a = *op.a;
+    const int64_t n = std::ssize(op.rows);
     for (int64_t i = 0; i < n; ++i)
-        std::memmove(a.row(i), a.row(rows[static_cast<size_t>(i)]),
+        std::memmove(a.row(i), a.row(op.rows[static_cast<size_t>(i)]),
                      static_cast<size_t>(a.dim) * sizeof(float));
     for (int64_t i = 0; a.needs_int8 && i < n; ++i) quantize_part(a, {0, n}, i, 0, a.dim, a.row(i));
 }

@@ -45,23 +45,7 @@ class CpuBackend final : public Backend {
     const kernels::KernelTable& kernels() const { return kernels_; }
     ThreadPool& pool() { return pool_; }
 
-    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) override;
-    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) override;
-    void norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) override;
-    void add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) override;
-    void copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) override;
-    void linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) override;
-    void qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-             ActBuffer& q) override;
-    void attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
-                ActBuffer& y) override;
-    void ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) override;
-    void gather_rows(std::span<const int32_t> rows, ActBuffer& a) override;
-    void moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override;
-    void moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes, const FfnGateUpArgs& args,
-                     ActBuffer& gathered, ActBuffer& y) override;
-    void moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                  const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) override;
+    void run(const Op& op) override;
 
   private:
     struct Scratch {
@@ -80,6 +64,11 @@ class CpuBackend final : public Backend {
         int64_t partial_rows = 0;
         float* router_logits = nullptr;
     };
+// One function for each operation, in cpu/.
+#define TSR_CPU_OP(Struct, name) void compute(const Struct<Direct>& op);
+    TSR_OPS(TSR_CPU_OP)
+#undef TSR_CPU_OP
+
     template <class Memory>
     static Buffers allocate(const Limits& limits, int n_threads, Memory& memory);
 
@@ -91,21 +80,30 @@ class CpuBackend final : public Backend {
     void multiply(const Weight& w, const cpu::RowRange& rows, const ActBuffer& x, ActRun run, int64_t tok0,
                   int64_t n_tok, float* tile, int64_t tile_stride, int worker,
                   const std::byte* next = nullptr);
-    void linear_rows(const LinearOut& out, const cpu::RowRange& rows, const ActBuffer& x, int64_t n_tok,
-                     int worker, const std::byte* next);
+    void linear_rows(const LinearOp<Direct>& op, const cpu::RowRange& rows, int worker,
+                     const std::byte* next);
+    /// The epilogue of part of one result row, from column col on, in place.
+    void finish_row(const Product<Direct>& product, int64_t col, int64_t n, float* row);
     /// gates[t] = sigmoid(w . x[tok0 + t]). Every unit computes them again, which is one row more among its
     /// many.
     void shared_expert_gate(const Weight& w, const ActBuffer& x, ActRun run, int64_t tok0, int64_t n_tok,
                             float* gates, int worker);
+    /// Gate and up of a dense feed-forward sublayer or of one expert.
+    struct GateUp {
+        Weight gate, up;
+        Vector gate_bias, up_bias;
+        Activation activation = Activation::Silu;
+        Weight shared_expert_gate = {};
+    };
     /// Rows of gate and up, their activation and its int8 image, for all tokens of a run of x and y.
-    void gate_up_rows(const FfnGateUpArgs& args, const cpu::RowRange& rows, const ActBuffer& x, ActRun run,
+    void gate_up_rows(const GateUp& args, const cpu::RowRange& rows, const ActBuffer& x, ActRun run,
                       ActBuffer& y, int worker, const std::byte* next);
     /// The products q and k as rows, and norms over whole rows; store_qkv does the rest head by head.
-    void qk_rows(const ActBuffer& x, const QkvArgs& args, int64_t n_tok, ActBuffer& q);
+    void qk_rows(const QkvOp<Direct>& op);
     /// Rotates one head of n_tok tokens in `tile` and stores it: queries (part 0) into q, keys and values (1
     /// and 2) into the segments' pages.
-    void store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
-                   int64_t tok0, int64_t n_tok, std::span<const Segment> segments, ActBuffer& q);
+    void store_qkv(const QkvOp<Direct>& op, int part, int64_t head, float* tile, int64_t tile_stride,
+                   int64_t tok0, int64_t n_tok);
     void rotate_key(float* x, int64_t head_dim);
     void store_keys(const KvLayer& kv, const Segment& segment, int64_t head, int64_t pos, int64_t n,
                     const float* rows, int64_t stride);
@@ -123,8 +121,7 @@ class CpuBackend final : public Backend {
     void attn_values_quantized(const AttnTask& unit, int64_t begin, int64_t end, float* chunk_sum,
                                float* chunk_out, int worker);
     void attn_single_pass(const AttnTask& unit, ActBuffer& y, int worker);
-    void attn_split_kv(const ActBuffer& q, int64_t n_act, const AttendArgs& args,
-                       std::span<const Segment> segments, ActBuffer& y);
+    void attn_split_kv(const AttendOp<Direct>& op);
     /// Divides a task's rows, which are in y, by their sums (and the sink's share), and quantizes them.
     void finish_task(const AttnTask& unit, const float* maxima, const float* sums, ActBuffer& y);
     /// Quantizes part of a row from its floats x into its int8 image; col and n are multiples of 32.

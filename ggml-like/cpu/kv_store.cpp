@@ -129,29 +129,31 @@ void CpuBackend::store_values(const KvLayer& kv, const Segment& segment, int64_t
     }
 }
 
-void CpuBackend::store_qkv(const QkvArgs& args, int part, int64_t head, float* tile, int64_t tile_stride,
-                           int64_t tok0, int64_t n_tok, std::span<const Segment> segments, ActBuffer& q) {
-    const int64_t head_dim = part < 2 ? args.kv.k_dim : args.kv.v_dim;
+void CpuBackend::store_qkv(const QkvOp<Direct>& op, int part, int64_t head, float* tile, int64_t tile_stride,
+                           int64_t tok0, int64_t n_tok) {
+    const KvLayer& kv = op.cache;
+    ActBuffer& q = *op.queries;
+    const int64_t head_dim = part < 2 ? kv.k_dim : kv.v_dim;
     const int64_t head_bytes = head_dim * int64_t{sizeof(float)};
-    const Vector& norm = part == 0 ? args.q_norm : args.k_norm;
-    for (const Segment& segment : segments) {
+    const Vector& norm = part == 0 ? op.q_norm : op.k_norm;
+    for (const Segment& segment : op.segments) {
         const int64_t first = std::max(segment.row0, tok0);
         const int64_t last = std::min(segment.row0 + segment.n_tok, tok0 + n_tok);
         if (first >= last) continue;
         float* rows = tile + (first - tok0) * tile_stride;
         for (int64_t t = first; part < 2 && t < last; ++t) {
             float* row = rows + (t - first) * tile_stride;
-            if (norm.n == head_dim) vec_.rms_norm(row, norm.data, head_dim, args.norm_eps, row);
-            if (args.rope == RopeKind::Norm) vec_.rope_norm(row, args.angles->row(t), args.n_rot);
-            if (args.rope == RopeKind::Neox) vec_.rope_neox(row, args.angles->row(t), args.n_rot);
-            const int64_t periods = (segment.pos0 + t - segment.row0) / args.attn_temp.period;
-            if (part == 0 && args.attn_temp.strength > 0 && periods > 0)
-                vec_.scale(row, attn_temp_factor(args.attn_temp.strength, periods), head_dim);
-            if (args.kv.rotates_keys()) rotate_key(row, head_dim);
+            if (norm.n == head_dim) vec_.rms_norm(row, norm.data, head_dim, op.norm_eps, row);
+            if (op.rope == RopeKind::Norm) vec_.rope_norm(row, op.angles->row(t), op.n_rot);
+            if (op.rope == RopeKind::Neox) vec_.rope_neox(row, op.angles->row(t), op.n_rot);
+            const int64_t periods = (segment.pos0 + t - segment.row0) / op.attn_temp.period;
+            if (part == 0 && op.attn_temp.strength > 0 && periods > 0)
+                vec_.scale(row, attn_temp_factor(op.attn_temp.strength, periods), head_dim);
+            if (kv.rotates_keys()) rotate_key(row, head_dim);
         }
         const int64_t pos = segment.pos0 + (first - segment.row0), n = last - first;
-        if (part == 1) store_keys(args.kv, segment, head, pos, n, rows, tile_stride);
-        if (part == 2) store_values(args.kv, segment, head, pos, n, rows, tile_stride);
+        if (part == 1) store_keys(kv, segment, head, pos, n, rows, tile_stride);
+        if (part == 2) store_values(kv, segment, head, pos, n, rows, tile_stride);
         // Queries with a norm over whole rows are in q already.
         if (part != 0 || rows == q.row(first) + head * head_dim) continue;
         const cpu::PrefetchedRows q_rows(n, 1, [&](int64_t t) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ggml-like/cpu/activation.h"
 #include "ggml-like/cpu/backend.h"
 #include "ggml-like/cpu/prefetch.h"
 #include "ggml-like/cpu/row_partition.h"
@@ -54,63 +55,76 @@ void CpuBackend::multiply(const Weight& w, const RowRange& rows, const ActBuffer
     products[static_cast<uint32_t>(w.type)](args);
 }
 
-void CpuBackend::linear_rows(const LinearOut& out, const RowRange& rows, const ActBuffer& x, int64_t n_tok,
-                             int worker, const std::byte* next) {
+void CpuBackend::finish_row(const Product<Direct>& product, int64_t col, int64_t n, float* row) {
+    if (product.bias) vec_.add(row, product.bias.data + col, n);
+    cpu::activate(vec_, product.activation, row, n);
+    if (product.scale != 1.0f) vec_.scale(row, product.scale, n);
+    if (product.softcap > 0) vec_.softcap(row, product.softcap, n);
+}
+
+void CpuBackend::linear_rows(const LinearOp<Direct>& op, const RowRange& rows, int worker,
+                             const std::byte* next) {
+    const Product<Direct>& product = op.product;
+    const int64_t n_tok = op.n_tok;
     // One token's results, in a tile or where they belong.
     const auto finish = [&](int64_t t, float* row) {
-        if (out.bias) vec_.add(row, out.bias.data + rows.row, rows.n);
-        if (out.add) return vec_.add_scaled(out.y->row(t) + rows.row, row, out.scale, rows.n);
-        if (out.scale != 1.0f) vec_.scale(row, out.scale, rows.n);
-        if (out.softcap > 0) vec_.softcap(row, out.softcap, rows.n);
+        if (!product.add) return finish_row(product, rows.row, rows.n, row);
+        if (product.bias) vec_.add(row, product.bias.data + rows.row, rows.n);
+        cpu::activate(vec_, product.activation, row, rows.n);
+        vec_.add_scaled(op.y->row(t) + rows.row, row, product.scale, rows.n);
     };
     for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
         const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
-        float* tile = out.add ? scratch_[static_cast<size_t>(worker)].tile : out.y->row(tok0) + rows.row;
-        const int64_t stride = out.add ? rows.n : out.y->dim;
+        float* tile = product.add ? scratch_[static_cast<size_t>(worker)].tile : op.y->row(tok0) + rows.row;
+        const int64_t stride = product.add ? rows.n : op.y->dim;
         const PrefetchedRows y_rows(n, 1, [&](int64_t t) {
-            if (!out.add) return;  // the product writes to y itself
-            vec_.prefetch_for_write(out.y->row(tok0 + t) + rows.row, rows.n * int64_t{sizeof(float)});
+            if (!product.add) return;  // the product writes to y itself
+            vec_.prefetch_for_write(op.y->row(tok0 + t) + rows.row, rows.n * int64_t{sizeof(float)});
         });
-        multiply(out.w, rows, x, {0, n_tok}, tok0, n, tile, stride, worker, next);
+        multiply(product.w, rows, *op.x, {0, n_tok}, tok0, n, tile, stride, worker, next);
         y_rows.each([&](int64_t t) { finish(tok0 + t, tile + t * stride); });
     }
 }
 
-void CpuBackend::linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) {
-    const auto out_of = [&](int64_t i) -> const LinearOut& { return outs[static_cast<size_t>(i)]; };
-    const cpu::RowPartition partition(std::ssize(outs), cpu::kUnitRows, [&](int64_t i) {
-        return RowRange{i, 0, out_of(i).w.n_out};
-    });
-    cpu::run_units(pool_, partition.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
-        partition.each_range(first, end, cpu::max_rows(n_tok),
+void CpuBackend::compute(const LinearOp<Direct>& op) {
+    const Weight& w = op.product.w;
+    const auto partition = cpu::partition_of(w.n_out);
+    cpu::run_units(pool_, partition.n_units(), op.n_tok, [&](int64_t first, int64_t end, int worker) {
+        partition.each_range(first, end, cpu::max_rows(op.n_tok),
                              [&](const RowRange& rows, const RowRange& next) {
-                                 linear_rows(out_of(rows.matrix), rows, x, n_tok, worker,
-                                             row_ptr(out_of(next.matrix).w, next));
+                                 linear_rows(op, rows, worker, row_ptr(w, next));
                              });
     });
 }
 
-void CpuBackend::qk_rows(const ActBuffer& x, const QkvArgs& args, int64_t n_tok, ActBuffer& q) {
-    const LinearOut rows[] = {{.w = args.wq, .bias = args.bq, .y = &q},
-                              {.w = args.wk, .bias = args.bk, .y = args.k_scratch}};
-    linear(x, n_tok, rows);
-    pool_.run(n_tok, [&](int64_t t, int) {
+void CpuBackend::qk_rows(const QkvOp<Direct>& op) {
+    const LinearOp<Direct> parts[] = {{.x = op.x, .n_tok = op.n_tok, .product = op.q, .y = op.queries},
+                                      {.x = op.x, .n_tok = op.n_tok, .product = op.k, .y = op.k_scratch}};
+    const cpu::RowPartition partition(2, cpu::kUnitRows, [&](int64_t i) {
+        return RowRange{i, 0, parts[i].product.w.n_out};
+    });
+    cpu::run_units(pool_, partition.n_units(), op.n_tok, [&](int64_t first, int64_t end, int worker) {
+        partition.each_range(
+            first, end, cpu::max_rows(op.n_tok), [&](const RowRange& rows, const RowRange& next) {
+                linear_rows(parts[rows.matrix], rows, worker, row_ptr(parts[next.matrix].product.w, next));
+            });
+    });
+    pool_.run(op.n_tok, [&](int64_t t, int) {
         const auto norm = [&](float* row, const Vector& w) {
-            if (w.n > args.kv.k_dim) vec_.rms_norm(row, w.data, w.n, args.norm_eps, row);
+            if (w.n > op.cache.k_dim) vec_.rms_norm(row, w.data, w.n, op.norm_eps, row);
         };
-        norm(q.row(t), args.q_norm);
-        norm(args.k_scratch->row(t), args.k_norm);
+        norm(op.queries->row(t), op.q_norm);
+        norm(op.k_scratch->row(t), op.k_norm);
     });
 }
 
-void CpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
-                     std::span<const Segment> segments, ActBuffer& q) {
-    const int64_t n_heads[3] = {args.n_head, args.kv.n_head_kv, args.kv.n_head_kv};
-    const int64_t head_dims[3] = {args.kv.k_dim, args.kv.k_dim, args.kv.v_dim};
-    const Weight* weights[3] = {&args.wq, &args.wk, &args.wv};
-    const Vector* biases[3] = {&args.bq, &args.bk, &args.bv};
-    const bool whole_rows = args.q_norm.n > args.kv.k_dim || args.k_norm.n > args.kv.k_dim;
-    if (whole_rows) qk_rows(x, args, n_tok, q);
+void CpuBackend::compute(const QkvOp<Direct>& op) {
+    const int64_t n_tok = op.n_tok;
+    const int64_t n_heads[3] = {op.n_head, op.cache.n_head_kv, op.cache.n_head_kv};
+    const int64_t head_dims[3] = {op.cache.k_dim, op.cache.k_dim, op.cache.v_dim};
+    const Product<Direct>* products[3] = {&op.q, &op.k, &op.v};
+    const bool whole_rows = op.norms_whole_rows();
+    if (whole_rows) qk_rows(op);
     const auto rows_of = [&](const RowRange& heads) -> RowRange {
         const int64_t dim = head_dims[heads.matrix];
         return {heads.matrix, heads.row * dim, heads.n * dim};
@@ -124,21 +138,19 @@ void CpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
         for (int64_t tok0 = 0; tok0 < n_tok; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, n_tok - tok0);
             if (whole_rows && part < 2) {
-                const ActBuffer& made = part == 0 ? q : *args.k_scratch;
+                const ActBuffer& made = part == 0 ? *op.queries : *op.k_scratch;
                 for (int64_t h = heads.row; h < heads.row + heads.n; ++h)
-                    store_qkv(args, part, h, made.row(tok0) + h * head_dim, made.dim, tok0, n, segments, q);
+                    store_qkv(op, part, h, made.row(tok0) + h * head_dim, made.dim, tok0, n);
                 continue;
             }
-            multiply(*weights[part], rows, x, {0, n_tok}, tok0, n, tile, n_rows, worker, next);
-            if (*biases[part])
-                for (int64_t t = 0; t < n; ++t)
-                    vec_.add(tile + t * n_rows, biases[part]->data + rows.row, n_rows);
+            multiply(products[part]->w, rows, *op.x, {0, n_tok}, tok0, n, tile, n_rows, worker, next);
+            for (int64_t t = 0; t < n; ++t) finish_row(*products[part], rows.row, n_rows, tile + t * n_rows);
             for (int64_t h = 0; h < heads.n; ++h)
-                store_qkv(args, part, heads.row + h, tile + h * head_dim, n_rows, tok0, n, segments, q);
+                store_qkv(op, part, heads.row + h, tile + h * head_dim, n_rows, tok0, n);
         }
     };
     // Matrices are cut between heads.
-    const int64_t head_rows = std::max(args.kv.k_dim, args.kv.v_dim);
+    const int64_t head_rows = std::max(op.cache.k_dim, op.cache.v_dim);
     const int64_t unit_heads = std::max<int64_t>(1, cpu::kUnitRows / head_rows);
     const int64_t max_units = std::max<int64_t>(1, cpu::max_rows(n_tok) / (unit_heads * head_rows));
     const cpu::RowPartition partition(3, unit_heads, [&](int64_t part) {
@@ -147,7 +159,7 @@ void CpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
     cpu::run_units(pool_, partition.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
         partition.each_range(first, end, max_units * unit_heads,
                              [&](const RowRange& heads, const RowRange& next) {
-                                 run_heads(heads, row_ptr(*weights[next.matrix], rows_of(next)), worker);
+                                 run_heads(heads, row_ptr(products[next.matrix]->w, rows_of(next)), worker);
                              });
     });
 }
@@ -160,7 +172,7 @@ void CpuBackend::shared_expert_gate(const Weight& w, const ActBuffer& x, ActRun 
     for (int64_t t = 0; t < n_tok; ++t) gates[t] = 1 / (1 + gates[t]);
 }
 
-void CpuBackend::gate_up_rows(const FfnGateUpArgs& args, const RowRange& rows, const ActBuffer& x, ActRun run,
+void CpuBackend::gate_up_rows(const GateUp& args, const RowRange& rows, const ActBuffer& x, ActRun run,
                               ActBuffer& y, int worker, const std::byte* next) {
     float* gate_tile = scratch_[static_cast<size_t>(worker)].tile;
     float* up_tile = gate_tile + cpu::tile_floats(limits_.max_rows, limits_.head_dim());
@@ -170,17 +182,7 @@ void CpuBackend::gate_up_rows(const FfnGateUpArgs& args, const RowRange& rows, c
         float* out = y.needs_f32 ? y.row(t) + rows.row : gate;
         if (args.gate_bias) vec_.add(gate, args.gate_bias.data + rows.row, n_rows);
         if (args.up_bias) vec_.add(up, args.up_bias.data + rows.row, n_rows);
-        switch (args.activation) {
-            case Activation::Silu:
-                vec_.silu_mul(gate, up, out, n_rows);
-                break;
-            case Activation::Gelu:
-                vec_.gelu_mul(gate, up, out, n_rows);
-                break;
-            case Activation::ClampedSilu:
-                vec_.clamped_silu_mul(gate, up, out, n_rows);
-                break;
-        }
+        cpu::activate_mul(vec_, args.activation, gate, up, out, n_rows);
         if (args.shared_expert_gate) vec_.scale(out, *expert_gate, n_rows);
         if (y.needs_int8) quantize_part(y, run, t, rows.row, n_rows, out);
     };
@@ -201,13 +203,15 @@ void CpuBackend::gate_up_rows(const FfnGateUpArgs& args, const RowRange& rows, c
     }
 }
 
-void CpuBackend::ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) {
+void CpuBackend::compute(const FfnGateUpOp<Direct>& op) {
+    const GateUp args{
+        op.gate.w, op.up.w, op.gate.bias, op.up.bias, op.gate.activation, op.shared_expert_gate};
     const auto partition = cpu::partition_of(args.gate.n_out);
-    cpu::run_units(pool_, partition.n_units(), n_tok, [&](int64_t first, int64_t end, int worker) {
-        partition.each_range(first, end, cpu::max_rows(n_tok),
-                             [&](const RowRange& rows, const RowRange& next) {
-                                 gate_up_rows(args, rows, x, {0, n_tok}, y, worker, row_ptr(args.gate, next));
-                             });
+    cpu::run_units(pool_, partition.n_units(), op.n_tok, [&](int64_t first, int64_t end, int worker) {
+        partition.each_range(
+            first, end, cpu::max_rows(op.n_tok), [&](const RowRange& rows, const RowRange& next) {
+                gate_up_rows(args, rows, *op.x, {0, op.n_tok}, *op.y, worker, row_ptr(args.gate, next));
+            });
     });
 }
 

@@ -88,28 +88,30 @@ ActRun expert_run(const MoeRoutes& routes, int64_t e) {
 
 }  // namespace
 
-void CpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
-    const int64_t n_expert = routes.n_expert;
+void CpuBackend::compute(const MoeRouteOp<Direct>& op) {
+    MoeRoutes& routes = *op.routes;
+    const Weight& w = op.router.w;
+    const ActBuffer& x = *op.x;
+    const int64_t n_expert = routes.n_expert, n_tok = op.n_tok;
     const auto choose = [&](int64_t t) {
         float* row = router_logits_ + t * n_expert;
-        if (args.bias) vec_.add(row, args.bias.data, n_expert);
-        route_token(vec_, args.kind, row, n_expert, routes.n_used, routes.expert + t * routes.n_used,
+        finish_row(op.router, 0, n_expert, row);
+        route_token(vec_, op.kind, row, n_expert, routes.n_used, routes.expert + t * routes.n_used,
                     routes.weight + t * routes.n_used);
     };
     constexpr int64_t kRows = 16, kTokens = 16, kFewTokens = 8;
     if (n_tok <= kFewTokens) {
         pool_.run_ranges(n_blocks(n_expert, kRows), [&](int64_t first, int64_t end, int worker) {
             const int64_t row0 = first * kRows, n_rows = std::min(end * kRows, n_expert) - row0;
-            multiply(args.w, {0, row0, n_rows}, x, {0, n_tok}, 0, n_tok, router_logits_ + row0, n_expert,
-                     worker);
+            multiply(w, {0, row0, n_rows}, x, {0, n_tok}, 0, n_tok, router_logits_ + row0, n_expert, worker);
         });
         if (pool_.aborted()) return;
         for (int64_t t = 0; t < n_tok; ++t) choose(t);
     } else {
         pool_.run(n_blocks(n_tok, kTokens), [&](int64_t unit, int worker) {
             const int64_t tok0 = unit * kTokens, end = std::min(tok0 + kTokens, n_tok);
-            multiply(args.w, {0, 0, n_expert}, x, {0, n_tok}, tok0, end - tok0,
-                     router_logits_ + tok0 * n_expert, n_expert, worker);
+            multiply(w, {0, 0, n_expert}, x, {0, n_tok}, tok0, end - tok0, router_logits_ + tok0 * n_expert,
+                     n_expert, worker);
             for (int64_t t = tok0; t < end; ++t) choose(t);
         });
     }
@@ -117,44 +119,49 @@ void CpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& 
     sort_by_expert(n_tok, routes);
 }
 
-void CpuBackend::moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
-                             const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) {
+void CpuBackend::compute(const MoeGateUpOp<Direct>& op) {
     if (pool_.aborted()) return;
+    const MoeRoutes& routes = *op.routes;
+    const Product<Direct>&gate = op.gate, &up = op.up;
+    const int64_t n_tok = op.n_tok;
     // A copy takes an eighth of the time of the element that run_rows counts in.
-    cpu::run_rows(pool_, n_tok * routes.n_used, x.dim / 8, [&](int64_t row, int) {
-        copy_row(x, {0, n_tok}, routes.token_of_row[row], gathered,
+    cpu::run_rows(pool_, n_tok * routes.n_used, op.x->dim / 8, [&](int64_t row, int) {
+        copy_row(*op.x, {0, n_tok}, routes.token_of_row[row], *op.gathered,
                  expert_run(routes, expert_of(routes, row)), row);
     });
     run_experts(
-        pool_, routes, args.gate.n_out, n_tok, [&](const RowRange& rows, const RowRange& next, int worker) {
+        pool_, routes, gate.w.n_out, n_tok, [&](const RowRange& rows, const RowRange& next, int worker) {
             const int64_t e = rows.matrix;
-            const FfnGateUpArgs expert{.gate = args.gate.expert(e),
-                                       .up = args.up.expert(e),
-                                       .gate_bias = of_expert(args.gate_bias, e, args.gate.n_out),
-                                       .up_bias = of_expert(args.up_bias, e, args.up.n_out),
-                                       .activation = args.activation};
-            gate_up_rows(expert, rows, gathered, expert_run(routes, e), y, worker, row_ptr(args.gate, next));
+            const GateUp expert{gate.w.expert(e), up.w.expert(e), of_expert(gate.bias, e, gate.w.n_out),
+                                of_expert(up.bias, e, up.w.n_out), gate.activation};
+            gate_up_rows(expert, rows, *op.gathered, expert_run(routes, e), *op.y, worker,
+                         row_ptr(gate.w, next));
         });
 }
 
-void CpuBackend::moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                          const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) {
+void CpuBackend::compute(const MoeDownOp<Direct>& op) {
     if (pool_.aborted()) return;
-    run_experts(pool_, routes, down.n_out, n_tok, [&](const RowRange& at, const RowRange& next, int worker) {
+    const MoeRoutes& routes = *op.routes;
+    const Weight& w = op.down.w;
+    ActBuffer &rows = *op.rows, &out = *op.out;
+    run_experts(pool_, routes, w.n_out, op.n_tok, [&](const RowRange& at, const RowRange& next, int worker) {
         const int64_t e = at.matrix;
         const ActRun run = expert_run(routes, e);
+        const Vector bias = of_expert(op.down.bias, e, w.n_out);
         for (int64_t tok0 = run.first; tok0 < run.first + run.n; tok0 += cpu::kTokBlock) {
             const int64_t n = std::min(cpu::kTokBlock, run.first + run.n - tok0);
-            multiply(down.expert(e), at, y, run, tok0, n, rows.row(tok0) + at.row, rows.dim, worker,
-                     row_ptr(down, next));
+            multiply(w.expert(e), at, *op.y, run, tok0, n, rows.row(tok0) + at.row, rows.dim, worker,
+                     row_ptr(w, next));
             for (int64_t i = tok0; bias && i < tok0 + n; ++i)
-                vec_.add(rows.row(i) + at.row, bias.data + e * down.n_out + at.row, at.n);
+                vec_.add(rows.row(i) + at.row, bias.data + at.row, at.n);
         }
     });
-    pool_.run_shares(n_tok, [&](int64_t t, int) {
+    pool_.run_shares(op.n_tok, [&](int64_t t, int) {
+        if (!op.down.add) std::fill_n(out.row(t), out.dim, 0.0f);
         for (int64_t j = 0; j < routes.n_used; ++j) {
             const int64_t i = t * routes.n_used + j;
-            vec_.add_scaled(out.row(t), rows.row(routes.row_of_slot[i]), scale * routes.weight[i], out.dim);
+            vec_.add_scaled(out.row(t), rows.row(routes.row_of_slot[i]), op.down.scale * routes.weight[i],
+                            out.dim);
         }
     });
 }

@@ -18,15 +18,15 @@ template <class Fn>
 struct ValueVisitor {
     Fn fn;  // fn(id, is_written)
 
-    void operator()(const char*, const Read& role) const { visit(role.value, false); }
-    void operator()(const char*, const Write& role) const { visit(role.value, true); }
-    void operator()(const char*, const Scratch& role) const { visit(role.value, true); }
-    void operator()(const char*, const Update& role) const {
+    void operator()(FieldName, const Read& role) const { visit(role.value, false); }
+    void operator()(FieldName, const Write& role) const { visit(role.value, true); }
+    void operator()(FieldName, const Scratch& role) const { visit(role.value, true); }
+    void operator()(FieldName, const Update& role) const {
         visit(role.before, false);
         visit(role.after, true);
     }
     template <class... Other>
-    void operator()(const char*, const Other&...) const {}
+    void operator()(FieldName, const Other&...) const {}
 
     void visit(ValueId id, bool is_written) const {
         if (id) fn(id, is_written);
@@ -39,11 +39,11 @@ struct LayerVisitor {
     bool has_params = false;
     int32_t layer = -1;
 
-    void operator()(const char*, WeightId id) { take(id); }
-    void operator()(const char*, VectorId id) { take(id); }
-    void operator()(const char*, RopeId) { has_params = true; }
+    void operator()(FieldName, WeightId id) { take(id); }
+    void operator()(FieldName, VectorId id) { take(id); }
+    void operator()(FieldName, RopeId) { has_params = true; }
     template <class... Other>
-    void operator()(const char*, const Other&...) const {}
+    void operator()(FieldName, const Other&...) const {}
 
     template <class ParamId>
     void take(ParamId id) {
@@ -95,6 +95,43 @@ void find_layers(Program& program) {
     }
 }
 
+/// The slots that a product or another reader of an operation needs as floats or int8.
+struct Readers {
+    Program& program;
+    std::vector<ValueId> inputs = {};  // of the operation's products
+
+    void operator()(const Read& x, WeightId w) {
+        inputs.push_back(x.value);
+        need(x.value, w);
+    }
+    void operator()(const Read& x, WeightId w, const Read&) { (*this)(x, w); }
+    void operator()(const Read& x, WeightId w, const Read&, const Scratch& gathered) {
+        (*this)(x, w);
+        need(gathered.value, w);
+    }
+    void need(ValueId id, WeightId w) {
+        Slot& slot = slot_of(id);
+        (w && program[w].view.takes_int8() ? slot.needs_int8 : slot.needs_f32) = true;
+    }
+    Slot& slot_of(ValueId id) { return program.slots[static_cast<size_t>(program[id].slot.at)]; }
+};
+
+/// A value has an int8 image if an int8 kernel reads it. It has floats if anything else does, or if its
+/// producer writes them in any case.
+void find_needs(Program& program, bool all_floats) {
+    for (const Op& op : program.ops) {
+        Readers readers{program};
+        op.products(readers);
+        op.fields(ValueVisitor{[&](ValueId id, bool is_written) {
+            const auto& inputs = readers.inputs;
+            if (!is_written && std::find(inputs.begin(), inputs.end(), id) == inputs.end())
+                readers.slot_of(id).needs_f32 = true;
+        }});
+    }
+    for (Slot& slot : program.slots) slot.needs_f32 |= all_floats || !slot.skips_floats;
+    if (program.output) program.slots[static_cast<size_t>(program[program.output].slot.at)].needs_f32 = true;
+}
+
 void plan_memory(Program& program) {
     std::vector<Lifetime> lifetimes;
     for (Slot& slot : program.slots) {
@@ -118,18 +155,15 @@ void plan_memory(Program& program) {
 }  // namespace
 
 ActBuffer Slot::act() const {
-    return {.name = name.c_str(),
-            .dim = dim,
-            .needs_f32 = needs_f32,
-            .needs_int8 = needs_int8,
-            .is_gathered = is_gathered};
+    return {.name = name.c_str(), .dim = dim, .needs_f32 = needs_f32, .needs_int8 = needs_int8};
 }
 
 MoeRoutes Slot::routes() const { return {.n_expert = n_expert, .n_used = dim}; }
 
-void complete(Program& program) {
+void complete(Program& program, bool all_floats) {
     find_lifetimes(program);
     find_layers(program);
+    find_needs(program, all_floats);
     plan_memory(program);
 }
 
@@ -149,6 +183,8 @@ const char* name_of(RopeKind kind) {
 
 const char* name_of(Activation activation) {
     switch (activation) {
+        case Activation::None:
+            return "none";
         case Activation::Silu:
             return "silu";
         case Activation::Gelu:

@@ -4,10 +4,11 @@
 // compilers read it. The only inputs of a run are token ids, their number and the position of the first.
 // Holds no activations; its views of parameters are valid as long as the Model lives.
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
-#include "ggml-like/backend.h"
+#include "ggml-like/ops.h"
 #include "ggml-like/tensor_names.h"
 
 namespace tessera::record {
@@ -24,9 +25,10 @@ struct Id {
 struct Slot {
     std::string name;  // of the buffer in Activations
     int64_t rows = 0, dim = 0;
-    bool needs_f32 = false, needs_int8 = false, is_gathered = false;  // as in ActBuffer
-    int64_t n_expert = 0;         // > 0: the slot holds routes, and dim is n_used
-    int32_t first = 0, last = 0;  // operations of its lifetime, inclusive
+    bool needs_f32 = false, needs_int8 = false;  // as in ActBuffer
+    bool skips_floats = false;                   // needs_f32 only if a reader needs them (Floats::IfRead)
+    int64_t n_expert = 0;                        // > 0: the slot holds routes, and dim is n_used
+    int32_t first = 0, last = 0;                 // operations of its lifetime, inclusive
     size_t n_bytes = 0;
     size_t offset = 0;  // in the arena; slots whose lifetimes intersect do not overlap
 
@@ -76,7 +78,7 @@ struct Read {
 struct Write {
     ValueId value;
 };
-/// In-place update: `before` and `after` share a slot.
+/// In-place update: `before` and `after` share a slot. Without `before`, a write.
 struct Update {
     ValueId before, after;
 };
@@ -88,270 +90,54 @@ struct Scratch {
 /// Tokens of a run: all, or only the last one that is not padding.
 enum class Rows : uint8_t { All, Last };
 
-// The operations, one struct each. fields() calls a visitor with the name and value of each field: Read,
-// Write, Update, Scratch, ids, Rows, the enumerations of backend.h, and numbers with their neutral value.
-// Code that walks over all fields (lifetimes, layers, printing) is such a visitor.
+/// The inputs of a run, which have no fields in the program: token ids, and positions of all rows.
+struct Tokens {};
+struct Positions {};
 
-struct EmbedOp {
-    static constexpr const char* kName = "embed";
-    WeightId table;
-    float scale = 1;
-    Write x;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("x", x);
-        v("table", table);
-        v("scale", scale, 1.0f);
-    }
+/// The operands of a program's operations by number (Ref of ggml-like/ops.h).
+struct Recorded {
+    using Read = record::Read;
+    using Write = record::Write;
+    using Update = record::Update;
+    using Scratch = record::Scratch;
+    using Routes = record::Read;
+    using WriteRoutes = record::Write;
+    using Weight = WeightId;
+    using Vector = VectorId;
+    using Rope = RopeId;
+    using Cache = CacheId;
+    using Tokens = record::Tokens;
+    using Positions = record::Positions;
+    using Segments = record::Rows;
+    using Rows = record::Rows;
 };
 
-struct RopeAnglesOp {
-    static constexpr const char* kName = "rope_angles";
-    RopeId rope;
-    Write angles;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("angles", angles);
-        v("rope", rope);
-    }
-};
-
-struct NormOp {
-    static constexpr const char* kName = "norm";
-    Read x;
-    VectorId w;
-    float eps = 0;
-    Write y;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("y", y);
-        v("x", x);
-        v("w", w);
-        v("eps", eps, 0.0f);
-    }
-};
-
-struct AddNormOp {
-    static constexpr const char* kName = "add_norm";
-    Read delta;  // overwritten
-    VectorId w;
-    float eps = 0;
-    Update x;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("x", x);
-        v("delta", delta);
-        v("w", w);
-        v("eps", eps, 0.0f);
-    }
-};
-
-struct CopyOp {
-    static constexpr const char* kName = "copy";
-    Read x;
-    Write y;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("y", y);
-        v("x", x);
-    }
-};
-
-/// One product; Backend::linear() may compute several that share x.
-struct LinearOp {
-    static constexpr const char* kName = "linear";
-    Read x;
-    WeightId w;
-    VectorId bias;
-    float scale = 1, softcap = 0;
-    std::variant<Write, Update> y;  // Update: accumulated into
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        std::visit([&v](const auto& role) { v("y", role); }, y);
-        v("x", x);
-        v("w", w);
-        v("bias", bias);
-        v("scale", scale, 1.0f);
-        v("softcap", softcap, 0.0f);
-    }
-};
-
-/// Computes queries, and appends keys and values of the tokens to the KV cache.
-struct QkvOp {
-    static constexpr const char* kName = "qkv";
-    Read x, angles;
-    WeightId wq, wk, wv;
-    VectorId bq, bk, bv, q_norm, k_norm;
-    float norm_eps = 0;
-    int64_t n_head = 0, n_rot = 0;
-    RopeKind rope = RopeKind::None;
-    AttnTempScaling attn_temp;
-    CacheId cache;
-    Scratch k_scratch;
-    Write q;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("q", q);
-        v("k_scratch", k_scratch);
-        v("x", x);
-        v("cache", cache);
-        v("wq", wq);
-        v("wk", wk);
-        v("wv", wv);
-        v("bq", bq);
-        v("bk", bk);
-        v("bv", bv);
-        v("q_norm", q_norm);
-        v("k_norm", k_norm);
-        v("norm_eps", norm_eps, 0.0f);
-        v("n_head", n_head, int64_t{0});
-        v("rope", rope);
-        v("n_rot", n_rot, int64_t{0});
-        v("angles", angles);
-        v("attn_temp_strength", attn_temp.strength, 0.0);
-        v("attn_temp_period", attn_temp.period, int64_t{1});
-    }
-};
-
-/// Compacts to the row of Rows::Last.
-struct GatherRowsOp {
-    static constexpr const char* kName = "gather_rows";
-    Update a;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("a", a);
-    }
-};
-
-struct AttendOp {
-    static constexpr const char* kName = "attend";
-    Read q;
-    CacheId cache;
-    int64_t n_head = 0;
-    float scale = 1, softcap = 0;
-    int64_t window = 0;
-    VectorId sinks;
-    Rows rows = Rows::All;
-    Write y;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("y", y);
-        v("q", q);
-        v("cache", cache);
-        v("n_head", n_head, int64_t{0});
-        v("scale", scale, 1.0f);
-        v("softcap", softcap, 0.0f);
-        v("window", window, int64_t{0});
-        v("sinks", sinks);
-        v("rows", rows);
-    }
-};
-
-struct FfnGateUpOp {
-    static constexpr const char* kName = "ffn_gate_up";
-    Read x;
-    WeightId gate, up, shared_expert_gate;
-    VectorId gate_bias, up_bias;
-    Activation activation = Activation::Silu;
-    Write y;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("y", y);
-        v("x", x);
-        v("gate", gate);
-        v("up", up);
-        v("gate_bias", gate_bias);
-        v("up_bias", up_bias);
-        v("activation", activation);
-        v("shared_expert_gate", shared_expert_gate);
-    }
-};
-
-struct MoeRouteOp {
-    static constexpr const char* kName = "moe_route";
-    Read x;
-    WeightId w;
-    VectorId bias;
-    RouterKind kind = RouterKind::SoftmaxOverSelected;
-    Write routes;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("routes", routes);
-        v("x", x);
-        v("w", w);
-        v("bias", bias);
-        v("kind", kind);
-    }
-};
-
-struct MoeGateUpOp {
-    static constexpr const char* kName = "moe_gate_up";
-    Read x, routes;
-    WeightId gate, up;
-    VectorId gate_bias, up_bias;
-    Activation activation = Activation::Silu;
-    Scratch gathered;
-    Write y;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("y", y);
-        v("gathered", gathered);
-        v("x", x);
-        v("routes", routes);
-        v("gate", gate);
-        v("up", up);
-        v("gate_bias", gate_bias);
-        v("up_bias", up_bias);
-        v("activation", activation);
-    }
-};
-
-struct MoeDownOp {
-    static constexpr const char* kName = "moe_down";
-    Read y, routes;
-    WeightId down;
-    VectorId bias;
-    float scale = 1;
-    Scratch rows;
-    Update out;
-
-    template <class Visitor>
-    void fields(Visitor&& v) const {
-        v("out", out);
-        v("rows", rows);
-        v("y", y);
-        v("routes", routes);
-        v("down", down);
-        v("bias", bias);
-        v("scale", scale, 1.0f);
-    }
-};
+#define TSR_RECORDED_OP(Struct, name) using Struct = tessera::Struct<Recorded>;
+TSR_OPS(TSR_RECORDED_OP)
+#undef TSR_RECORDED_OP
 
 struct Op {
     /// Layer of its parameters, or of the readers of its result if it has none; -1: no single layer.
     int32_t layer = -1;
-    std::variant<EmbedOp, RopeAnglesOp, NormOp, AddNormOp, CopyOp, LinearOp, QkvOp, GatherRowsOp, AttendOp,
-                 FfnGateUpOp, MoeRouteOp, MoeGateUpOp, MoeDownOp>
-        verb;
+    AnyOp<Recorded> verb;
 
     const char* name() const {
-        return std::visit([](const auto& op) { return op.kName; }, verb);
+        return std::visit([](const auto& op) { return op_kind(op); }, verb);
     }
+    /// Calls v(name, field) for each field.
     template <class Visitor>
     void fields(Visitor&& v) const {
-        std::visit([&v](const auto& op) { op.fields(v); }, verb);
+        std::visit([&v](const auto& op) { op.fields(v, op); }, verb);
+    }
+    /// Calls v(name, field, neutral) for each field, with its value in an operation that does not use it.
+    template <class Visitor>
+    void fields_with_neutral(Visitor&& v) const {
+        std::visit([&v](const auto& op) { op.fields(v, op, std::decay_t<decltype(op)>()); }, verb);
+    }
+    /// Calls v(input, weight, ...) for each matrix product (ggml-like/ops.h).
+    template <class Visitor>
+    void products(Visitor&& v) const {
+        std::visit([&v](const auto& op) { op.products(v); }, verb);
     }
 };
 
@@ -377,8 +163,9 @@ struct Program {
     const Cache& operator[](CacheId id) const { return caches[static_cast<size_t>(id.at)]; }
 };
 
-/// Derives layers, lifetimes, sizes and slot offsets from the operations.
-void complete(Program& program);
+/// Derives layers, lifetimes, the readers' needs, sizes and slot offsets from the operations. all_floats:
+/// every value has floats, also those that only int8 kernels read.
+void complete(Program& program, bool all_floats);
 
 /// Names of the enumerators for printing.
 const char* name_of(Rows rows);

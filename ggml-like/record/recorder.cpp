@@ -1,28 +1,33 @@
-// Recording, one function per operation. Assumes one sequence and the segments from segments(), so that "all
-// tokens" and "the last token" are the only selections of rows.
+// Recording: a visitor replaces each operand of an operation by its number, first those that are read, then
+// those that are written. Assumes one sequence and the segments from segments(), so that "all tokens" and
+// "the last token" are the only selections of rows.
 #include "ggml-like/record/recorder.h"
 
 #include "common/expected.h"
 
 namespace tessera::record {
 
-RecordBackend::RecordBackend(int64_t n_tok, int32_t n_layer_groups, const TensorNames& names)
-    : names_(names), tokens_(static_cast<size_t>(n_tok)), no_pages_(static_cast<size_t>(n_layer_groups)) {
+RecordBackend::RecordBackend(int64_t n_tok, int32_t n_layer_groups, const TensorNames& names, bool all_floats)
+    : names_(names),
+      tokens_(static_cast<size_t>(n_tok)),
+      no_pages_(static_cast<size_t>(n_layer_groups)),
+      all_floats_(all_floats) {
     program_.n_tok = n_tok;
     program_.n_layer_groups = n_layer_groups;
     for (std::byte*& group : no_pages_) segments_.push_back({&group, 0, n_tok, 0});
 }
 
 Program RecordBackend::finish(const ActBuffer* output) {
-    if (output) program_.output = read(output).value;
-    complete(program_);
+    program_.output = held(output);
+    complete(program_, all_floats_);
     return std::move(program_);
 }
 
-Read RecordBackend::read(const void* buffer) const {
-    const auto held = held_.find(buffer);
-    TSR_CHECK(held != held_.end());
-    return {held->second};
+ValueId RecordBackend::held(const void* buffer) const {
+    if (!buffer) return {};
+    const auto found = held_.find(buffer);
+    TSR_CHECK(found != held_.end());
+    return found->second;
 }
 
 ValueId RecordBackend::write(const void* buffer, Slot slot) {
@@ -33,19 +38,19 @@ ValueId RecordBackend::write(const void* buffer, Slot slot) {
     return held_[buffer] = value;
 }
 
-ValueId RecordBackend::write(const ActBuffer& act, int64_t rows) {
+ValueId RecordBackend::write(ActBuffer& act) {
+    const Shape shape = shapes_.at(&act);
+    act.dim = shape.dim;
     return write(&act, {.name = act.name,
-                        .rows = rows,
-                        .dim = act.dim,
-                        .needs_f32 = act.needs_f32,
-                        .needs_int8 = act.needs_int8,
-                        .is_gathered = act.is_gathered});
+                        .rows = shape.rows,
+                        .dim = shape.dim,
+                        .skips_floats = shape.floats == Floats::IfRead});
 }
 
-Update RecordBackend::update(const ActBuffer& act, int64_t rows) {
-    const ValueId before = read(&act).value;
+Update RecordBackend::update(ActBuffer& act) {
+    const ValueId before = held(&act);
     const ValueId after{static_cast<int32_t>(program_.values.size())};
-    program_.values.push_back({.slot = program_[before].slot, .rows = rows});
+    program_.values.push_back({.slot = program_[before].slot, .rows = shapes_.at(&act).rows});
     held_[&act] = after;
     return {before, after};
 }
@@ -70,6 +75,18 @@ VectorId RecordBackend::vector(const Vector& v) {
     return known->second;
 }
 
+/// The cache of a layer, which is identified by its place in the pages of its layer group.
+CacheId RecordBackend::cache(const KvLayer& kv, std::span<const Segment> segments) {
+    const auto group = static_cast<int32_t>(segments.front().pages - no_pages_.data());
+    int32_t at = 0;
+    for (const Cache& known : program_.caches) {
+        if (known.layer_group == group && known.where.k_offset == kv.k_offset) return {at};
+        ++at;
+    }
+    program_.caches.push_back({kv, group});
+    return {at};
+}
+
 Rows RecordBackend::rows_of(std::span<const Segment> segments) const {
     TSR_CHECK(segments.size() == 1);
     const Segment& segment = segments.front();
@@ -78,136 +95,90 @@ Rows RecordBackend::rows_of(std::span<const Segment> segments) const {
     return segment.row0 == 0 ? Rows::All : Rows::Last;
 }
 
-void RecordBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) {
-    TSR_CHECK(static_cast<int64_t>(tokens.size()) == program_.n_tok);
-    append(EmbedOp{.table = weight(table), .scale = scale, .x = {write(x, program_.n_tok)}});
-}
+/// Notes the shapes of the buffers that an operation writes.
+struct RecordBackend::Shapes {
+    RecordBackend& recorder;
 
-void RecordBackend::rope_angles(const RopeSpec& rope, std::span<const Segment>, ActBuffer& angles) {
-    const RopeId id{static_cast<int32_t>(program_.ropes.size())};
-    program_.ropes.push_back({rope.kind, {rope.freq, rope.freq + rope.n_rot / 2}, rope.magnitude});
-    append(RopeAnglesOp{.rope = id, .angles = {write(angles, program_.n_tok)}});
-}
-
-void RecordBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) {
-    append(NormOp{.x = read(&x), .w = vector(w), .eps = eps, .y = {write(y, n_tok)}});
-}
-
-void RecordBackend::add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) {
-    append(AddNormOp{.delta = read(&delta), .w = vector(w), .eps = eps, .x = update(x, n_tok)});
-}
-
-void RecordBackend::copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) {
-    append(CopyOp{.x = read(&x), .y = {write(y, n_tok)}});
-}
-
-void RecordBackend::linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) {
-    for (const LinearOut& out : outs) {
-        LinearOp op{.x = read(&x),
-                    .w = weight(out.w),
-                    .bias = vector(out.bias),
-                    .scale = out.scale,
-                    .softcap = out.softcap,
-                    .y = {}};
-        if (out.add)
-            op.y = update(*out.y, n_tok);
-        else
-            op.y = Write{write(*out.y, n_tok)};
-        append(std::move(op));
+    void operator()(const void* buffer, int64_t rows, int64_t dim, Floats floats = Floats::Always) const {
+        if (buffer) recorder.shapes_[buffer] = {rows, dim, floats};
     }
+};
+
+/// Operands that are read, and constants.
+struct RecordBackend::Inputs {
+    RecordBackend& recorder;
+    std::span<const Segment> segments = {};
+
+    void operator()(FieldName, const void* from, Read& to) const { to = {recorder.held(from)}; }
+    void operator()(FieldName, const Weight& from, WeightId& to) const { to = recorder.weight(from); }
+    void operator()(FieldName, const Vector& from, VectorId& to) const { to = recorder.vector(from); }
+    void operator()(FieldName, const RopeSpec& from, RopeId& to) const {
+        to = {static_cast<int32_t>(recorder.program_.ropes.size())};
+        recorder.program_.ropes.push_back(
+            {from.kind, {from.freq, from.freq + from.n_rot / 2}, from.magnitude});
+    }
+    void operator()(FieldName, const KvLayer& from, CacheId& to) const {
+        to = recorder.cache(from, segments);
+    }
+    void operator()(FieldName, std::span<const Segment> from, Rows& to) const { to = recorder.rows_of(from); }
+    void operator()(FieldName, std::span<const int32_t> from, Rows& to) const {
+        TSR_CHECK(from.size() == 1 && from[0] == recorder.program_.n_tok - 1);
+        to = Rows::Last;
+    }
+    void operator()(FieldName, std::span<const int32_t> from, Tokens&) const {
+        TSR_CHECK(std::ssize(from) == recorder.program_.n_tok);
+    }
+    void operator()(FieldName, std::span<const Segment>, Positions&) const {}
+    template <class Constant>
+    void operator()(FieldName, const Constant& from, Constant& to) const {
+        to = from;
+    }
+    void operator()(FieldName, const void*, Write&) const {}
+    void operator()(FieldName, const void*, Update&) const {}
+    void operator()(FieldName, const void*, Scratch&) const {}
+};
+
+/// Operands that are written.
+struct RecordBackend::Outputs {
+    RecordBackend& recorder;
+    bool accumulates = true;  // whether an Update reads the value before
+
+    void operator()(FieldName, ActBuffer* from, Write& to) const { to = {recorder.write(*from)}; }
+    void operator()(FieldName, ActBuffer* from, Scratch& to) const {
+        if (from) to = {recorder.write(*from)};
+    }
+    void operator()(FieldName, ActBuffer* from, Update& to) const {
+        if (accumulates)
+            to = recorder.update(*from);
+        else
+            to = {{}, recorder.write(*from)};
+    }
+    void operator()(FieldName, MoeRoutes* from, Write& to) const {
+        const Shape shape = recorder.shapes_.at(from);
+        to = {recorder.write(
+            from, {.name = "routes", .rows = shape.rows, .dim = shape.dim, .n_expert = from->n_expert})};
+    }
+    template <class From, class To>
+    void operator()(FieldName, const From&, To&) const {}
+};
+
+template <template <class> class Name>
+void RecordBackend::append(const Name<Direct>& op) {
+    Name<Recorded> out;
+    Inputs inputs{*this};
+    if constexpr (requires { op.segments; }) inputs.segments = op.segments;
+    Outputs outputs{*this};
+    if constexpr (requires { op.product.add; }) outputs.accumulates = op.product.add;
+    if constexpr (requires { op.down.add; }) outputs.accumulates = op.down.add;
+    shapes_.clear();
+    op.shapes(Shapes{*this});
+    Name<Direct>::fields(inputs, op, out);
+    Name<Direct>::fields(outputs, op, out);
+    program_.ops.push_back({.layer = -1, .verb = std::move(out)});
 }
 
-void RecordBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
-                        std::span<const Segment> segments, ActBuffer& q) {
-    TSR_CHECK(n_tok == program_.n_tok && rows_of(segments) == Rows::All);
-    const auto group = segments.front().pages - no_pages_.data();
-    cache_ = {static_cast<int32_t>(program_.caches.size())};
-    program_.caches.push_back({args.kv, static_cast<int32_t>(group)});
-    QkvOp op{.x = read(&x),
-             .angles = {},
-             .wq = weight(args.wq),
-             .wk = weight(args.wk),
-             .wv = weight(args.wv),
-             .bq = vector(args.bq),
-             .bk = vector(args.bk),
-             .bv = vector(args.bv),
-             .q_norm = vector(args.q_norm),
-             .k_norm = vector(args.k_norm),
-             .norm_eps = args.norm_eps,
-             .n_head = args.n_head,
-             .n_rot = args.n_rot,
-             .rope = args.rope,
-             .attn_temp = args.attn_temp.strength > 0 ? args.attn_temp : AttnTempScaling{},
-             .cache = cache_,
-             .k_scratch = {},
-             .q = {}};
-    if (args.rope != RopeKind::None) op.angles = read(args.angles);
-    if (args.k_scratch && args.k_scratch->dim > 0) op.k_scratch = {write(*args.k_scratch, n_tok)};
-    op.q = {write(q, n_tok)};
-    append(std::move(op));
-}
-
-void RecordBackend::gather_rows(std::span<const int32_t> rows, ActBuffer& a) {
-    TSR_CHECK(rows.size() == 1 && rows[0] == program_.n_tok - 1);
-    append(GatherRowsOp{.a = update(a, 1)});
-}
-
-void RecordBackend::attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args,
-                           std::span<const Segment> segments, ActBuffer& y) {
-    append(AttendOp{.q = read(&q),
-                    .cache = cache_,
-                    .n_head = args.n_head,
-                    .scale = args.scale,
-                    .softcap = args.softcap,
-                    .window = args.window,
-                    .sinks = vector(args.sinks),
-                    .rows = rows_of(segments),
-                    .y = {write(y, n_tok)}});
-}
-
-void RecordBackend::ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) {
-    append(FfnGateUpOp{.x = read(&x),
-                       .gate = weight(args.gate),
-                       .up = weight(args.up),
-                       .shared_expert_gate = weight(args.shared_expert_gate),
-                       .gate_bias = vector(args.gate_bias),
-                       .up_bias = vector(args.up_bias),
-                       .activation = args.activation,
-                       .y = {write(y, n_tok)}});
-}
-
-void RecordBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
-    Slot slot{.name = "routes", .rows = n_tok, .dim = routes.n_used, .n_expert = routes.n_expert};
-    append(MoeRouteOp{.x = read(&x),
-                      .w = weight(args.w),
-                      .bias = vector(args.bias),
-                      .kind = args.kind,
-                      .routes = {write(&routes, std::move(slot))}});
-}
-
-void RecordBackend::moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
-                                const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) {
-    const int64_t n_rows = n_tok * routes.n_used;
-    append(MoeGateUpOp{.x = read(&x),
-                       .routes = read(&routes),
-                       .gate = weight(args.gate),
-                       .up = weight(args.up),
-                       .gate_bias = vector(args.gate_bias),
-                       .up_bias = vector(args.up_bias),
-                       .activation = args.activation,
-                       .gathered = {write(gathered, n_rows)},
-                       .y = {write(y, n_rows)}});
-}
-
-void RecordBackend::moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                             const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) {
-    append(MoeDownOp{.y = read(&y),
-                     .routes = read(&routes),
-                     .down = weight(down),
-                     .bias = vector(bias),
-                     .scale = scale,
-                     .rows = {write(rows, n_tok * routes.n_used)},
-                     .out = update(out, n_tok)});
+void RecordBackend::run(const tessera::Op& op) {
+    std::visit([this](const auto& one) { append(one); }, op);
 }
 
 }  // namespace tessera::record

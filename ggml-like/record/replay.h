@@ -3,6 +3,7 @@
 // same bits as those of forward().
 #include "common/arena.h"
 #include "common/expected.h"
+#include "ggml-like/backend.h"
 #include "ggml-like/record/program.h"
 
 namespace tessera::record {

@@ -27,7 +27,7 @@ std::string layer_text(int32_t layer) { return layer < 0 ? "-" : strf("%d", laye
 const char* content(const Slot& slot) {
     if (slot.is_routes()) return "routes";
     if (!slot.needs_int8) return "f32";
-    return slot.needs_f32 || !slot.is_gathered ? "f32 int8" : "int8";
+    return slot.needs_f32 ? "f32 int8" : "int8";
 }
 
 std::string value_text(const Program& program, ValueId id) {
@@ -40,40 +40,46 @@ struct OpText {
     const Program& program;
     std::string left = {}, right = {};
 
-    void operator()(const char* name, const Read& role) {
+    void operator()(FieldName name, const Read& role, const Read&) {
         if (role.value) add(name, strf("%%%d", role.value.at));
     }
-    void operator()(const char*, const Write& role) { write(role.value); }
-    void operator()(const char* name, const Scratch& role) {
+    void operator()(FieldName, const Write& role, const Write&) { write(role.value); }
+    void operator()(FieldName name, const Scratch& role, const Scratch&) {
         if (role.value) add(name, value_text(program, role.value));
     }
-    void operator()(const char*, const Update& role) {
+    void operator()(FieldName, const Update& role, const Update&) {
         write(role.after);
-        add("onto", strf("%%%d", role.before.at));
+        if (role.before) add("onto", strf("%%%d", role.before.at));
     }
-    void operator()(const char* name, WeightId id) {
+    void operator()(FieldName name, WeightId id, WeightId) {
         if (!id) return;
         const Weight& w = program[id].view;
         add(name, tensor_text(program[id].tensor) + " " + std::string(type_info(w.type).name) +
                       shape_text(w.n_expert, w.n_out, w.n_in));
     }
-    void operator()(const char* name, VectorId id) {
+    void operator()(FieldName name, VectorId id, VectorId) {
         if (id) add(name, tensor_text(program[id].tensor));
     }
-    void operator()(const char* name, RopeId id) { add(name, strf("%d", id.at)); }
-    void operator()(const char* name, CacheId id) { add(name, strf("%d", id.at)); }
+    void operator()(FieldName name, RopeId id, RopeId) { add(name, strf("%d", id.at)); }
+    void operator()(FieldName name, CacheId id, CacheId) { add(name, strf("%d", id.at)); }
+    void operator()(FieldName, RowCount, RowCount) {}
+    void operator()(FieldName, Tokens, Tokens) {}
+    void operator()(FieldName, Positions, Positions) {}
     template <class Enum>
-    void operator()(const char* name, Enum value) requires std::is_enum_v<Enum> {
-        add(name, name_of(value));
+    void operator()(FieldName name, Enum value, Enum neutral) requires std::is_enum_v<Enum> {
+        if (value != neutral) add(name, name_of(value));
+    }
+    void operator()(FieldName name, bool value, bool) {
+        if (value) add(name, "yes");
     }
     template <class Number>
-    void operator()(const char* name, Number value, Number neutral) {
+    void operator()(FieldName name, Number value, Number neutral) requires std::is_arithmetic_v<Number> {
         if (value != neutral) add(name, strf("%g", static_cast<double>(value)));
     }
 
     void write(ValueId id) { left += (left.empty() ? "" : ", ") + value_text(program, id); }
-    void add(const char* name, const std::string& text) {
-        right += (right.empty() ? "" : ", ") + std::string(name) + "=" + text;
+    void add(FieldName name, const std::string& text) {
+        right += (right.empty() ? "" : ", ") + name.text() + "=" + text;
     }
 };
 
@@ -82,7 +88,7 @@ std::string ops_text(const Program& program) {
     for (size_t i = 0; i < program.ops.size(); ++i) {
         const Op& op = program.ops[i];
         OpText text{program};
-        op.fields(text);
+        op.fields_with_neutral(text);
         out += strf("%5zu %5s  ", i, layer_text(op.layer).c_str()) + text.left + " = " + op.name() + "(" +
                text.right + ")\n";
     }

@@ -28,11 +28,11 @@ struct AddWeights {
     const record::Program& program;
     std::set<const std::byte*>& data;
 
-    void operator()(const char*, record::WeightId id) {
+    void operator()(FieldName, record::WeightId id) {
         if (id) data.insert(program[id].view.data);
     }
     template <class... Other>
-    void operator()(const char*, const Other&...) {}
+    void operator()(FieldName, const Other&...) {}
 };
 
 }  // namespace

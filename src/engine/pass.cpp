@@ -10,7 +10,8 @@ Result<Pass> Pass::create(const Model& model, const kv::Layout& layout, const Pa
     Pass pass;
     pass.limits_ = limits;
     pass.n_layer_groups_ = layout.n_layer_groups;
-    TSR_TRY(pass.activations_, Activations::create(model, limits.max_tok, limits.max_logits));
+    TSR_TRY(pass.activations_,
+            Activations::create(model, limits.max_tok, limits.max_logits, limits.all_floats));
     const auto max_chunks = static_cast<size_t>(limits.max_chunks);
     pass.chunks_.reserve(max_chunks);
     pass.chunks_with_logits_.reserve(max_chunks);

@@ -26,10 +26,11 @@ struct PassControl {
 
 /// Sizes of the largest pass.
 struct PassLimits {
-    int64_t n_ctx = 0;       ///< positions that a completion may reach
-    int64_t max_tok = 0;     ///< tokens of all chunks
-    int64_t max_chunks = 0;  ///< completions
-    int64_t max_logits = 0;  ///< rows of logits
+    int64_t n_ctx = 0;        ///< positions that a completion may reach
+    int64_t max_tok = 0;      ///< tokens of all chunks
+    int64_t max_chunks = 0;   ///< completions
+    int64_t max_logits = 0;   ///< rows of logits
+    bool all_floats = false;  ///< activations have all floats (Activations::create)
 };
 
 /// Buffers are sized once. A pass allocates only for more hidden states than any pass before it had. Not

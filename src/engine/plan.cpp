@@ -80,8 +80,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const MemoryDemand& demand, i
     plan.process -= std::min({plan.process, plan.mapped, resident});
     plan.cache = static_cast<uint64_t>(plan.n_pages) * plan.page;
     plan.states = cache.state_bytes(n_slots);
-    plan.activations =
-        Activations::bytes(model, pass.n_tok, pass.n_out) - Activations::untouched_bytes(model, pass.n_tok);
+    plan.activations = Activations::bytes(model, pass.n_tok, pass.n_out, demand.one.all_floats);
     plan.scratch = CpuBackend::scratch_bytes(backend_limits(model, pass.n_tok), n_threads);
     plan.sampling = sample::Candidates::bytes(static_cast<size_t>(model.hparams().n_vocab)) *
                     static_cast<uint64_t>(n_slots);
@@ -104,7 +103,7 @@ Result<void> add_npu(const Model& model, const MemoryDemand& demand, const NpuMo
                 .rows = needs.rows,
                 .all_kv = needs.all_kv};
     if (needs.all_kv) plan.cache = 0;
-    plan.activations += Activations::untouched_bytes(model, pass.n_tok);  // segments read floats
+    plan.activations = Activations::bytes(model, pass.n_tok, pass.n_out, true);  // segments read floats
     return {};
 }
 

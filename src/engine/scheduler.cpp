@@ -50,7 +50,8 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model
                                      {.n_ctx = plan.n_ctx,
                                       .max_tok = options.n_batch,
                                       .max_chunks = options.max_running,
-                                      .max_logits = options.max_running}));
+                                      .max_logits = options.max_running,
+                                      .all_floats = options.npu != nullptr}));
     TSR_TRY(const CacheSize size, plan_cache_size(plan, options, available_memory_bytes()));
     TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), size.n_pages));
     out->pages_ = std::make_unique<kv::PagePool>(std::move(pages));

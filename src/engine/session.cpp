@@ -110,7 +110,8 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
     session->n_ctx_ = plan.n_ctx;
     session->pool_ = &pool;
     TSR_TRY(session->backend_, create_backend(*model, pool, n_batch));
-    TSR_TRY(session->activations_, Activations::create(*model, n_batch, std::min(options.max_out, n_batch)));
+    TSR_TRY(session->activations_, Activations::create(*model, n_batch, std::min(options.max_out, n_batch),
+                                                       options.all_floats || options.npu));
     TSR_TRY(kv::PagePool pages, kv::PagePool::create(std::move(plan.layout), plan.n_pages));
     session->pages_ = std::make_unique<kv::PagePool>(std::move(pages));
     TSR_TRY(kv::StatePool states, kv::StatePool::create(std::move(plan.states), plan.n_states));

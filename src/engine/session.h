@@ -27,6 +27,7 @@ struct SessionOptions {
     int64_t max_out = 1;    ///< the most rows with logits in one pass, 1..n_batch
     Type k_type = Type::F16, v_type = Type::F16;  ///< of kKvTypes
     std::shared_ptr<NpuModel> npu = nullptr;      ///< NPU that computes parts of the passes
+    bool all_floats = false;  ///< activations have all floats, for backends that compute_through() interposes
 
     static constexpr int64_t kDefaultCtx = 4096;
 };
@@ -105,7 +106,7 @@ class Session {
     const Model& model() const { return *model_; }
 
     /// The backend of the passes. compute_through() interposes another backend, which forwards operations to
-    /// this one; null removes it.
+    /// this one; null removes it. If it reads activations, the session has the option all_floats.
     CpuBackend& backend() { return *backend_; }
     const kv::Layout& layout() const { return pages_->layout(); }
     const kv::StateLayout& state_layout() const { return states_->layout(); }

@@ -182,7 +182,7 @@ uint64_t Session::fingerprint() const {
     for (int64_t i = 0; i < 8; ++i) {
         const auto id = static_cast<int32_t>(i * n_vocab / 8);
         ActBuffer row = activations_.residual;
-        backend_->embed(model_->weights().token_embd, {&id, 1}, 1.0f, row);
+        backend_->embed({.table = model_->weights().token_embd, .tokens = {&id, 1}, .x = &row});
         hash.add(std::as_bytes(std::span(row.f32, static_cast<size_t>(row.dim))));
     }
     fingerprint_ = hash.value();

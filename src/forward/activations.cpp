@@ -1,113 +1,121 @@
-// Lays out the activations. A buffer gets an int8 image if an int8 kernel reads it, and floats if another
-// weight reads it; its producer fills whichever it has.
+// Lays out the activations by the recorded pass. A buffer holds a value from the operation that writes it to
+// the last one that reads it, and lies in one place in all layers.
 #include "src/forward/activations.h"
 
-#include <utility>
+#include <algorithm>
 
+#include "common/arena_plan.h"
 #include "ggml-like/act_layout.h"
+#include "src/forward/record.h"
 
 namespace tessera {
 
 namespace {
 
-void mark(ActBuffer& act, std::initializer_list<const Weight*> consumers) {
-    for (const Weight* w : consumers) {
-        if (!*w) continue;
-        if (w->takes_int8())
-            act.needs_int8 = true;
-        else
-            act.needs_f32 = true;
-    }
+struct NamedBuffer {
+    ActBuffer Activations::*at;
+    const char* name;         // of its values in programs
+    bool of_outputs = false;  // has a row for each row with logits, not for each token
+};
+
+constexpr NamedBuffer kBuffers[] = {
+    {&Activations::residual, "x"},
+    {&Activations::normed, "h"},
+    {&Activations::q, "q"},
+    {&Activations::attn, "attn"},
+    {&Activations::ff, "ff"},
+    {&Activations::k_scratch, "k_scratch"},
+    {&Activations::sublayer_out, "sublayer_out"},
+    {&Activations::angles, "angles"},
+    {&Activations::local_angles, "local_angles"},
+    {&Activations::shared_ff, "shared_ff"},
+    {&Activations::gathered, "gathered"},
+    {&Activations::expert_ff, "expert_ff"},
+    {&Activations::expert_out, "expert_out"},
+    {&Activations::final_normed, "out", true},
+    {&Activations::logits, "logits", true},
+};
+constexpr size_t kRoutes = std::size(kBuffers);  // index of the routes in a plan
+
+struct BufferPlan {
+    Activations buffers;             // without memory
+    int64_t rows[kRoutes + 1] = {};  // of each buffer, and tokens of the routes
+    ArenaPlan arena;
+};
+
+size_t index_of(const record::Slot& slot) {
+    if (slot.is_routes()) return kRoutes;
+    const auto found = std::find_if(std::begin(kBuffers), std::end(kBuffers),
+                                    [&slot](const NamedBuffer& buffer) { return slot.name == buffer.name; });
+    TSR_CHECK(found != std::end(kBuffers));
+    return static_cast<size_t>(found - std::begin(kBuffers));
 }
 
-/// Allocates every buffer from `memory`: an arena, or a counter of the bytes that an arena would need.
+/// Sets the pointers of a buffer, or of the routes, with memory of the interface of Arena.
 template <class Memory>
-void place(Activations& a, Memory& memory) {
-    for (ActBuffer* act : {&a.residual, &a.normed, &a.q, &a.attn, &a.ff, &a.k_scratch, &a.sublayer_out,
-                           &a.angles, &a.local_angles, &a.shared_ff})
-        allocate_act(*act, a.max_tok, memory);
-    for (ActBuffer* act : {&a.gathered, &a.expert_ff, &a.expert_out})
-        allocate_act(*act, a.max_tok * a.routes.n_used, memory);
-    for (ActBuffer* act : {&a.final_normed, &a.logits}) allocate_act(*act, a.max_out, memory);
-    allocate_routes(a.routes, a.max_tok, memory);
+void allocate(BufferPlan& planned, size_t i, Memory& memory) {
+    if (i == kRoutes)
+        allocate_routes(planned.buffers.routes, planned.rows[i], memory);
+    else
+        allocate_act(planned.buffers.*kBuffers[i].at, planned.rows[i], memory);
+}
+
+BufferPlan plan_buffers(const Model& model, int64_t max_tok, int64_t max_out, bool all_floats) {
+    const record::Program program = record_all_rows(model, max_tok, max_tok, all_floats);
+    BufferPlan out;
+    out.buffers = Activations::describe(model);
+    SpanLifetimes lifetimes[kRoutes + 1];
+    for (const record::Slot& slot : program.slots) {
+        const size_t i = index_of(slot);
+        const bool of_outputs = i < kRoutes && kBuffers[i].of_outputs;
+        out.rows[i] = std::max(out.rows[i], of_outputs ? max_out : slot.rows);
+        lifetimes[i].spans.push_back({0, slot.first, slot.last});
+        if (i == kRoutes) continue;
+        ActBuffer& buffer = out.buffers.*kBuffers[i].at;
+        buffer.needs_f32 |= slot.needs_f32;
+        buffer.needs_int8 |= slot.needs_int8;
+        buffer.dim = std::max(buffer.dim, slot.dim);  // layers may differ
+    }
+    // Logits are valid until the next pass that computes some.
+    const auto last_op = static_cast<int32_t>(program.ops.size()) - 1;
+    lifetimes[index_of(program[program[program.output].slot])].spans = {{0, 0, last_op}};
+    for (size_t i = 0; i <= kRoutes; ++i) {
+        ArenaSize size;
+        allocate(out, i, size);
+        lifetimes[i].n_bytes = lifetimes[i].spans.empty() ? 0 : size.bytes();
+    }
+    out.arena = plan_arena(std::span<const SpanLifetimes>(lifetimes));
+    return out;
 }
 
 }  // namespace
 
-Activations Activations::describe(const Model& model, int64_t max_tok, int64_t max_out) {
-    const Hparams& h = model.hparams();
+Activations Activations::describe(const Model& model) {
     Activations a;
-    a.max_tok = max_tok;
-    a.max_out = max_out;
-    a.residual = {.name = "x", .dim = h.n_embd};
-    a.normed = {.name = "h", .dim = h.n_embd};
-    a.q = {.name = "q", .dim = h.largest(&LayerSpec::n_q)};
-    a.attn = {.name = "attn", .dim = h.largest(&LayerSpec::n_attn)};
-    a.ff = {.name = "ff"};
-    a.angles = {.name = "angles", .dim = h.rope.n_rot};
-    a.local_angles = {.name = "local_angles", .dim = h.local_rope.n_rot};
-    a.shared_ff = {.name = "shared_ff", .dim = h.largest(&LayerSpec::n_ff_shared)};
-    a.k_scratch = {.name = "k_scratch"};
-    a.sublayer_out = {.name = "sublayer_out"};
-    a.gathered = {.name = "gathered", .dim = h.n_embd, .is_gathered = true};
-    a.expert_ff = {
-        .name = "expert_ff",
-    };
-    a.expert_out = {.name = "expert_out", .dim = h.n_embd};
-    a.final_normed = {.name = "out", .dim = h.n_embd};
-    a.logits = {.name = "logits", .dim = h.n_vocab};
-    for (ActBuffer* act :
-         {&a.normed, &a.attn, &a.ff, &a.gathered, &a.expert_ff, &a.shared_ff, &a.final_normed})
-        act->needs_f32 = false;
-    for (size_t i = 0; i < h.layers.size(); ++i) {
-        const LayerSpec& spec = h.layers[i];
-        const LayerWeights& layer = model.weights().layers[i];
-        const AttnWeights& attn = std::get<AttnWeights>(layer.mixer);
-        mark(a.normed, {&attn.wq, &attn.wk, &attn.wv});
-        mark(a.attn, {&attn.wo});
-        if (const auto* w = std::get_if<DenseFfn>(&layer.ffn)) {
-            a.ff.dim = spec.n_ff;
-            mark(a.normed, {&w->gate, &w->up});
-            mark(a.ff, {&w->down});
-        } else {
-            const MoeFfn& moe = std::get<MoeFfn>(layer.ffn);
-            a.expert_ff.dim = spec.n_ff;
-            mark(a.normed, {&moe.router, &moe.gate_exps, &moe.up_exps, &moe.gate_shared, &moe.up_shared,
-                            &moe.shared_expert_gate});
-            mark(a.gathered, {&moe.gate_exps, &moe.up_exps});
-            mark(a.expert_ff, {&moe.down_exps});
-            mark(a.shared_ff, {&moe.down_shared});
-        }
-        if (attn.q_norm.n > spec.k_dim || attn.k_norm.n > spec.k_dim) a.k_scratch.dim = spec.n_k();
-        if (layer.attn_post_norm || layer.ffn_post_norm) a.sublayer_out.dim = h.n_embd;
-    }
-    mark(a.final_normed, {&model.weights().output});
-    a.routes.n_expert = h.moe.n_expert;
-    a.routes.n_used = h.moe.n_used;
-    a.output_segments.reserve(static_cast<size_t>(max_out));
+    for (const NamedBuffer& buffer : kBuffers) a.*buffer.at = {.name = buffer.name, .needs_f32 = false};
+    a.routes.n_expert = model.hparams().moe.n_expert;
+    a.routes.n_used = model.hparams().moe.n_used;
     return a;
 }
 
-size_t Activations::bytes(const Model& model, int64_t max_tok, int64_t max_out) {
-    Activations a = describe(model, max_tok, max_out);
-    ArenaSize size;
-    place(a, size);
-    return size.bytes();
+size_t Activations::bytes(const Model& model, int64_t max_tok, int64_t max_out, bool all_floats) {
+    return plan_buffers(model, max_tok, max_out, all_floats).arena.n_bytes;
 }
 
-size_t Activations::untouched_bytes(const Model& model, int64_t max_tok) {
-    const Activations a = describe(model, max_tok, 1);
-    int64_t n_floats = 0;
-    for (const auto& [act, rows] : {std::pair{&a.ff, max_tok}, std::pair{&a.shared_ff, max_tok},
-                                    std::pair{&a.expert_ff, max_tok * a.routes.n_used}})
-        if (!act->needs_f32) n_floats += rows * act->dim;
-    return static_cast<size_t>(n_floats) * sizeof(float);
-}
-
-Result<Activations> Activations::create(const Model& model, int64_t max_tok, int64_t max_out) {
-    Activations a = describe(model, max_tok, max_out);
-    TSR_TRY(a.arena, Arena::create(bytes(model, max_tok, max_out), "the activations"));
-    place(a, a.arena);
+Result<Activations> Activations::create(const Model& model, int64_t max_tok, int64_t max_out,
+                                        bool all_floats) {
+    BufferPlan planned = plan_buffers(model, max_tok, max_out, all_floats);
+    TSR_TRY(Buffer memory, Buffer::create(planned.arena.n_bytes, "the activations"));
+    for (size_t i = 0; i <= kRoutes; ++i) {
+        if (planned.rows[i] == 0) continue;
+        ArenaPiece piece(memory.data() + planned.arena.offsets[i]);
+        allocate(planned, i, piece);
+    }
+    Activations a = std::move(planned.buffers);
+    a.memory = std::move(memory);
+    a.max_tok = max_tok;
+    a.max_out = max_out;
+    a.output_segments.reserve(static_cast<size_t>(max_out));
     return a;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// All scratch buffers of the forward pass, sized once from the model and the largest batch. Owned by one
-// session or scheduler.
+// The buffers of the forward pass. Their sizes, readers and lifetimes are those of the recorded pass
+// (record.h), so that a new operation needs a member here and a row in kBuffers, and buffers that are never
+// live together share memory. Owned by one session or scheduler.
 #include <vector>
 
 #include "common/arena.h"
@@ -28,22 +29,20 @@ struct Activations {
     MoeRoutes routes;
     std::vector<Segment> output_segments;  // [max_out]  the output rows of the last layer, one segment each
 
-    /// max_tok: rows of the largest batch; max_out: the most rows with logits in one pass. Errors: out of
-    /// memory.
-    static Result<Activations> create(const Model& model, int64_t max_tok, int64_t max_out);
-
-    /// Every buffer with its shape and consumers but without memory: enough for a backend that does not
-    /// compute.
-    static Activations describe(const Model& model, int64_t max_tok, int64_t max_out);
-
-    /// Bytes of memory that create() allocates for the same arguments.
-    static size_t bytes(const Model& model, int64_t max_tok, int64_t max_out);
-    /// The part of these bytes that no pass touches: floats of gate-and-up results that only int8 kernels
-    /// read. Backends that observe activations or compute in floats do touch them (ActBuffer::needs_f32).
-    static size_t untouched_bytes(const Model& model, int64_t max_tok);
-
     int64_t max_tok = 0, max_out = 0;
-    Arena arena;
+
+    /// max_tok: rows of the largest batch; max_out: the most rows with logits in one pass. all_floats:
+    /// buffers also have the floats that only other backends read, which observe activations or compute in
+    /// floats. Errors: out of memory.
+    static Result<Activations> create(const Model& model, int64_t max_tok, int64_t max_out,
+                                      bool all_floats = false);
+    /// Bytes of memory that create() allocates for the same arguments.
+    static size_t bytes(const Model& model, int64_t max_tok, int64_t max_out, bool all_floats = false);
+
+    /// The buffers by name only, for recording.
+    static Activations describe(const Model& model);
+
+    Buffer memory;
 };
 
 }  // namespace tessera

@@ -13,6 +13,7 @@ struct RecordOptions {
     int64_t n_tok = 1;  ///< tokens of a pass, at least 1
     int64_t n_ctx = 1;  ///< as Batch::n_ctx
     RecordedLogits logits = RecordedLogits::Last;
+    bool all_floats = false;  ///< every value has floats (record::complete)
 };
 
 /// Records forward() for passes of options.n_tok tokens of one sequence, with a KV cache of this layout. The
@@ -22,6 +23,6 @@ record::Program record_forward(const Model& model, const kv::Layout& kv, const R
 
 /// Records a pass that computes the logits of all rows. Compilers for devices, which have KV caches of their
 /// own, start from it.
-record::Program record_all_rows(const Model& model, int64_t n_tok, int64_t n_ctx);
+record::Program record_all_rows(const Model& model, int64_t n_tok, int64_t n_ctx, bool all_floats = false);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
-// The observer is a backend that forwards every operation to the computing backend, and before products sums
-// the squares of their inputs. It sets needs_f32 on inputs that would have only an int8 image. Inputs of
-// experts are read from the buffer that their rows were copied from.
+// The observer is a backend that forwards every operation to the computing backend, and before it sums the
+// squares of the inputs of its products. The session's activations have all floats. Inputs of experts are
+// read from the buffer that their rows are copied from.
 #include "src/measure/imatrix.h"
 
 #include <algorithm>
@@ -24,57 +24,33 @@ class ImatrixCollector::Observer final : public Backend {
         return out;
     }
 
-    void embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) override {
-        inner_.embed(table, tokens, scale, x);
-    }
-    void rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) override {
-        inner_.rope_angles(rope, segments, angles);
-    }
-    void norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) override {
-        inner_.norm(x, w, eps, n_tok, y);
-    }
-    void add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) override {
-        inner_.add_norm(delta, w, eps, n_tok, x);
-    }
-    void copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) override { inner_.copy(x, n_tok, y); }
-    void gather_rows(std::span<const int32_t> rows, ActBuffer& a) override { inner_.gather_rows(rows, a); }
-    void attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args, std::span<const Segment> segments,
-                ActBuffer& y) override {
-        inner_.attend(q, n_tok, args, segments, y);
-    }
-
-    void linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) override {
-        for (const LinearOut& out : outs) observe(x, n_tok, out.w);
-        inner_.linear(x, n_tok, outs);
-    }
-    void qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args, std::span<const Segment> segments,
-             ActBuffer& q) override {
-        for (const Weight* w : {&args.wq, &args.wk, &args.wv}) observe(x, n_tok, *w);
-        inner_.qkv(x, n_tok, args, segments, q);
-    }
-    void ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) override {
-        for (const Weight* w : {&args.gate, &args.up, &args.shared_expert_gate}) observe(x, n_tok, *w);
-        y.needs_f32 = true;
-        inner_.ffn_gate_up(x, n_tok, args, y);
-    }
-    void moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) override {
-        observe(x, n_tok, args.w);
-        inner_.moe_route(x, n_tok, args, routes);
-    }
-    void moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes, const FfnGateUpArgs& args,
-                     ActBuffer& gathered, ActBuffer& y) override {
-        const auto input = [&](int64_t row) { return x.row(routes.token_of_row[row]); };
-        for (const Weight* w : {&args.gate, &args.up}) observe_experts(x.dim, routes, *w, input);
-        y.needs_f32 = true;
-        inner_.moe_gate_up(x, n_tok, routes, args, gathered, y);
-    }
-    void moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                  const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) override {
-        observe_experts(y.dim, routes, down, [&](int64_t row) { return y.row(row); });
-        inner_.moe_down(y, n_tok, routes, down, bias, scale, rows, out);
+    void run(const Op& op) override {
+        std::visit([this](const auto& one) { observe_products(one); }, op);
+        inner_.run(op);
     }
 
   private:
+    template <class AnyOperation>
+    void observe_products(const AnyOperation& op) {
+        int64_t n_tok = 0;
+        if constexpr (requires { op.n_tok; }) n_tok = op.n_tok;
+        op.products(Products{*this, n_tok});
+    }
+    /// The inputs of each product of an operation.
+    struct Products {
+        Observer& observer;
+        int64_t n_tok;
+
+        void operator()(const ActBuffer* x, const Weight& w) const { observer.observe(*x, n_tok, w); }
+        void operator()(const ActBuffer* y, const Weight& w, const MoeRoutes* routes) const {
+            observer.observe_experts(y->dim, *routes, w, [y](int64_t row) { return y->row(row); });
+        }
+        void operator()(const ActBuffer* x, const Weight& w, const MoeRoutes* routes,
+                        const ActBuffer*) const {
+            observer.observe_experts(x->dim, *routes, w,
+                                     [x, routes](int64_t row) { return x->row(routes->token_of_row[row]); });
+        }
+    };
     /// The parts of a fused tensor share one input, so the first part stands for all.
     convert::Imatrix::Entry* entry_of(const Weight& w, int64_t n_in) {
         if (!w || inner_.pool().aborted()) return nullptr;

@@ -11,7 +11,8 @@ namespace tessera::engine {
 
 class ImatrixCollector {
   public:
-    /// Observes the session's passes as long as it lives. The session must outlive it.
+    /// Observes the session's passes as long as it lives. The session must outlive it and have
+    /// SessionOptions::all_floats.
     explicit ImatrixCollector(Session& session);
     ~ImatrixCollector();
     ImatrixCollector(const ImatrixCollector&) = delete;

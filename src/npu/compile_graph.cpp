@@ -57,7 +57,7 @@ struct MatrixBytes {
     const Recipe& recipe;
     size_t n_bytes = 0;
 
-    void operator()(const char*, record::WeightId id) {
+    void operator()(FieldName, record::WeightId id) {
         if (!id) return;
         const record::Param<Weight>& matrix = program[id];
         const WeightRecipe kind = recipe.weight_of(matrix.tensor.name);
@@ -67,7 +67,7 @@ struct MatrixBytes {
         n_bytes += static_cast<size_t>(matrix.view.n_out) * (row + row / 64 + 64);
     }
     template <class... Other>
-    void operator()(const char*, const Other&...) {}
+    void operator()(FieldName, const Other&...) {}
 };
 
 }  // namespace

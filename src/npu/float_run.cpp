@@ -82,11 +82,12 @@ struct FloatRun::Step {
     void operator()(const LinearNode& node) const {
         ActBuffer x{.dim = dim(node.x), .f32 = run.slot(node.x)},
             y{.dim = dim(node.y), .f32 = run.slot(node.y)};
-        const LinearOut out{.w = program()[node.w].view,
-                            .bias = node.bias ? program()[node.bias].view : Vector{},
-                            .y = &y,
-                            .scale = node.scale};
-        run.backend_->linear(x, rows(node.y), {&out, 1});
+        run.backend_->linear({.x = &x,
+                              .n_tok = rows(node.y),
+                              .product = {.w = program()[node.w].view,
+                                          .bias = node.bias ? program()[node.bias].view : Vector{},
+                                          .scale = node.scale},
+                              .y = &y});
         show(node.y);
     }
     void operator()(const NormNode& node) const {
@@ -209,7 +210,7 @@ void FloatRun::run(std::span<const int32_t> tokens, const Observer& observe) {
     const auto& embed = std::get<record::EmbedOp>(program.ops.front().verb);
     const GraphValueId input = graph_->inputs.front();
     ActBuffer x{.dim = (*graph_)[input].dim, .f32 = slot(input)};
-    backend_->embed(program[embed.table].view, tokens_, embed.scale, x);
+    backend_->embed({.table = program[embed.table].view, .tokens = tokens_, .scale = embed.scale, .x = &x});
     run_nodes({.n_valid = std::ssize(tokens), .n_past = n_past_}, observe);
     n_past_ += pass_.n_valid;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/arena.h"
+#include "ggml-like/backend.h"
 #include "src/npu/graph.h"
 
 namespace tessera::npu {

@@ -107,25 +107,23 @@ class Lowering {
         set(op.a.after, last_row(before, "last_" + slot_name(op.a.before)));
     }
     void operator()(const record::LinearOp& op) {
-        if (const auto* write = std::get_if<record::Write>(&op.y)) {
-            const std::string name = slot_name(write->value);
-            return set(write->value, linear(of(op.x.value), op.w, op.bias, op.scale, name));
-        }
-        const GraphValueId delta = linear(of(op.x.value), op.w, op.bias, op.scale, "delta");
-        update(std::get<record::Update>(op.y), delta);
+        const std::string name = op.product.add ? "delta" : slot_name(op.y.after);
+        const GraphValueId y = linear(of(op.x.value), op.product, name);
+        if (!op.product.add) return set(op.y.after, y);
+        update(op.y, y);
     }
     void operator()(const record::QkvOp& op) {
         const GraphValueId x = of(op.x.value);
-        const GraphValueId q = rotated(op, linear(x, op.wq, op.bq, 1, "q_product"), op.q_norm, "q");
-        const GraphValueId k = rotated(op, linear(x, op.wk, op.bk, 1, "k_product"), op.k_norm, "k");
-        const GraphValueId v = linear(x, op.wv, op.bv, 1, "v");
+        const GraphValueId q = rotated(op, linear(x, op.q, "q_product"), op.q_norm, "q");
+        const GraphValueId k = rotated(op, linear(x, op.k, "k_product"), op.k_norm, "k");
+        const GraphValueId v = linear(x, op.v, "v");
         for (const GraphValueId id : {k, v}) graph_.values[static_cast<size_t>(id.at)].is_cached = true;
         graph_.nodes.push_back(AppendNode{k, v, op.cache});
-        set(op.q.value, q);
+        set(op.queries.value, q);
     }
     void operator()(const record::AttendOp& op) {
         GraphValueId q = of(op.q.value);
-        if (op.rows == record::Rows::Last && !graph_[q].is_last) q = last_row(q, "last_q");
+        if (op.segments == record::Rows::Last && !graph_[q].is_last) q = last_row(q, "last_q");
         const int64_t dim = graph_[q].dim;
         const GraphValueId scores = like(q, "scores", op.n_head * graph_.n_ctx);
         graph_.nodes.push_back(ScoresNode{q, op.cache, op.n_head, op.window, op.scale, scores});
@@ -137,24 +135,42 @@ class Lowering {
     }
     void operator()(const record::FfnGateUpOp& op) {
         const GraphValueId x = of(op.x.value);
-        const GraphValueId gate = linear(x, op.gate, op.gate_bias, 1, "gate");
-        const GraphValueId up = linear(x, op.up, op.up_bias, 1, "up");
+        const GraphValueId gate = linear(x, op.gate, "gate");
+        const GraphValueId up = linear(x, op.up, "up");
         const GraphValueId opened = like(gate, "activation", graph_[gate].dim);
-        const Function function = op.activation == Activation::Gelu ? Function::Gelu : Function::Silu;
+        const Function function = op.gate.activation == Activation::Gelu ? Function::Gelu : Function::Silu;
         graph_.nodes.push_back(FunctionNode{gate, function, opened});
         const GraphValueId y = like(gate, slot_name(op.y.value), graph_[gate].dim);
         graph_.nodes.push_back(MulNode{opened, up, y});
         set(op.y.value, y);
     }
-    /// Never part of a range, but the value they add to needs a name.
-    void operator()(const record::MoeRouteOp&) {}
-    void operator()(const record::MoeGateUpOp&) {}
-    void operator()(const record::MoeDownOp& op) {
-        const GraphValueId before = of(op.out.before);
-        set(op.out.after, like(before, slot_name(op.out.before), graph_[before].dim));
+    /// Other operations are never part of a range, but the values that they write need a name.
+    template <class Other>
+    void operator()(const Other& op) {
+        Other::fields(NameWritten{*this}, op);
     }
 
   private:
+    struct NameWritten {
+        Lowering& lowering;
+
+        void operator()(FieldName, const record::Write& role) const { write(role.value); }
+        void operator()(FieldName, const record::Update& role) const {
+            if (!role.before) return write(role.after);
+            const GraphValueId before = lowering.of(role.before);
+            const std::string& name = lowering.slot_name(role.before);
+            lowering.set(role.after, lowering.like(before, name, lowering.graph_[before].dim));
+        }
+        template <class Other>
+        void operator()(FieldName, const Other&) const {}
+
+        void write(ValueId id) const {
+            const record::Value& value = lowering.program_[id];
+            const record::Slot& slot = lowering.program_[value.slot];
+            lowering.set(id, lowering.add(slot.name, value.rows, slot.dim));
+        }
+    };
+
     GraphValueId of(record::ValueId id) const { return of_[static_cast<size_t>(id.at)]; }
     void set(record::ValueId id, GraphValueId value) { of_[static_cast<size_t>(id.at)] = value; }
     const std::string& slot_name(record::ValueId id) const { return program_[program_[id].slot].name; }
@@ -183,9 +199,9 @@ class Lowering {
         graph_.nodes.push_back(LastRowNode{x, y});
         return y;
     }
-    GraphValueId linear(GraphValueId x, WeightId w, VectorId bias, float scale, const std::string& name) {
-        const GraphValueId y = like(x, name, program_[w].view.n_out);
-        graph_.nodes.push_back(LinearNode{x, w, bias, scale, y});
+    GraphValueId linear(GraphValueId x, const Product<record::Recorded>& product, const std::string& name) {
+        const GraphValueId y = like(x, name, program_[product.w].view.n_out);
+        graph_.nodes.push_back(LinearNode{x, product.w, product.bias, product.scale, y});
         return y;
     }
     GraphValueId norm(GraphValueId x, VectorId w, float eps, const std::string& name) {

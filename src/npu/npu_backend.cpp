@@ -1,8 +1,8 @@
-// A segment runs at its first verb: its inputs are ready then, and a pass without logits may end in the
+// A segment runs at its first operation: its inputs are ready then, and a pass without logits may end in the
 // middle of it. Only the head runs at its product, because a pass for hidden states ends before it, and the
-// CPU computes its norm as well. Results are copied to the buffers of the verbs that would have written them,
-// with the int8 image that the next verb reads. Rows without requested logits are computed by the segment in
-// which they are dropped, and by no later one.
+// CPU computes its norm as well. Results are copied to the buffers of the operations that would have written
+// them, with the int8 image that the next operation reads. Rows without requested logits are computed by the
+// segment in which they are dropped, and by no later one.
 #include "src/npu/npu_backend.h"
 
 #include <algorithm>
@@ -44,29 +44,61 @@ Result<std::unique_ptr<NpuBackend>> NpuBackend::create(CpuBackend& cpu, const Pr
     return out;
 }
 
-/// The operation that corresponds to the current verb.
-template <class Op>
-const Op& NpuBackend::next() const {
+/// Notes the buffer that each value of an operation is written to; later readers of the value use it.
+struct NpuBackend::BindWritten {
+    NpuBackend& backend;
+
+    void bind(ActBuffer* act, ValueId value) const {
+        if (value) backend.acts_[static_cast<size_t>(backend.program_[value].slot.at)] = act;
+    }
+    void operator()(FieldName, ActBuffer* act, const record::Write& role) const { bind(act, role.value); }
+    void operator()(FieldName, ActBuffer* act, const record::Update& role) const { bind(act, role.after); }
+    template <class Operand, class Role>
+    void operator()(FieldName, const Operand&, const Role&) const {}
+};
+
+/// A pass begins.
+void NpuBackend::before(const EmbedOp<Direct>& op) {
+    at_ = 0;
+    segment_ = 0;
+    runs_ = false;
+    kept_ = {};
+    n_rows_ = std::ssize(op.tokens);
+}
+
+void NpuBackend::before(const RopeAnglesOp<Direct>& op) {
+    n_past_ = op.positions.front().pos0;
+    n_sequences_ = op.positions.size();
+}
+
+/// The program ends with the norm and the product of the head.
+void NpuBackend::before(const NormOp<Direct>& op) {
+    if (at_ == static_cast<int32_t>(program_.ops.size()) - 2) n_rows_ = op.n_tok;
+}
+
+/// Not an operation of the program, which computes all rows. The results of the current segment follow later.
+void NpuBackend::gather(const GatherRowsOp<Direct>& op) {
+    cpu_.gather_rows(op);
+    if (runs_)
+        kept_ = op.rows;
+    else
+        n_rows_ = std::ssize(op.rows);
+}
+
+/// Executes an operation of the program on the device or on the CPU.
+template <template <class> class Name>
+void NpuBackend::step(const Name<Direct>& op) {
+    before(op);
     TSR_CHECK(at_ < static_cast<int32_t>(program_.ops.size()));
-    const Op* op = std::get_if<Op>(&program_.ops[static_cast<size_t>(at_)].verb);
-    TSR_CHECK(op);
-    return *op;
-}
-
-/// Notes the buffer that a value is written to; later readers of the value use it.
-void NpuBackend::bind(ValueId value, ActBuffer& act) {
-    if (value) acts_[static_cast<size_t>(program_[value].slot.at)] = &act;
-}
-
-/// Executes a verb whose activations are bound: on the device, or with verb() on the CPU.
-template <class Verb>
-void NpuBackend::step(const Verb& verb) {
+    const auto* recorded = std::get_if<Name<record::Recorded>>(&program_.ops[static_cast<size_t>(at_)].verb);
+    TSR_CHECK(recorded);
+    Name<Direct>::fields(BindWritten{*this}, op, *recorded);
     if (!runs_ && segment_ < ranges_.size() && starts_[segment_] == at_) {
         runs_ = true;
         run_segment(ranges_[segment_]);
     }
     if (!runs_) {
-        verb();
+        cpu_.run(op);
     } else {
         const DeviceRange& range = ranges_[segment_];
         deliver(range);
@@ -78,6 +110,14 @@ void NpuBackend::step(const Verb& verb) {
         }
     }
     ++at_;
+}
+
+void NpuBackend::run(const Op& op) {
+    // Rows that get no logits are normed by the CPU, behind the program.
+    const bool is_new_pass = std::holds_alternative<EmbedOp<Direct>>(op);
+    if (at_ == static_cast<int32_t>(program_.ops.size()) && !is_new_pass) return cpu_.run(op);
+    if (const auto* rows = std::get_if<GatherRowsOp<Direct>>(&op)) return gather(*rows);
+    std::visit([this](const auto& one) { step(one); }, op);
 }
 
 void NpuBackend::run_segment(const DeviceRange& range) {
@@ -112,100 +152,9 @@ void NpuBackend::deliver(const DeviceRange& range) {
         float* from = results_[i];
         for (size_t row = 0; row < kept_.size(); ++row)
             std::copy_n(from + kept_[row] * to.dim, to.dim, from + static_cast<int64_t>(row) * to.dim);
-        cpu_.copy({.dim = to.dim, .f32 = from}, kept_.empty() ? n_rows_ : std::ssize(kept_), to);
+        const ActBuffer rows{.dim = to.dim, .f32 = from};
+        cpu_.copy({.x = &rows, .n_tok = kept_.empty() ? n_rows_ : std::ssize(kept_), .y = &to});
     }
-}
-
-void NpuBackend::embed(const Weight& table, std::span<const int32_t> tokens, float scale, ActBuffer& x) {
-    at_ = 0;
-    segment_ = 0;
-    runs_ = false;
-    kept_ = {};
-    n_rows_ = std::ssize(tokens);
-    bind(next<record::EmbedOp>().x.value, x);
-    step([&] { cpu_.embed(table, tokens, scale, x); });
-}
-
-void NpuBackend::rope_angles(const RopeSpec& rope, std::span<const Segment> segments, ActBuffer& angles) {
-    n_past_ = segments.front().pos0;
-    n_sequences_ = segments.size();
-    bind(next<record::RopeAnglesOp>().angles.value, angles);
-    step([&] { cpu_.rope_angles(rope, segments, angles); });
-}
-
-void NpuBackend::norm(const ActBuffer& x, const Vector& w, float eps, int64_t n_tok, ActBuffer& y) {
-    // The program ends with the head's norm and product. Rows that get no logits are normed by the CPU:
-    // behind these, or in place of them where the pass computes no logits.
-    const auto n_ops = static_cast<int32_t>(program_.ops.size());
-    if (at_ == n_ops) return cpu_.norm(x, w, eps, n_tok, y);
-    if (at_ == n_ops - 2) n_rows_ = n_tok;
-    bind(next<record::NormOp>().y.value, y);
-    step([&] { cpu_.norm(x, w, eps, n_tok, y); });
-}
-
-void NpuBackend::add_norm(ActBuffer& delta, const Vector& w, float eps, int64_t n_tok, ActBuffer& x) {
-    bind(next<record::AddNormOp>().x.after, x);
-    step([&] { cpu_.add_norm(delta, w, eps, n_tok, x); });
-}
-
-void NpuBackend::copy(const ActBuffer& x, int64_t n_tok, ActBuffer& y) {
-    bind(next<record::CopyOp>().y.value, y);
-    step([&] { cpu_.copy(x, n_tok, y); });
-}
-
-void NpuBackend::linear(const ActBuffer& x, int64_t n_tok, std::span<const LinearOut> outs) {
-    for (const LinearOut& out : outs) {
-        const auto& op = next<record::LinearOp>();
-        const auto* write = std::get_if<record::Write>(&op.y);
-        bind(write ? write->value : std::get<record::Update>(op.y).after, *out.y);
-        step([&] { cpu_.linear(x, n_tok, {&out, 1}); });
-    }
-}
-
-void NpuBackend::qkv(const ActBuffer& x, int64_t n_tok, const QkvArgs& args,
-                     std::span<const Segment> segments, ActBuffer& q) {
-    bind(next<record::QkvOp>().q.value, q);
-    step([&] { cpu_.qkv(x, n_tok, args, segments, q); });
-}
-
-void NpuBackend::gather_rows(std::span<const int32_t> rows, ActBuffer& a) {
-    // Not an operation of the program, which computes all rows. The results of the current segment follow
-    // later.
-    cpu_.gather_rows(rows, a);
-    if (runs_)
-        kept_ = rows;
-    else
-        n_rows_ = std::ssize(rows);
-}
-
-void NpuBackend::attend(const ActBuffer& q, int64_t n_tok, const AttendArgs& args,
-                        std::span<const Segment> segments, ActBuffer& y) {
-    bind(next<record::AttendOp>().y.value, y);
-    step([&] { cpu_.attend(q, n_tok, args, segments, y); });
-}
-
-void NpuBackend::ffn_gate_up(const ActBuffer& x, int64_t n_tok, const FfnGateUpArgs& args, ActBuffer& y) {
-    bind(next<record::FfnGateUpOp>().y.value, y);
-    y.needs_f32 = true;  // segments read floats
-    step([&] { cpu_.ffn_gate_up(x, n_tok, args, y); });
-}
-
-void NpuBackend::moe_route(const ActBuffer& x, int64_t n_tok, const RouterArgs& args, MoeRoutes& routes) {
-    next<record::MoeRouteOp>();
-    step([&] { cpu_.moe_route(x, n_tok, args, routes); });
-}
-
-void NpuBackend::moe_gate_up(const ActBuffer& x, int64_t n_tok, const MoeRoutes& routes,
-                             const FfnGateUpArgs& args, ActBuffer& gathered, ActBuffer& y) {
-    bind(next<record::MoeGateUpOp>().y.value, y);
-    y.needs_f32 = true;
-    step([&] { cpu_.moe_gate_up(x, n_tok, routes, args, gathered, y); });
-}
-
-void NpuBackend::moe_down(const ActBuffer& y, int64_t n_tok, const MoeRoutes& routes, const Weight& down,
-                          const Vector& bias, float scale, ActBuffer& rows, ActBuffer& out) {
-    bind(next<record::MoeDownOp>().out.after, out);
-    step([&] { cpu_.moe_down(y, n_tok, routes, down, bias, scale, rows, out); });
 }
 
 }  // namespace tessera::npu

@@ -12,20 +12,20 @@ struct AddWeights {
     Work& work;
     int64_t n_used = 1;  // experts of the matrix that a token uses
 
-    void operator()(const char*, record::WeightId id) {
+    void operator()(FieldName, record::WeightId id) {
         if (!id) return;
         const Weight& w = program[id].view;
         const int64_t n = w.n_expert > 0 ? n_used : 1;
         work.products += n * w.n_out * w.n_in;
         work.weight_bytes += n * w.n_out * static_cast<int64_t>(w.row_bytes);
     }
-    void operator()(const char*, const record::Read& role) {
+    void operator()(FieldName, const record::Read& role) {
         if (!role.value) return;  // a layer without RoPE reads no angles
         const record::Slot& slot = program[program[role.value].slot];
         if (slot.is_routes()) n_used = slot.dim;
     }
     template <class... Other>
-    void operator()(const char*, const Other&...) {}
+    void operator()(FieldName, const Other&...) {}
 };
 
 }  // namespace

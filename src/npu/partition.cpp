@@ -39,9 +39,11 @@ struct Objection {
     Placement operator()(const record::CopyOp&) const { return {}; }
     Placement operator()(const record::GatherRowsOp&) const { return {}; }
     Placement operator()(const record::LinearOp& op) const {
-        if (op.softcap > 0) return left(LeftOut::SoftCap, "soft-capped output");
-        if (!(op.scale > 0)) return left(LeftOut::Factor, "an output scale that is not positive");
-        return product(op.w);
+        if (op.product.softcap > 0) return left(LeftOut::SoftCap, "soft-capped output");
+        if (op.product.activation != Activation::None)
+            return left(LeftOut::Function, "an activation of a single product");
+        if (!(op.product.scale > 0)) return left(LeftOut::Factor, "an output scale that is not positive");
+        return product(op.product.w);
     }
     Placement operator()(const record::QkvOp& op) const {
         if (op.attn_temp.strength != 0)
@@ -50,23 +52,26 @@ struct Objection {
         if (kv.k_dim != kv.v_dim)
             return left(LeftOut::HeadSizes, "heads with " + std::to_string(kv.k_dim) + " key and " +
                                                 std::to_string(kv.v_dim) + " value elements");
-        return products({op.wq, op.wk, op.wv});
+        return products({op.q.w, op.k.w, op.v.w});
     }
     Placement operator()(const record::AttendOp& op) const {
         if (op.softcap > 0) return left(LeftOut::SoftCap, "soft-capped attention scores");
         return op.sinks ? left(LeftOut::Sinks, "attention sinks") : Placement();
     }
     Placement operator()(const record::FfnGateUpOp& op) const {
-        if (op.activation == Activation::ClampedSilu)
+        if (op.gate.activation == Activation::ClampedSilu)
             return left(LeftOut::Function, "an activation of two values");
         if (op.shared_expert_gate) return left(LeftOut::TokenGate, "a shared expert's gate");
-        return products({op.gate, op.up});
+        return products({op.gate.w, op.up.w});
     }
-    Placement operator()(const record::MoeRouteOp&) const { return experts(); }
-    Placement operator()(const record::MoeGateUpOp&) const { return experts(); }
-    Placement operator()(const record::MoeDownOp&) const { return experts(); }
+    /// Without nodes (lower.cpp): those of experts.
+    template <class Other>
+    Placement operator()(const Other& op) const {
+        if (std::string_view(op_kind(op)).starts_with("moe_"))
+            return left(LeftOut::Experts, "experts are chosen at run time");
+        return left(LeftOut::Operation, "the device has no such operation");
+    }
 
-    static Placement experts() { return left(LeftOut::Experts, "experts are chosen at run time"); }
     Placement norm(VectorId w) const {
         return program[w].view.n > 65536 ? left(LeftOut::WideNorm, "a norm over more than 65536 values")
                                          : Placement();
@@ -98,8 +103,7 @@ std::vector<Placement> objections(const Program& program, const HtpDevice* devic
 bool adds_to_stream(const record::Op& op) {
     const auto* linear = std::get_if<record::LinearOp>(&op.verb);
     return std::holds_alternative<record::AddNormOp>(op.verb) ||
-           std::holds_alternative<record::MoeDownOp>(op.verb) ||
-           (linear && std::holds_alternative<Update>(linear->y));
+           std::holds_alternative<record::MoeDownOp>(op.verb) || (linear && linear->product.add);
 }
 
 /// The part of the model that each operation belongs to. In a layer, all operations up to the first residual
@@ -162,14 +166,14 @@ struct Borders {
     DeviceRange& range;
     std::set<int32_t> known = {};
 
-    void operator()(const char*, const Read& role) { read(role.value); }
-    void operator()(const char*, const Write& role) { written(role.value); }
-    void operator()(const char*, const Update& role) {
+    void operator()(FieldName, const Read& role) { read(role.value); }
+    void operator()(FieldName, const Write& role) { written(role.value); }
+    void operator()(FieldName, const Update& role) {
         read(role.before);
         written(role.after);
     }
     template <class... Other>
-    void operator()(const char*, const Other&...) {}
+    void operator()(FieldName, const Other&...) {}
 
     void read(ValueId id) {
         if (!id || program[id].first >= range.first_op || !known.insert(id.at).second) return;
@@ -279,7 +283,8 @@ std::string op_name(const Program& program, const record::Op& op) {
     std::string name;
     if (const auto* norm = std::get_if<record::NormOp>(&op.verb)) name = program[norm->w].tensor.name;
     if (const auto* norm = std::get_if<record::AddNormOp>(&op.verb)) name = program[norm->w].tensor.name;
-    if (const auto* linear = std::get_if<record::LinearOp>(&op.verb)) name = program[linear->w].tensor.name;
+    if (const auto* linear = std::get_if<record::LinearOp>(&op.verb))
+        name = program[linear->product.w].tensor.name;
     if (!name.empty()) return name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
     return op.layer < 0 ? op.name() : "blk." + std::to_string(op.layer) + "." + op.name();
 }

@@ -18,6 +18,7 @@ enum class LeftOut : uint8_t {
     Lookup,           ///< embedding lookup
     Angles,           ///< RoPE angles: compiled into the graph as a table
     Experts,          ///< mixture of experts: expert choice at run time
+    Operation,        ///< an operation without instructions of the device
     SoftCap,          ///< soft-capping of results or scores
     Sinks,            ///< attention sinks
     AttnTempScaling,  ///< attention temperature scaling

@@ -19,13 +19,13 @@ struct LeastBytes {
     int64_t n_ctx;
     int64_t n_bytes = 0;
 
-    void operator()(const char*, record::WeightId id) {
+    void operator()(FieldName, record::WeightId id) {
         if (!id) return;
         const record::Param<Weight>& w = program[id];
         n_bytes += weight_blob_bytes(recipe.weight_of(w.tensor.name), w.view.n_out, w.view.n_in);
     }
     template <class... Other>
-    void operator()(const char*, const Other&...) {}
+    void operator()(FieldName, const Other&...) {}
 
     void add(const record::Op& op) {
         op.fields(*this);
@@ -43,8 +43,7 @@ std::optional<SessionPiece::End> end_behind(const Program& program, int32_t i) {
     if (op.layer < 0) return std::nullopt;
     if (op.layer != next.layer) return SessionPiece::End::Layer;
     const auto* linear = std::get_if<record::LinearOp>(&op.verb);
-    const bool adds = std::holds_alternative<record::AddNormOp>(op.verb) ||
-                      (linear && std::holds_alternative<record::Update>(linear->y));
+    const bool adds = std::holds_alternative<record::AddNormOp>(op.verb) || (linear && linear->product.add);
     if (adds) return SessionPiece::End::Part;
     if (linear || std::holds_alternative<record::FfnGateUpOp>(op.verb)) return SessionPiece::End::Product;
     return std::nullopt;

@@ -53,7 +53,7 @@ TEST(ArenaPlan, TakesTheSmallestGapThatFits) {
 }
 
 TEST(ArenaPlan, NothingAndNoBytes) {
-    EXPECT_EQ(plan_arena({}).n_bytes, 0u);
+    EXPECT_EQ(plan_arena(std::span<const Lifetime>()).n_bytes, 0u);
     const std::vector<Lifetime> empty = {{0, 0, 3}, {0, 1, 1}};
     EXPECT_EQ(plan_arena(empty).n_bytes, 0u);
 }
@@ -86,6 +86,18 @@ TEST(ArenaPlan, RandomLifetimesNeverOverlap) {
     std::printf("random lifetimes: %.1f %% above the least\n",
                 100 * (static_cast<double>(planned) / static_cast<double>(least) - 1));
     EXPECT_LT(planned, least * 5 / 4);
+}
+
+TEST(ArenaPlan, SpansOfOneBufferShareAPlaceThatOthersUseInBetween) {
+    // b lives between the spans of a; c lives with the second span of a.
+    const SpanLifetimes buffers[] = {
+        {100, {{0, 0, 1}, {0, 4, 5}}}, {90, {{0, 2, 3}}}, {80, {{0, 5, 6}}}, {70, {}}};
+    const ArenaPlan plan = plan_arena(std::span<const SpanLifetimes>(buffers), 1);
+    EXPECT_EQ(plan.offsets[0], 0u);
+    EXPECT_EQ(plan.offsets[1], 0u);
+    EXPECT_EQ(plan.offsets[2], 100u);
+    EXPECT_EQ(plan.n_bytes, 180u);
+    EXPECT_EQ(plan.least, 180u);
 }
 
 }  // namespace

@@ -96,6 +96,9 @@ struct Projections {
 };
 
 /// The two operations under test.
+/// Tests set the fields of the scores; AttentionRun sets the operands.
+using AttendArgs = AttendOp<Direct>;
+
 class AttentionRun {
   public:
     explicit AttentionRun(const Shape& shape = {}, int n_threads = 2, const char* isa = "")
@@ -119,20 +122,21 @@ class AttentionRun {
             q_act{.name = "q", .dim = shape_.q(), .f32 = q.data()};
         ActBuffer y_act{.name = "y", .dim = shape_.y(), .f32 = y.data()};
         const int64_t n_tok = std::ssize(x) / Shape::in;
-        backend_->qkv(in_act, n_tok,
-                      {.wq = projections_.q.weight(),
-                       .wk = projections_.k.weight(),
-                       .wv = projections_.v.weight(),
-                       .bq = {},
-                       .bk = {},
-                       .bv = {},
-                       .q_norm = {},
-                       .k_norm = {},
+        backend_->qkv({.x = &in_act,
+                       .n_tok = n_tok,
+                       .q = {.w = projections_.q.weight()},
+                       .k = {.w = projections_.k.weight()},
+                       .v = {.w = projections_.v.weight()},
                        .n_head = shape_.head,
-                       .kv = args.kv},
-                      segments, q_act);
+                       .cache = args.cache,
+                       .segments = segments,
+                       .queries = &q_act});
+        args.q = &q_act;
+        args.n_tok = n_tok;
+        args.segments = segments;
         args.n_head = shape_.head;
-        backend_->attend(q_act, n_tok, args, segments, y_act);
+        args.y = &y_act;
+        backend_->attend(args);
         return y;
     }
 
@@ -145,7 +149,7 @@ class AttentionRun {
                                AttendArgs args) {
         const int64_t width = Shape::in, n = static_cast<int64_t>(x.size()) / width;
         Cache cache(shape_, k_type, v_type, n);
-        args.kv = cache.layer;
+        args.cache = cache.layer;
         std::vector<float> y;
         for (int64_t at = 0; at < n; at += chunk) {
             const int64_t count = std::min(chunk, n - at);
@@ -213,13 +217,13 @@ double worst(const std::vector<float>& a, const std::vector<double>& b) {
 constexpr float kSinks[] = {-3.0f, 1.5f, 40.0f, -std::numeric_limits<float>::infinity()};
 
 const AttendArgs kCases[] = {
-    {.kv = {}, .scale = 0.2f},
-    {.kv = {}, .scale = 0.2f, .softcap = 2},
-    {.kv = {}, .scale = 0.2f, .window = 1},
-    {.kv = {}, .scale = 0.2f, .window = 100},
-    {.kv = {}, .scale = 0.2f, .window = 300},
-    {.kv = {}, .scale = 0.2f, .sinks = {kSinks, 4}},
-    {.kv = {}, .scale = 0.2f, .window = 100, .sinks = {kSinks, 4}},
+    {.scale = 0.2f},
+    {.scale = 0.2f, .softcap = 2},
+    {.scale = 0.2f, .window = 1},
+    {.scale = 0.2f, .window = 100},
+    {.scale = 0.2f, .window = 300},
+    {.scale = 0.2f, .sinks = {kSinks, 4}},
+    {.scale = 0.2f, .window = 100, .sinks = {kSinks, 4}},
 };
 
 /// The largest error allowed for each type of keys and values in AgreesWithPlainComputation, whose values lie
@@ -261,7 +265,7 @@ TEST(Attention, HeadSizes) {
             AttentionRun attention(shape);
             constexpr int64_t kN = kKvChunk + 44;
             const std::vector<float> x = random_rows(3, kN * Shape::in);
-            const AttendArgs args{.kv = {}, .scale = 0.1f};
+            const AttendArgs args{.scale = 0.1f};
             const std::vector<double> expected = reference(shape, x, args);
             for (const Type type : kKvTypes) {
                 if (dim % type_info(type).block != 0 || v_dim % type_info(type).block != 0) continue;
@@ -281,7 +285,7 @@ TEST(Attention, KeysAndValuesOfDifferentSizes) {
     constexpr int64_t kN = 140, kDecoded = kKvChunk + 3;
     const std::vector<float> x = random_rows(5, kN * Shape::in),
                              long_x = random_rows(6, kDecoded * Shape::in);
-    const AttendArgs args{.kv = {}, .scale = 0.1f};
+    const AttendArgs args{.scale = 0.1f};
     for (const Shape& shape : {Shape{4, 2, 96, 64}, Shape{2, 1, 576, 512}, Shape{2, 2, 32, 64}})
         for (const auto& [k_type, v_type] :
              {std::pair{Type::F16, Type::F16}, {Type::Q8_0, Type::Q8_0}, {Type::Q4_0, Type::F16}}) {
@@ -343,7 +347,7 @@ TEST(Attention, NanValuesReachOnlyTokensThatAttendToThem) {
     for (const Type type : {Type::Q8_0, Type::Q4_0})
         for (const int64_t chunk : {int64_t{1}, kN - kHalf}) {
             Cache cache(shape, type, type, kN);
-            AttendArgs args{.kv = cache.layer, .scale = 0.2f, .window = 30};
+            AttendArgs args{.cache = cache.layer, .scale = 0.2f, .window = 30};
             const Segment past{cache.pages.data(), 0, kHalf, 0};
             attention.run({row(0), row(kHalf)}, {&past, 1}, args);
             const auto head_bytes = static_cast<size_t>(kKvPage * type_info(type).row_bytes(shape.dim));
@@ -383,7 +387,7 @@ TEST(Attention, SequencesDoNotAffectEachOther) {
                 caches.emplace_back(shape, type, type, starts[i] + counts[i]);
                 Cache& cache = caches.back();
                 AttendArgs args = kCases[0];
-                args.kv = cache.layer;
+                args.cache = cache.layer;
                 const std::vector<float> before(x.begin(), x.begin() + starts[i] * Shape::in);
                 const std::vector<float> now(x.begin() + starts[i] * Shape::in, x.end());
                 const Segment past{cache.pages.data(), 0, starts[i], 0},
@@ -396,7 +400,7 @@ TEST(Attention, SequencesDoNotAffectEachOther) {
                 row += counts[i];
             }
             AttendArgs args = kCases[0];
-            args.kv = caches.front().layer;
+            args.cache = caches.front().layer;
             EXPECT_EQ(0, std::memcmp(expected.data(), attention.run(batch, segments, args).data(),
                                      expected.size() * 4))
                 << type_info(type).name << " few " << few;

@@ -26,7 +26,7 @@ TEST(Embed, PackedRowsAreTheFiles) {
                 const auto n = static_cast<size_t>(n_in);
                 std::vector<float> got(tokens.size() * n), want(n);
                 ActBuffer x{.name = "x", .dim = n_in, .f32 = got.data()};
-                (*backend)->embed(table.weight, tokens, 1.0f, x);
+                (*backend)->embed({.table = table.weight, .tokens = tokens, .x = &x});
                 for (size_t t = 0; t < tokens.size(); t++) {
                     const size_t at = static_cast<size_t>(tokens[t]) * table.weight.row_bytes;
                     info.dequantize(table.rows.data() + at, want.data(), n_in);

@@ -11,6 +11,15 @@
 namespace tessera {
 namespace {
 
+void gate_up(Backend& backend, const PackedRows& gate, const PackedRows& up, const ActBuffer& x,
+             int64_t n_tok, ActBuffer& y) {
+    backend.ffn_gate_up({.x = &x,
+                         .n_tok = n_tok,
+                         .gate = {.w = gate.weight, .activation = Activation::Silu},
+                         .up = {.w = up.weight},
+                         .y = &y});
+}
+
 TEST(Gated, UnreadFloatsStayInTheTile) {
     // More rows than a unit has, for many tokens and for few; more tokens than a tile of results holds.
     constexpr int64_t kIn = 256, kOut = 288, kTok = 259;
@@ -24,18 +33,14 @@ TEST(Gated, UnreadFloatsStayInTheTile) {
         std::mt19937 rng(8);
         for (int64_t i = 0; i < kIn * kTok; i++)
             raw.f32[i] = std::normal_distribution<float>(0.0f, 0.1f)(rng);
-        (*backend)->copy(raw, kTok, x);
+        (*backend)->copy({.x = &raw, .n_tok = kTok, .y = &x});
         for (const int64_t n_tok : {int64_t{1}, int64_t{5}, kTok}) {
-            OwnAct with(kOut, kTok, true, true), without(kOut, kTok, false, true);
+            OwnAct with(kOut, kTok, true, true), without(kOut, kTok, true, true);
+            without.needs_f32 = false;
             constexpr float kUntouched = 12345.0f;
             std::fill_n(without.f32, kOut * kTok, kUntouched);
-            const FfnGateUpArgs args{.gate = gate.weight,
-                                     .up = up.weight,
-                                     .gate_bias = {},
-                                     .up_bias = {},
-                                     .activation = Activation::Silu};
-            (*backend)->ffn_gate_up(x, n_tok, args, with);
-            (*backend)->ffn_gate_up(x, n_tok, args, without);
+            gate_up(**backend, gate, up, x, n_tok, with);
+            gate_up(**backend, gate, up, x, n_tok, without);
             EXPECT_TRUE(same_image(with, without, n_tok)) << isa.name << " tokens " << n_tok;
             EXPECT_GT(std::abs(with.f32[n_tok * kOut - 1]), 0.0f);
             for (int64_t i = 0; i < kOut * kTok; i++) ASSERT_EQ(without.f32[i], kUntouched);
@@ -50,8 +55,6 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
     constexpr int64_t kIn = 256, kOut = 2 * cpu::kMostStreamRows + 96, kTok = cpu::kTokBlock + 1;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
     const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_K, kOut, kIn, 7);
-    const FfnGateUpArgs args{
-        .gate = gate.weight, .up = up.weight, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu};
     OwnAct raw(kIn, kTok, true, false);
     std::mt19937 rng(8);
     for (int64_t i = 0; i < kIn * kTok; i++) raw.f32[i] = std::normal_distribution<float>(0.0f, 0.1f)(rng);
@@ -66,14 +69,14 @@ TEST(Gated, StretchesOfAnyTokensGiveTheSameBits) {
             for (int64_t t = n_tok == 1 && n_threads == 1 ? 0 : kTok; t < kTok; t++) {
                 OwnAct one(kIn, 1, true, false), row(kOut, 1, true, true);
                 std::copy_n(raw.row(t), kIn, one.f32);
-                (*backend)->copy(one, 1, x);
-                (*backend)->ffn_gate_up(x, 1, args, row);
+                (*backend)->copy({.x = &one, .n_tok = 1, .y = &x});
+                gate_up(**backend, gate, up, x, 1, row);
                 std::copy_n(row.f32, kOut, expected.row(t));
             }
-            (*backend)->copy(raw, n_tok, x);
+            (*backend)->copy({.x = &raw, .n_tok = n_tok, .y = &x});
             for (int round = 0; round < 2; round++) {
                 std::fill_n(y.f32, kOut * n_tok, 0.0f);
-                (*backend)->ffn_gate_up(x, n_tok, args, y);
+                gate_up(**backend, gate, up, x, n_tok, y);
                 EXPECT_TRUE(same(y.f32, expected.f32, n_tok * kOut)) << n_tok << " threads " << n_threads;
             }
         }
@@ -85,8 +88,6 @@ TEST(Gated, AStretchEndsAtTheEndOfTheTile) {
     constexpr int64_t kIn = 64, kOut = 2 * cpu::kMemoryBoundBatch * cpu::kStreamRows + 96;
     const kernels::KernelTable& table = *(*kernels::choose_isa(""))->table;
     const PackedRows gate(table, Type::Q8_0, kOut, kIn, 6), up(table, Type::Q4_0, kOut, kIn, 7);
-    const FfnGateUpArgs args{
-        .gate = gate.weight, .up = up.weight, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu};
     OwnAct raw(kIn, 1, true, false), expected(kOut, 1, true, true);
     std::mt19937 rng(8);
     for (int64_t i = 0; i < kIn; i++) raw.f32[i] = std::normal_distribution<float>(0.0f, 0.1f)(rng);
@@ -95,8 +96,8 @@ TEST(Gated, AStretchEndsAtTheEndOfTheTile) {
         auto backend = CpuBackend::create(pool, table, {.max_tok = 1, .max_rows = 1});
         ASSERT_TRUE(backend) << backend.error().message;
         OwnAct x(kIn, 1, true, true), y(kOut, 1, true, true);
-        (*backend)->copy(raw, 1, x);
-        (*backend)->ffn_gate_up(x, 1, args, n_threads == 3 ? expected : y);
+        (*backend)->copy({.x = &raw, .n_tok = 1, .y = &x});
+        gate_up(**backend, gate, up, x, 1, n_threads == 3 ? expected : y);
         if (n_threads == 1) {
             EXPECT_TRUE(same(y.f32, expected.f32, kOut));
         }

@@ -44,17 +44,16 @@ TEST(Route, TakesTheLargestAndOfEqualOnesTheLower) {
     for (size_t e = 0; e < kExperts; ++e) one[e * kExperts + e] = 1;
     Rng rng(9);
     for (float& x : logits) x = static_cast<float>(rng.next_u64() % 9);  // each about five times
-    const RouterArgs args{.w = {.type = Type::F32,
-                                .n_out = kExperts,
-                                .n_in = kExperts,
-                                .data = reinterpret_cast<const std::byte*>(one.data()),
-                                .row_bytes = kExperts * sizeof(float)},
-                          .bias = {}};
+    const Weight router{.type = Type::F32,
+                        .n_out = kExperts,
+                        .n_in = kExperts,
+                        .data = reinterpret_cast<const std::byte*>(one.data()),
+                        .row_bytes = kExperts * sizeof(float)};
     const ActBuffer x{.name = "x", .dim = kExperts, .f32 = logits.data()};
     for (const int64_t n_tok : {int64_t{1}, int64_t{3}, kTok})
         for (const int64_t n_used : {int64_t{1}, int64_t{2}, int64_t{8}, kExperts}) {
             OwnRoutes routes(n_used, n_tok);
-            (*backend)->moe_route(x, n_tok, args, routes);
+            (*backend)->moe_route({.x = &x, .n_tok = n_tok, .router = {.w = router}, .routes = &routes});
             for (int64_t t = 0; t < n_tok; ++t) {
                 const float* row = logits.data() + t * kExperts;
                 std::vector<int32_t> order(kExperts);

@@ -96,14 +96,15 @@ TEST_F(Tuned, LinearHasTheSameBits) {
             OwnAct raw(kIn, kTok, true, false), x(kIn, kTok, true, true), y(kOut, kTok, true, false);
             fill(raw, kTok, 4);
             fill(y, kTok, 5);
-            backend.copy(raw, n_tok, x);
-            const LinearOut out{.w = rows.weight,
-                                .bias = {bias.data(), kOut},
-                                .y = &y,
-                                .scale = 0.5f,
-                                .softcap = add ? 0.0f : 20.0f,
-                                .add = add};
-            backend.linear(x, n_tok, {&out, 1});
+            backend.copy({.x = &raw, .n_tok = n_tok, .y = &x});
+            backend.linear({.x = &x,
+                            .n_tok = n_tok,
+                            .product = {.w = rows.weight,
+                                        .bias = {bias.data(), kOut},
+                                        .scale = 0.5f,
+                                        .softcap = add ? 0.0f : 20.0f,
+                                        .add = add},
+                            .y = &y});
             return std::vector<float>(y.f32, y.f32 + kTok * kOut);
         });
     }
@@ -113,28 +114,27 @@ TEST_F(Tuned, LinearHasTheSameBits) {
 struct GateAndUp {
     PackedRows gate_rows, up_rows;
     std::vector<float> bias;
-    FfnGateUpArgs args;
+    FfnGateUpOp<Direct> op;  // without activations
 
     GateAndUp(int64_t n_out, int64_t n_in, Type up_type)
         : gate_rows(kernels::kScalarTable, Type::Q4_K, n_out, n_in, 6),
           up_rows(kernels::kScalarTable, up_type, n_out, n_in, 7) {
         for (int64_t i = 0; i < 2 * n_out; i++) bias.push_back(static_cast<float>(i % 5) / 8);
-        args = {.gate = gate_rows.weight,
-                .up = up_rows.weight,
-                .gate_bias = {bias.data(), n_out},
-                .up_bias = {bias.data() + n_out, n_out},
-                .activation = Activation::Silu};
+        op.gate = {.w = gate_rows.weight, .bias = {bias.data(), n_out}, .activation = Activation::Silu};
+        op.up = {.w = up_rows.weight, .bias = {bias.data() + n_out, n_out}};
     }
 };
 
 /// Floats and image of y = ffn_gate_up(x) for n_tok tokens of any x.
-std::vector<float> ffn_gate_up(CpuBackend& backend, const FfnGateUpArgs& args, ActBuffer& raw,
-                               int64_t n_tok) {
-    const int64_t n = n_tok * args.gate.n_out;
-    OwnAct x(raw.dim, n_tok, true, true), y(args.gate.n_out, n_tok, true, true);
+std::vector<float> ffn_gate_up(CpuBackend& backend, FfnGateUpOp<Direct> op, ActBuffer& raw, int64_t n_tok) {
+    const int64_t n_out = op.gate.w.n_out, n = n_tok * n_out;
+    OwnAct x(raw.dim, n_tok, true, true), y(n_out, n_tok, true, true);
     std::fill_n(y.f32, n, 0.0f);
-    backend.copy(raw, n_tok, x);
-    backend.ffn_gate_up(x, n_tok, args, y);
+    backend.copy({.x = &raw, .n_tok = n_tok, .y = &x});
+    op.x = &x;
+    op.n_tok = n_tok;
+    op.y = &y;
+    backend.ffn_gate_up(op);
     std::vector<float> all(y.f32, y.f32 + n);
     all.insert(all.end(), y.q, y.q + n);
     all.insert(all.end(), y.d, y.d + n / 32);
@@ -151,7 +151,7 @@ TEST_F(Tuned, GateAndUpHaveTheSameBits) {
             OwnAct raw(kIn, kTok, true, false);
             fill(raw, kTok, 8);
             expect_same([&](CpuBackend& backend, int64_t n_tok) {
-                return ffn_gate_up(backend, weights.args, raw, n_tok);
+                return ffn_gate_up(backend, weights.op, raw, n_tok);
             });
         }
     }

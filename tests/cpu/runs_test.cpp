@@ -27,14 +27,14 @@ TEST(Runs, KeptRowsHaveTheImageOfAsManyTokens) {
             OwnAct raw(kDim, kTok, true, false), kept(kDim, kTok, true, false);
             OwnAct x(kDim, kTok, true, true), want(kDim, kTok, true, true);
             fill(raw, kTok, 3);
-            (*backend)->copy(raw, kTok, x);
+            (*backend)->copy({.x = &raw, .n_tok = kTok, .y = &x});
             std::vector<int32_t> rows;
             for (int32_t i = 0; i < n_kept; i++) {
                 rows.push_back(i * static_cast<int32_t>(kTok) / n_kept);
                 std::copy_n(raw.row(rows.back()), kDim, kept.row(i));
             }
-            (*backend)->gather_rows(rows, x);
-            (*backend)->copy(kept, n_kept, want);
+            (*backend)->gather_rows({.rows = rows, .a = &x});
+            (*backend)->copy({.x = &kept, .n_tok = n_kept, .y = &want});
             EXPECT_TRUE(same_image(x, want, n_kept)) << isa.name << ' ' << n_kept;
             EXPECT_TRUE(same(x.f32, want.f32, n_kept * kDim)) << isa.name << ' ' << n_kept;
         }
@@ -85,18 +85,26 @@ struct Experts {
         allocate_routes(routes, n_tok, size);
         Arena arena = *Arena::create(size.bytes(), "routes");
         allocate_routes(routes, n_tok, arena);
-        backend.copy(raw, n_tok, x);
+        backend.copy({.x = &raw, .n_tok = n_tok, .y = &x});
         const Weight w{.type = Type::F32,
                        .n_out = kExperts,
                        .n_in = kIn,
                        .data = reinterpret_cast<const std::byte*>(router.data()),
                        .row_bytes = kIn * sizeof(float)};
-        backend.moe_route(x, n_tok, {.w = w, .bias = {}}, routes);
-        backend.moe_gate_up(
-            x, n_tok, routes,
-            {.gate = gate, .up = up, .gate_bias = {}, .up_bias = {}, .activation = Activation::Silu},
-            gathered, y);
-        backend.moe_down(y, n_tok, routes, down, {}, 1.0f, rows, out);
+        backend.moe_route({.x = &x, .n_tok = n_tok, .router = {.w = w}, .routes = &routes});
+        backend.moe_gate_up({.x = &x,
+                             .n_tok = n_tok,
+                             .routes = &routes,
+                             .gate = {.w = gate, .activation = Activation::Silu},
+                             .up = {.w = up},
+                             .gathered = &gathered,
+                             .y = &y});
+        backend.moe_down({.y = &y,
+                          .n_tok = n_tok,
+                          .routes = &routes,
+                          .down = {.w = down, .add = true},
+                          .rows = &rows,
+                          .out = &out});
         return {out.f32, out.f32 + n_tok * kIn};
     }
 };

@@ -26,18 +26,15 @@ TEST(MemoryPlan, BoundAndLoadedModelsAgree) {
         EXPECT_EQ(a->growth_bytes(), b->growth_bytes());
         EXPECT_EQ((*before)->packed_bytes(), (*after)->packed_bytes());
         EXPECT_EQ(a->packed, (*before)->packed_bytes());
-        const size_t untouched = Activations::untouched_bytes(**before, 64);
-        EXPECT_EQ(a->activations, Activations::bytes(**before, 64, 3) - untouched);
-        // Weights that are not packed are multiplied with floats.
-        EXPECT_EQ(untouched,
-                  pack ? 64 * static_cast<size_t>((*before)->hparams().layers[0].n_ff) * sizeof(float) : 0);
+        EXPECT_EQ(a->activations, Activations::bytes(**before, 64, 3));
+        // Other backends read floats that the kernels of packed weights do not.
+        EXPECT_GE(Activations::bytes(**before, 64, 3, true), a->activations);
         EXPECT_EQ(a->packed > 0, pack);
         EXPECT_EQ(a->mapped > 0, !pack);
         EXPECT_EQ(a->n_pages, 8);
         const auto activations = Activations::create(**after, 64, 3);
         ASSERT_TRUE(activations);
-        EXPECT_EQ(activations->arena.capacity(), Activations::bytes(**before, 64, 3));
-        EXPECT_EQ(activations->arena.used(), activations->arena.capacity());
+        EXPECT_EQ(activations->memory.size(), Activations::bytes(**before, 64, 3));
     }
 }
 

@@ -22,7 +22,8 @@ Result<Imatrix> collect(const std::string& path, int n_threads,
                         const std::vector<std::vector<int32_t>>& chunks, bool pack = true) {
     ThreadPool pool(n_threads);
     TSR_TRY(const auto model, test::load_model(path, pool, "", pack));
-    TSR_TRY(const auto session, Session::create(model, pool, {.n_ctx = 64, .n_batch = 16, .max_out = 16}));
+    TSR_TRY(const auto session,
+            Session::create(model, pool, {.n_ctx = 64, .n_batch = 16, .max_out = 16, .all_floats = true}));
     ImatrixCollector collector(*session);
     for (const auto& chunk : chunks) TSR_TRY_VOID(collector.add_chunk(chunk));
     return std::move(collector.imatrix());

@@ -40,9 +40,9 @@ class VerbRunner final : public SegmentRunner {
                 replay_.run_range(backend_, i, i, pass.n_valid, pass.n_past, pages_);
         for (size_t i = 0; i < inputs.size(); ++i) {
             ActBuffer& to = replay_.act(range.inputs[i]);
-            backend_.copy({.dim = to.dim, .f32 = const_cast<float*>(inputs[i])}, pass.n_valid, to);
+            const ActBuffer from{.dim = to.dim, .f32 = const_cast<float*>(inputs[i])};
+            backend_.copy({.x = &from, .n_tok = pass.n_valid, .y = &to});
         }
-        for (const record::ValueId id : range.outputs) replay_.act(id).needs_f32 = true;
         replay_.run_range(backend_, range.first_op, range.last_op, pass.n_valid, pass.n_past, pages_);
         for (size_t i = 0; i < outputs.size(); ++i) {
             const ActBuffer& from = replay_.act(range.outputs[i]);
@@ -66,6 +66,7 @@ engine::SessionOptions session_options(int64_t n_batch, int64_t max_out) {
     options.n_ctx = kCtx;
     options.n_batch = n_batch;
     options.max_out = max_out;
+    options.all_floats = true;
     return options;
 }
 
@@ -133,7 +134,8 @@ TEST_P(NpuBackends, WithTheProcessorsVerbsGiveItsBits) {
     const auto plan = engine::plan_cache(**model, session_options(16, 1));
     ASSERT_TRUE(plan);
     const record::Program program =
-        record_forward(**model, plan->layout, {.n_tok = kRows, .n_ctx = kCtx, .logits = RecordedLogits::All});
+        record_forward(**model, plan->layout,
+                       {.n_tok = kRows, .n_ctx = kCtx, .logits = RecordedLogits::All, .all_floats = true});
     const auto own = engine::create_backend(**model, pool, kRows);
     Rng rng(5);
     for (const int64_t n_batch : {16, 5}) {

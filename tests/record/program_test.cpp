@@ -48,15 +48,15 @@ class Programs : public testing::TestWithParam<TestModel> {
 struct Uses {
     std::vector<ValueId> read = {}, written = {};
 
-    void operator()(const char*, const Read& role) { add(read, role.value); }
-    void operator()(const char*, const Write& role) { add(written, role.value); }
-    void operator()(const char*, const Scratch& role) { add(written, role.value); }
-    void operator()(const char*, const Update& role) {
+    void operator()(FieldName, const Read& role) { add(read, role.value); }
+    void operator()(FieldName, const Write& role) { add(written, role.value); }
+    void operator()(FieldName, const Scratch& role) { add(written, role.value); }
+    void operator()(FieldName, const Update& role) {
         add(read, role.before);
         add(written, role.after);
     }
     template <class... Other>
-    void operator()(const char*, const Other&...) {}
+    void operator()(FieldName, const Other&...) {}
 
     static void add(std::vector<ValueId>& to, ValueId id) {
         if (id) to.push_back(id);
@@ -164,7 +164,7 @@ TEST_P(Programs, OperationsKnowTheirLayer) {
             EXPECT_EQ(op.layer, n_attend++);
             EXPECT_EQ(attend->cache.at, op.layer);
             EXPECT_EQ(attend->window, h.layers[static_cast<size_t>(op.layer)].window);
-            EXPECT_EQ(attend->rows, op.layer + 1 == h.n_layer ? Rows::Last : Rows::All);
+            EXPECT_EQ(attend->segments, op.layer + 1 == h.n_layer ? Rows::Last : Rows::All);
         }
         // Operations before the first layer and after the last one belong to no layer; in between the layers
         // rise.
