@@ -568,7 +568,7 @@ typedef struct tsr_request tsr_request;
 typedef struct tsr_engine_options {
     size_t size;
     int64_t n_ctx;       /* context of one request, in tokens; 0: the model's, at most 4096 */
-    uint64_t kv_bytes;   /* KV cache of all requests; 0: max_running contexts */
+    uint64_t kv_bytes;   /* KV cache and recurrent state of all requests; 0: max_running contexts */
     int64_t n_batch;     /* largest batch, in tokens; 0: 512 */
     int64_t max_running; /* requests computed together; 0: 8 */
     int64_t max_queue;   /* requests that may wait; 0: 256 */
@@ -691,7 +691,7 @@ typedef struct tsr_engine_stats {
     int64_t n_prompt_tokens, n_cached_tokens, n_generated_tokens;
     double forward_s, other_s;
     int64_t n_ctx;     /* context of one request, in tokens */
-    uint64_t kv_bytes; /* size of the KV cache */
+    uint64_t kv_bytes; /* size of the KV cache, with recurrent state */
 } tsr_engine_stats;
 TSR_API tsr_status tsr_engine_get_stats(const tsr_engine* engine, tsr_engine_stats* stats, tsr_error* error);
 

@@ -116,7 +116,8 @@ bool Scheduler::admit_one(Completion& one) {
     const kv::PrefixTree::Match match = tree_->match(reusable);
     sequence.share_prefix(match.pages, match.n_tok, match.state);
     const auto n_left = static_cast<int64_t>(one.pending().size());
-    if (!tree_->evict(sequence.pages_for(n_left), sequence.slots_for(n_left))) {
+    // Two passes in succession take a slot of state each.
+    if (!tree_->evict(sequence.pages_for(n_left), 2 * sequence.slots_for(n_left))) {
         sequence.rewind(0);
         return false;
     }

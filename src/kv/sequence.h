@@ -53,7 +53,7 @@ class Sequence {
     }
     /// Free pages needed for n more tokens, if evict_out_of_window() is called after each pass.
     int64_t pages_for(int64_t n) const;
-    /// Free slots of state needed for n more tokens: 0 or 1.
+    /// Free slots of state needed for the next pass, of n tokens: 0 or 1.
     int64_t slots_for(int64_t n) const { return states_ && n > 0 && !next_state_ ? 1 : 0; }
     /// The number of the next n tokens that the next pass computes at most: all without recurrent layers,
     /// otherwise those up to the next position where advance() takes a checkpoint.

@@ -2,23 +2,13 @@
 // results of a session, which keeps everything.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "src/sample/row_norm.h"
 #include "tests/engine/support.h"
-#include "tests/support/temp_folder.h"
+#include "tests/engine/windowed_model.h"
 
 namespace tessera::engine {
 namespace {
-
-/// The reference model with another window: the key's value follows its name and its type in the file.
-std::string with_window(const test::TempFolder& folder, const std::string& name, const std::string& prefix,
-                        uint32_t window) {
-    std::string bytes = test::read_file(test::model_file(name));
-    const std::string key = prefix + ".attention.sliding_window";
-    std::memcpy(bytes.data() + bytes.find(key) + key.size() + 4, &window, 4);
-    return folder.write(name + std::to_string(window) + ".gguf", bytes);
-}
 
 struct Written {
     std::vector<int32_t> ids;
