@@ -2,7 +2,7 @@
 # Installs missing packages, builds, and runs the tests and lints; the last lines are the count of all of them.
 #   scripts/test.sh [--quick | --full] [options of ctest]
 # --quick: the release build's tests. Default: also the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer, the
-# tests of threads and scheduling under ThreadSanitizer, and the kernels for AArch64 on one emulated processor.
+# tests of threads and scheduling under ThreadSanitizer, and the kernels and the bits of logits for AArch64 on one emulated processor.
 # --full: also the slow tests, all unit tests of threaded code under ThreadSanitizer, the server under AddressSanitizer,
 # every emulated processor, and each fuzz target for some seconds (needs clang-19). E.g. scripts/test.sh --quick -L unit
 set -euo pipefail
@@ -59,12 +59,12 @@ if [[ $extent != quick ]]; then
         -DTSR_NPU="$npu"
     # An AArch64 processor runs the same tests in the release build.
     if [[ $(uname -m) != aarch64 ]]; then
-        step "AArch64 build of the kernels' tests"
+        step "AArch64 build of the kernels and the forward pass"
         if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null &&
             [[ -d /usr/src/googletest ]]; then
             build check-aarch64 tsr_tests --toolchain "$root/cmake/aarch64.cmake" -DTSR_ONLY_KERNELS=ON \
                 -DCMAKE_BUILD_TYPE=Release -DTSR_EMULATED_CPUS="$cpus" -DTSR_TEST_PREFIX=aarch64. \
-                -DTSR_TEST_SELECT='^unit:(quants\.|cpu\.vec_|npu\.tile_)'
+                -DTSR_TEST_SELECT='^unit:(quants\.|cpu\.vec_|npu\.tile_)|^model:model\.logits_hash_'
         else
             echo "skipped: aarch64-linux-gnu-g++, qemu-aarch64 or /usr/src/googletest is missing (scripts/setup.sh)"
         fi
