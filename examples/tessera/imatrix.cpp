@@ -71,8 +71,8 @@ Result<int64_t> resume(const ImatrixArgs& args, const std::string& dataset, Imat
     return known.n_chunks;
 }
 
-Result<void> add_chunks(const ImatrixArgs& args, const engine::Windows& windows, int64_t first,
-                        engine::ImatrixCollector& collector) {
+Result<void> add_chunks(const ImatrixArgs& args, const measure::Windows& windows, int64_t first,
+                        measure::ImatrixCollector& collector) {
     const auto chunk_tokens = static_cast<uint64_t>(windows.n_ctx);
     ProgressBar bar("collecting", static_cast<uint64_t>(windows.n_windows) * chunk_tokens,
                     ProgressBar::Unit::Tokens, console::verbosity() != console::Verbosity::Quiet);
@@ -96,8 +96,8 @@ Result<void> collect(const ImatrixArgs& args) {
     const auto bos = vocab.add_bos() ? std::optional(vocab.special().bos) : std::nullopt;
     TSR_TRY(const std::string text, console::read_all(args.text_file));
     TSR_TRY(auto ids, tokenizer->encode(text, {.add_special = true}));
-    TSR_TRY(const engine::Windows windows,
-            engine::cut_windows(std::move(ids), args.session.n_ctx, args.n_chunks, bos));
+    TSR_TRY(const measure::Windows windows,
+            measure::cut_windows(std::move(ids), args.session.n_ctx, args.n_chunks, bos));
     const std::string dataset = std::filesystem::path(args.text_file).filename().string();
 
     engine::SessionOptions options = args.session.session();
@@ -105,7 +105,7 @@ Result<void> collect(const ImatrixArgs& args) {
     options.all_floats = true;
     TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
-    engine::ImatrixCollector collector(*session);
+    measure::ImatrixCollector collector(*session);
     Imatrix& imatrix = collector.imatrix();
     imatrix.datasets.push_back(dataset);
     imatrix.chunk_size = options.n_ctx;

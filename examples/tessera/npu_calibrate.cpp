@@ -23,16 +23,16 @@ struct CalibrateArgs {
     int64_t n_ctx = 512, n_samples = 128;
 };
 
-Result<engine::Windows> choose_samples(const CalibrateArgs& args, const gguf::File& file) {
+Result<measure::Windows> choose_samples(const CalibrateArgs& args, const gguf::File& file) {
     TSR_TRY(const auto tokenizer, load_tokenizer(file));
     const text::Vocab& vocab = tokenizer->vocab();
     const auto bos = vocab.add_bos() ? std::optional(vocab.special().bos) : std::nullopt;
     TSR_TRY(const std::string text, console::read_all(args.text_file));
     TSR_TRY(auto ids, tokenizer->encode(text, {.add_special = true}));
-    return engine::cut_windows(std::move(ids), args.n_ctx, args.n_samples, bos);
+    return measure::cut_windows(std::move(ids), args.n_ctx, args.n_samples, bos);
 }
 
-Result<void> add_samples(const engine::Windows& samples, engine::NpuCalibration& calibration) {
+Result<void> add_samples(const measure::Windows& samples, measure::NpuCalibration& calibration) {
     const auto n_tok = static_cast<uint64_t>(samples.n_ctx);
     ProgressBar bar("calibrating", static_cast<uint64_t>(samples.n_windows) * n_tok,
                     ProgressBar::Unit::Tokens, console::verbosity() != console::Verbosity::Quiet);
@@ -52,13 +52,13 @@ Result<void> add_samples(const engine::Windows& samples, engine::NpuCalibration&
 
 Result<void> calibrate(const CalibrateArgs& args) {
     TSR_TRY(gguf::File file, args.model.file.open());
-    TSR_TRY(const engine::Windows samples, choose_samples(args, file));
+    TSR_TRY(const measure::Windows samples, choose_samples(args, file));
     const int64_t n_batch = std::min<int64_t>(128, args.n_ctx);
     const engine::SessionOptions options{
         .n_ctx = args.n_ctx, .n_batch = n_batch, .max_out = n_batch, .all_floats = true};
     TSR_TRY(LoadedModel loaded, load_model(std::move(file), args.model, {options}));
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
-    TSR_TRY(const auto calibration, engine::NpuCalibration::create(*session, n_batch));
+    TSR_TRY(const auto calibration, measure::NpuCalibration::create(*session, n_batch));
     console::note_replacement(args.out);
     const console::InterruptGuard guard(console::Signals::Ending);
     loaded.pool->set_abort_flag(&guard.flag());

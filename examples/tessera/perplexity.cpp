@@ -15,10 +15,10 @@ namespace tessera {
 
 namespace {
 
-using engine::BaseRow;
-using engine::Divergence;
-using engine::Mean;
-using engine::Windows;
+using measure::BaseRow;
+using measure::Divergence;
+using measure::Mean;
+using measure::Windows;
 
 struct PerplexityArgs {
     ModelOptions model;
@@ -54,8 +54,8 @@ struct Exponential {
 
 class Judge {
   public:
-    Judge(const LoadedModel& loaded, const Windows& windows, const engine::KlBase* base,
-          engine::KlBaseWriter* writer, int64_t max_rows, bool quiet)
+    Judge(const LoadedModel& loaded, const Windows& windows, const measure::KlBase* base,
+          measure::KlBaseWriter* writer, int64_t max_rows, bool quiet)
         : pool_(*loaded.pool),
           windows_(windows),
           base_(base),
@@ -99,10 +99,10 @@ class Judge {
         TSR_TRY(const sample::RowNorm norm, sample::row_norm(row));
         Row out;
         if (writer_)
-            out.rounded = engine::round_row(row, norm, std::span(steps_).subspan(i * n_vocab_, n_vocab_));
+            out.rounded = measure::round_row(row, norm, std::span(steps_).subspan(i * n_vocab_, n_vocab_));
         if (base_) {
             TSR_TRY(const BaseRow base_row, base_->row(w, j));
-            out.divergence = engine::compare_row(row, norm, base_row, target);
+            out.divergence = measure::compare_row(row, norm, base_row, target);
         } else {
             out.divergence.nll = norm.log_sum - static_cast<double>(row[static_cast<size_t>(target)]);
         }
@@ -111,8 +111,8 @@ class Judge {
 
     ThreadPool& pool_;
     const Windows& windows_;
-    const engine::KlBase* base_;
-    engine::KlBaseWriter* writer_;
+    const measure::KlBase* base_;
+    measure::KlBaseWriter* writer_;
     size_t n_vocab_;
     std::vector<Result<Row>> rows_;
     std::vector<uint16_t> steps_;  // [max_rows, n_vocab]
@@ -171,7 +171,7 @@ std::string as_text(const PerplexityReport& r) {
 
 /// The windows of --file, or those of the base; they must be equal if both are given.
 Result<Windows> choose_windows(const PerplexityArgs& args, const gguf::File& file,
-                               const engine::KlBase* base) {
+                               const measure::KlBase* base) {
     TSR_TRY(const auto tokenizer, load_tokenizer(file));
     const text::Vocab& vocab = tokenizer->vocab();
     const auto bos = vocab.add_bos() ? std::optional(vocab.special().bos) : std::nullopt;
@@ -181,7 +181,7 @@ Result<Windows> choose_windows(const PerplexityArgs& args, const gguf::File& fil
         TSR_TRY(auto ids, tokenizer->encode(text, {.add_special = true}));
         const int64_t n_ctx = base ? base->windows().n_ctx : args.session.n_ctx;
         const int64_t n_windows = base && args.n_windows == 0 ? base->windows().n_windows : args.n_windows;
-        TSR_TRY(windows, engine::cut_windows(std::move(ids), n_ctx, n_windows, bos));
+        TSR_TRY(windows, measure::cut_windows(std::move(ids), n_ctx, n_windows, bos));
     }
     if (!base) return windows;
     Windows saved = base->windows();
@@ -198,9 +198,9 @@ Result<Windows> choose_windows(const PerplexityArgs& args, const gguf::File& fil
 }
 
 Result<void> measure(const PerplexityArgs& args) {
-    std::optional<engine::KlBase> base;
+    std::optional<measure::KlBase> base;
     if (!args.base.empty()) {
-        TSR_TRY(base, engine::KlBase::open(args.base));
+        TSR_TRY(base, measure::KlBase::open(args.base));
     }
     TSR_TRY(gguf::File file, args.model.file.open());
     TSR_TRY(const Windows windows, choose_windows(args, file, base ? &*base : nullptr));
@@ -217,16 +217,16 @@ Result<void> measure(const PerplexityArgs& args) {
                     static_cast<long long>(base->n_vocab()));
 
     TSR_TRY(const auto session, engine::Session::create(loaded.model, *loaded.pool, options));
-    std::unique_ptr<engine::KlBaseWriter> writer;
+    std::unique_ptr<measure::KlBaseWriter> writer;
     if (!args.save_base.empty()) {
         console::note_replacement(args.save_base);
-        TSR_TRY(writer, engine::KlBaseWriter::create(args.save_base, windows, n_vocab));
+        TSR_TRY(writer, measure::KlBaseWriter::create(args.save_base, windows, n_vocab));
     }
     const console::InterruptGuard guard(console::Signals::Ending);
     loaded.pool->set_abort_flag(&guard.flag());
     Judge judge(loaded, windows, base ? &*base : nullptr, writer.get(), options.max_out,
                 console::verbosity() == console::Verbosity::Quiet);
-    if (auto done = engine::eval_windows(*session, windows, std::ref(judge)); !done)
+    if (auto done = measure::eval_windows(*session, windows, std::ref(judge)); !done)
         return tl::unexpected<Error>(writer ? console::name_output(std::move(done.error()), args.save_base)
                                             : std::move(done.error()));
     if (writer) TSR_TRY_VOID(writer->finish());

@@ -1,7 +1,7 @@
 #pragma once
 // The buffers of the forward pass. Their sizes, readers and lifetimes are those of the recorded pass
 // (record.h), so that a new operation needs a member here and a row in kBuffers, and buffers that are never
-// live together share memory. Owned by one session or scheduler.
+// live together share memory. Owned by one session or one pass of the engine.
 #include <vector>
 
 #include "common/arena.h"

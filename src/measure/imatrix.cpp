@@ -8,7 +8,7 @@
 
 #include "src/model/tensor_names.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 
 class ImatrixCollector::Observer final : public Backend {
   public:
@@ -107,7 +107,7 @@ class ImatrixCollector::Observer final : public Backend {
     std::vector<std::string> order_;  // names of the entries, in order of first use
 };
 
-ImatrixCollector::ImatrixCollector(Session& session)
+ImatrixCollector::ImatrixCollector(engine::Session& session)
     : session_(session), observer_(std::make_unique<Observer>(session.backend(), session.model())) {
     session_.compute_through(observer_.get());
 }
@@ -125,4 +125,4 @@ Result<void> ImatrixCollector::add_chunk(std::span<const int32_t> tokens) {
     return imatrix_.add(chunk);
 }
 
-}  // namespace tessera::engine
+}  // namespace tessera::measure

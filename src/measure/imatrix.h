@@ -7,13 +7,13 @@
 #include "src/convert/imatrix_file.h"
 #include "src/engine/session.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 
 class ImatrixCollector {
   public:
     /// Observes the session's passes as long as it lives. The session must outlive it and have
     /// SessionOptions::all_floats.
-    explicit ImatrixCollector(Session& session);
+    explicit ImatrixCollector(engine::Session& session);
     ~ImatrixCollector();
     ImatrixCollector(const ImatrixCollector&) = delete;
     ImatrixCollector& operator=(const ImatrixCollector&) = delete;
@@ -30,9 +30,9 @@ class ImatrixCollector {
   private:
     class Observer;
 
-    Session& session_;
+    engine::Session& session_;
     std::unique_ptr<Observer> observer_;
     convert::Imatrix imatrix_;
 };
 
-}  // namespace tessera::engine
+}  // namespace tessera::measure

@@ -7,7 +7,7 @@
 
 #include "common/bytes.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 
 namespace {
 
@@ -93,4 +93,4 @@ Result<void> KlBaseWriter::append(const BaseRow& row) {
     return {};
 }
 
-}  // namespace tessera::engine
+}  // namespace tessera::measure

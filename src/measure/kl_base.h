@@ -10,7 +10,7 @@
 #include "ggml-like/gguf/output_file.h"
 #include "src/measure/perplexity.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 
 /// Reads a base. Rows are views into the mapped file.
 class KlBase {
@@ -46,4 +46,4 @@ class KlBaseWriter {
     gguf::OutputFile file_;
 };
 
-}  // namespace tessera::engine
+}  // namespace tessera::measure

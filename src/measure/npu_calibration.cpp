@@ -6,9 +6,9 @@
 
 #include "src/forward/record.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 
-Result<std::unique_ptr<NpuCalibration>> NpuCalibration::create(Session& session, int64_t n_batch) {
+Result<std::unique_ptr<NpuCalibration>> NpuCalibration::create(engine::Session& session, int64_t n_batch) {
     std::unique_ptr<NpuCalibration> out(new NpuCalibration(session));
     const Model& model = session.model();
     const int64_t n_rows = std::min(n_batch, session.n_ctx());
@@ -20,7 +20,7 @@ Result<std::unique_ptr<NpuCalibration>> NpuCalibration::create(Session& session,
     if (out->parts_.segments.empty())
         return fail(ErrorCode::Unsupported, "expected operations that a device can compute, found none:\n%s",
                     npu::left_out_text(out->program_, out->parts_).c_str());
-    TSR_TRY(out->products_, create_backend(model, session.backend().pool(), n_rows));
+    TSR_TRY(out->products_, engine::create_backend(model, session.backend().pool(), n_rows));
     TSR_TRY(out->runner_,
             npu::FloatRunner::create(out->program_, out->parts_.segments, session.n_ctx(), *out->products_));
     for (size_t i = 0; i < out->parts_.segments.size(); ++i)
@@ -56,4 +56,4 @@ Result<npu::Ranges> NpuCalibration::take(uint64_t model_digest) const {
     return all;
 }
 
-}  // namespace tessera::engine
+}  // namespace tessera::measure

@@ -8,14 +8,14 @@
 #include "src/npu/ranges.h"
 #include "src/npu/reference_runners.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 
 class NpuCalibration {
   public:
     /// Interposes itself in the session's passes as long as it lives. The session must outlive it, and its
     /// model must have unpacked weights (Model::Options::pack off). Errors: packed weights, no operation that
     /// a device could compute, out of memory.
-    static Result<std::unique_ptr<NpuCalibration>> create(Session& session, int64_t n_batch);
+    static Result<std::unique_ptr<NpuCalibration>> create(engine::Session& session, int64_t n_batch);
     ~NpuCalibration();
     NpuCalibration(const NpuCalibration&) = delete;
     NpuCalibration& operator=(const NpuCalibration&) = delete;
@@ -27,9 +27,9 @@ class NpuCalibration {
     Result<npu::Ranges> take(uint64_t model_digest) const;
 
   private:
-    explicit NpuCalibration(Session& session) : session_(session) {}
+    explicit NpuCalibration(engine::Session& session) : session_(session) {}
 
-    Session& session_;
+    engine::Session& session_;
     record::Program program_;
     npu::Partition parts_;
     std::unique_ptr<CpuBackend> products_;
@@ -39,4 +39,4 @@ class NpuCalibration {
     int64_t n_tok_ = 0;
 };
 
-}  // namespace tessera::engine
+}  // namespace tessera::measure

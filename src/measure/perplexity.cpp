@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tessera::engine {
+namespace tessera::measure {
 
 namespace {
 
@@ -41,7 +41,7 @@ Result<Windows> cut_windows(std::vector<int32_t> tokens, int64_t n_ctx, int64_t 
     return out;
 }
 
-Result<void> eval_windows(Session& session, const Windows& windows, const JudgeFn& judge) {
+Result<void> eval_windows(engine::Session& session, const Windows& windows, const JudgeFn& judge) {
     const auto n_before = static_cast<size_t>(windows.n_ctx / 2);
     for (int64_t w = 0; w < windows.n_windows; ++w) {
         const std::span<const int32_t> source = windows.window(w);
@@ -99,4 +99,4 @@ Divergence compare_row(std::span<const float> logits, const sample::RowNorm& nor
     return out;
 }
 
-}  // namespace tessera::engine
+}  // namespace tessera::measure

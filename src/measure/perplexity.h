@@ -10,7 +10,7 @@
 #include "src/engine/session.h"
 #include "src/sample/row_norm.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 
 /// A text in windows of n_ctx tokens. Each window is computed from an empty cache, and only tokens in its
 /// second half are evaluated, so that each has at least half a window of context.
@@ -35,7 +35,7 @@ Result<Windows> cut_windows(std::vector<int32_t> tokens, int64_t n_ctx, int64_t 
 using JudgeFn = std::function<Result<void>(int64_t w, int64_t first, int64_t n, const float* rows)>;
 
 /// Computes all windows; stops at an error of `judge`. The session needs a context of at least n_ctx.
-Result<void> eval_windows(Session& session, const Windows& windows, const JudgeFn& judge);
+Result<void> eval_windows(engine::Session& session, const Windows& windows, const JudgeFn& judge);
 
 /// Mean of a sample and the standard error of that mean.
 class Mean {
@@ -74,4 +74,4 @@ struct Divergence {
 Divergence compare_row(std::span<const float> logits, const sample::RowNorm& norm, const BaseRow& base,
                        int32_t target);
 
-}  // namespace tessera::engine
+}  // namespace tessera::measure

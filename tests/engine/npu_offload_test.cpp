@@ -27,7 +27,7 @@ class NpuOffload : public Engines {
         ASSERT_TRUE(rows) << rows.error().message;
         auto session = Session::create(*rows, pool_, {.n_ctx = 128, .n_batch = 64, .max_out = 64});
         ASSERT_TRUE(session) << session.error().message;
-        auto calibration = NpuCalibration::create(**session, 64);
+        auto calibration = measure::NpuCalibration::create(**session, 64);
         ASSERT_TRUE(calibration) << calibration.error().message;
         auto tokens = *loaded_.tokenizer->encode(story(8));
         tokens.resize(128);

@@ -13,10 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const int fd = mkstemp(path);
     if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
     ::close(fd);
-    const auto base = engine::KlBase::open(path);
+    const auto base = measure::KlBase::open(path);
     ::unlink(path);
     if (!base) return 0;
-    const engine::Windows& windows = base->windows();
+    const measure::Windows& windows = base->windows();
     for (int64_t w = 0; w < windows.n_windows; ++w)
         for (int64_t j = 0; j < windows.n_judged(); ++j) {
             const auto row = base->row(w, j);

@@ -11,7 +11,7 @@
 #include "tests/model/support.h"
 #include "tests/support/temp_folder.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 namespace {
 
 using convert::Imatrix;
@@ -23,7 +23,8 @@ Result<Imatrix> collect(const std::string& path, int n_threads,
     ThreadPool pool(n_threads);
     TSR_TRY(const auto model, test::load_model(path, pool, "", pack));
     TSR_TRY(const auto session,
-            Session::create(model, pool, {.n_ctx = 64, .n_batch = 16, .max_out = 16, .all_floats = true}));
+            engine::Session::create(model, pool,
+                                    {.n_ctx = 64, .n_batch = 16, .max_out = 16, .all_floats = true}));
     ImatrixCollector collector(*session);
     for (const auto& chunk : chunks) TSR_TRY_VOID(collector.add_chunk(chunk));
     return std::move(collector.imatrix());
@@ -235,4 +236,4 @@ TEST(ImatrixFile, EveryPrefixIsAnError) {
 }
 
 }  // namespace
-}  // namespace tessera::engine
+}  // namespace tessera::measure

@@ -10,7 +10,7 @@
 #include "tests/model/support.h"
 #include "tests/support/temp_folder.h"
 
-namespace tessera::engine {
+namespace tessera::measure {
 namespace {
 
 using sample::row_norm;
@@ -136,7 +136,7 @@ TEST(PerplexityEval, windows_are_computed_as_one_sequence_each) {
     const auto model = test::load_model(test::model_file("llama"), pool);
     ASSERT_TRUE(model.has_value());
     const Windows windows = *cut_windows(counted(40), 16, 0, 1);
-    const auto session = Session::create(
+    const auto session = engine::Session::create(
         *model, pool, {.n_ctx = 16, .n_batch = 5, .max_out = 3, .k_type = Type::F32, .v_type = Type::F32});
     ASSERT_TRUE(session.has_value());
     std::vector<float> found;
@@ -156,4 +156,4 @@ TEST(PerplexityEval, windows_are_computed_as_one_sequence_each) {
 }
 
 }  // namespace
-}  // namespace tessera::engine
+}  // namespace tessera::measure
