@@ -89,7 +89,7 @@ struct AttnTempScaling {
 /// or their values in the softmax over all experts.
 enum class RouterKind : uint8_t { SoftmaxOverSelected, SoftmaxOverAll };
 
-/// The experts of each token, filled by MoeRouteOp and used by MoeGateUpOp and MoeDownOp. "Expert order"
+/// The experts of each token, chosen by one operation and used by the products of experts. "Expert order"
 /// groups the n_tok * n_used rows by expert.
 struct MoeRoutes {
     int64_t n_expert = 0, n_used = 0;

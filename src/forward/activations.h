@@ -10,13 +10,14 @@
 
 namespace tessera {
 
+/// The width of a buffer is that of the layer in progress; there is memory for the widest one.
 struct Activations {
     ActBuffer residual;      // [max_tok, n_embd]  the residual stream
     ActBuffer normed;        // [max_tok, n_embd]  input of a sublayer, after its pre-norm
-    ActBuffer q;             // [max_tok, n_head * head_dim]
-    ActBuffer attn;          // [max_tok, n_head * head_dim]
+    ActBuffer q;             // [max_tok, n_head * k_dim]
+    ActBuffer attn;          // [max_tok, n_head * v_dim]
     ActBuffer ff;            // [max_tok, n_ff]
-    ActBuffer k_scratch;     // [max_tok, n_head_kv * head_dim]  keys, where QK-norm covers whole rows
+    ActBuffer k_scratch;     // [max_tok, n_head_kv * k_dim]  keys, where QK-norm covers whole rows
     ActBuffer sublayer_out;  // [max_tok, n_embd]  output of a sublayer that has a post-norm
     ActBuffer angles;        // [max_tok, n_rot]
     ActBuffer local_angles;  // [max_tok, n_rot]  of LayerRope::Local

@@ -32,4 +32,15 @@ struct Batch {
 /// Never fails.
 void forward(Backend& be, const Model& model, const kv::Layout& kv, const Batch& batch, Activations& a);
 
+// The parts of forward(), in order. A part leaves only the residual stream, a.residual, for the next one.
+
+/// residual <- the embeddings of batch.tokens, [n_tok, n_embd].
+void embed_tokens(Backend& be, const Model& model, const Batch& batch, Activations& a);
+/// Layers first .. last - 1 of the model on the residual stream. The model's last layer leaves the rows of
+/// batch.outputs only, [n_out, n_embd].
+void run_layers(Backend& be, const Model& model, const kv::Layout& kv, const Batch& batch, size_t first,
+                size_t last, Activations& a);
+/// Logits of the first rows of the residual stream, normed hidden states of the last batch.n_hidden.
+void head(Backend& be, const Model& model, const Batch& batch, Activations& a);
+
 }  // namespace tessera

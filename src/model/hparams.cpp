@@ -316,22 +316,6 @@ Result<void> load_ffn(const Keys& keys, Hparams& h) {
     return {};
 }
 
-/// Activations have one width each.
-Result<Hparams> check_widths(Hparams h) {
-    const LayerSpec& first = h.layers.front();
-    for (size_t i = 0; i < h.layers.size(); ++i) {
-        const LayerSpec& layer = h.layers[i];
-        const bool fits =
-            layer.n_q() == first.n_q() && layer.n_attn() == first.n_attn() && layer.n_k() == first.n_k();
-        const auto same_ff = [&](const LayerSpec& other) {
-            return other.ffn != layer.ffn || other.n_ff == layer.n_ff;
-        };
-        if (!fits || !std::ranges::all_of(h.layers, same_ff))
-            return fail(ErrorCode::Unsupported, "layer %zu: expected the sizes of the other layers", i);
-    }
-    return h;
-}
-
 }  // namespace
 
 Result<Hparams> Hparams::load(const gguf::File& file, const ArchSpec& spec) {
@@ -353,7 +337,7 @@ Result<Hparams> Hparams::load(const gguf::File& file, const ArchSpec& spec) {
     TSR_TRY_VOID(load_rope(keys, h));
     TSR_TRY_VOID(load_local_rope(keys, spec, h));
     if (spec.finish) spec.finish(h);
-    return check_widths(h);
+    return h;
 }
 
 Frequencies rope_frequencies(const RopeHparams& rope, const float* factors) {

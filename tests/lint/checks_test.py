@@ -188,8 +188,8 @@ SECTION = re.compile(r"^### (?P<title>[^\n]*) \((?P<count>\d+) files, example `(
 PATH = re.compile(r"`((?:%s)/[^`]+)`" % "|".join(PRODUCT))
 # How code spells an example, where that is not the word alone: kMinP, MoeRouteOp.
 SPELLINGS = {"tq1_0": r"(?i)tq1_0", "moe_route": r"(?i)(?<![a-z])moe_?route(?!s)", "min_p": r"\bmin_p\b|kMinP\b",
-             "olmo2": r"\bolmo2\b|kOlmo2\b", "/tokenize": r"/tokenize\b|post_tokenize\b"}
-EXPECTED = {"tq1_0", "olmo2", "moe_route", "min_p", "/tokenize"}
+             "MoeFfn": r"\bMoeFfn\b|FfnKind::Moe\b|\bFfnKind : ", "olmo2": r"\bolmo2\b|kOlmo2\b", "/tokenize": r"/tokenize\b|post_tokenize\b"}
+EXPECTED = {"tq1_0", "olmo2", "MoeFfn", "moe_route", "min_p", "/tokenize"}
 
 
 def naming(pattern):

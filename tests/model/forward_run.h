@@ -2,6 +2,7 @@
 // The forward pass on a given backend, with several sequences in a batch.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -26,6 +27,10 @@ class ForwardRun {
         for (int64_t i = 0; i < n_seq; ++i) sequences_.push_back(std::make_unique<kv::Sequence>(*pages_));
     }
 
+    /// Computes a pass; tests may put another way in its place.
+    std::function<void(Backend&, const Model&, const kv::Layout&, const Batch&, Activations&)> forward_pass =
+        forward;
+
     /// One pass over the next tokens of some sequences; appends the logits of each token to those of its
     /// sequence.
     void pass(const std::vector<std::pair<size_t, std::vector<int32_t>>>& parts,
@@ -41,7 +46,7 @@ class ForwardRun {
             sequence.advance(n);
         }
         for (size_t i = 0; i < tokens.size(); ++i) outputs.push_back(static_cast<int32_t>(i));
-        forward(backend_, model_, pages_->layout(), {tokens, segments, outputs, n_ctx_}, activations_);
+        forward_pass(backend_, model_, pages_->layout(), {tokens, segments, outputs, n_ctx_}, activations_);
         const float* row = activations_.logits.f32;
         for (const auto& [seq, part] : parts) {
             const auto n = static_cast<int64_t>(part.size()) * model_.hparams().n_vocab;

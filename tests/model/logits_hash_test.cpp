@@ -35,7 +35,9 @@ struct HashedModel {
 
 std::vector<HashedModel> hashed_models() {
     std::vector<HashedModel> all;
-    for (const TestModel& test : kTestModels)
+    std::vector<TestModel> models(std::begin(kTestModels), std::end(kTestModels));
+    models.insert(models.end(), std::begin(kLayerModels), std::end(kLayerModels));
+    for (const TestModel& test : models)
         for (const bool as_q8_0 : {false, true}) {
             // The short factors of LongRoPE apply to contexts of at most 32 positions.
             const int64_t n_tok = std::string(test.name) == "longrope" ? 32 : 72;

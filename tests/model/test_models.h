@@ -58,7 +58,9 @@ inline constexpr TestModel kTestModels[] = {{"llama"},
                                             {"longrope-long", false, "longrope", 33}};
 
 /// Models whose layers differ in heads, head sizes, windows and kind.
-inline constexpr TestModel kLayerModels[] = {{"wide-heads", true, "wide-heads", 0, true}};
+inline constexpr TestModel kLayerModels[] = {{"mixed-heads", true, "mixed-heads", 0, true},
+                                             {"wide-heads", true, "wide-heads", 0, true},
+                                             {"local-heads", true, "local-heads", 0, true}};
 
 inline void PrintTo(const TestModel& model, std::ostream* out) { *out << model.name; }
 

@@ -17,6 +17,8 @@ inline const std::pair<std::string, std::string> kLeftOut[] = {
     {"granitemoe", "moe_route of layer 0, stays on the CPU: experts are chosen"},
     {"gptoss", "attend of layer 0, stays on the CPU: attention sinks"},
     {"gemma2", "attend of layer 0, stays on the CPU: soft-capped attention scores"},
+    {"mixed-heads", "qkv of layer 0, stays on the CPU: heads with 32 key and 64 value elements"},
+    {"wide-heads", "qkv of layer 0, stays on the CPU: heads with 576 key and 512 value elements"},
     {"mistral3", "qkv of layer 0, stays on the CPU: attention temperature scaling"}};
 
 inline std::string reason_of(const std::string& model) {

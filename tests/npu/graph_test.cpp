@@ -50,6 +50,7 @@ TEST_P(Graphs, GiveTheReferenceLogitsInFloats) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Graphs, testing::ValuesIn(kTestModels), name_of);
+INSTANTIATE_TEST_SUITE_P(LayerModels, Graphs, testing::ValuesIn(kLayerModels), name_of);
 
 TEST(Graph, HasAValueForEachStepOfAVerb) {
     ThreadPool pool(1);

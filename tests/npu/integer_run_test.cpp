@@ -59,6 +59,7 @@ TEST_P(IntegerRuns, AreCloseToTheFloatsAndTheSameForEveryPass) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, IntegerRuns, testing::ValuesIn(kTestModels), name_of);
+INSTANTIATE_TEST_SUITE_P(LayerModels, IntegerRuns, testing::ValuesIn(kLayerModels), name_of);
 
 TEST(IntegerRun, ErrorsNameTheValue) {
     ThreadPool pool(1);

@@ -196,6 +196,7 @@ TEST_P(Programs, ARecordedReplayIsTheProgramAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Programs, testing::ValuesIn(all_models()), test::name_of);
+INSTANTIATE_TEST_SUITE_P(LayerModels, Programs, testing::ValuesIn(test::kLayerModels), test::name_of);
 
 }  // namespace
 

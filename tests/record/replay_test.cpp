@@ -154,6 +154,7 @@ TEST_P(Replays, GiveTheBitsOfTheForwardPass) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Replays, testing::ValuesIn(kTestModels), name_of);
+INSTANTIATE_TEST_SUITE_P(LayerModels, Replays, testing::ValuesIn(kLayerModels), name_of);
 
 /// Several pages and windows, in the integer and the float path.
 TEST(LongReplays, GiveTheBitsOfTheForwardPass) {

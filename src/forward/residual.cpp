@@ -1,0 +1,37 @@
+// The residual stream: what sublayers read from it, and how their outputs are added to it.
+#include "src/forward/blocks.h"
+
+namespace tessera {
+
+void pre_norm(const LayerPass& p, const Vector& norm) {
+    Activations& a = p.a;
+    if (norm)
+        p.be.norm(
+            {.x = &a.residual, .n_tok = p.n_tok, .w = norm, .eps = p.hparams().norm_eps, .y = &a.normed});
+    else
+        p.be.copy({.x = &a.residual, .n_tok = p.n_tok, .y = &a.normed});
+}
+
+ActBuffer& sublayer_output(const LayerPass& p, const Vector& post_norm) {
+    return post_norm ? p.a.sublayer_out : p.a.residual;
+}
+
+void add_post_norm(const LayerPass& p, const Vector& post_norm) {
+    if (!post_norm) return;
+    p.be.add_norm({.delta = &p.a.sublayer_out,
+                   .n_tok = p.n_tok,
+                   .w = post_norm,
+                   .eps = p.hparams().norm_eps,
+                   .x = &p.a.residual});
+}
+
+void residual_add(const LayerPass& p, const ActBuffer& y, const Weight& w, const Vector& bias,
+                  const Vector& post_norm) {
+    p.be.linear({.x = &y,
+                 .n_tok = p.n_tok,
+                 .product = {.w = w, .bias = bias, .scale = p.hparams().residual_scale, .add = !post_norm},
+                 .y = &sublayer_output(p, post_norm)});
+    add_post_norm(p, post_norm);
+}
+
+}  // namespace tessera
