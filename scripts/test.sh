@@ -43,7 +43,7 @@ if [[ $extent != quick ]]; then
     # the end in release).
     sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF -DTSR_PCH=ON
         -DTSR_UNITY=ON -DTSR_KERNEL_OBJECTS="$root/build/release")
-    unit='^unit:(capi|chat|common|convert|cpu|engine|gguf|grammar|jinja|kv|measure|model|program|quants|record|sample|text)\.|^unit:npu\.(device|recipe|weights)_'
+    unit='^unit:(capi|chat|common|convert|cpu|engine|gguf|grammar|jinja|kv|measure|model|program|quants|record|recurrent|sample|text)\.|^unit:npu\.(device|recipe|weights)_'
     threads='^unit:(common\.threads|cpu\.runs|engine\.(session|scheduler|requests|load)_)'
     cpus=max npu=OFF
     if [[ $extent == full ]]; then
