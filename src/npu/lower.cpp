@@ -124,7 +124,7 @@ class Lowering {
     void operator()(const record::AttendOp& op) {
         GraphValueId q = of(op.q.value);
         if (op.segments == record::Rows::Last && !graph_[q].is_last) q = last_row(q, "last_q");
-        const int64_t dim = graph_[q].dim;
+        const int64_t dim = op.n_head * program_[op.cache].where.v_dim;
         const GraphValueId scores = like(q, "scores", op.n_head * graph_.n_ctx);
         graph_.nodes.push_back(ScoresNode{q, op.cache, op.n_head, op.window, op.scale, scores});
         const GraphValueId p = like(q, "probabilities", op.n_head * graph_.n_ctx, "scores");

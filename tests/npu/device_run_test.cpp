@@ -200,6 +200,9 @@ TEST_P(DeviceRuns, KeepScoresInVtcm) {
                 const auto used =
                     std::ranges::find_if(caches, [](const DeviceCache& c) { return c.n_head > 0; });
                 if (used == caches.end() || used->head_dim % kTileChannels != 0) return;
+                // One shape of attention in all layers.
+                for (const DeviceCache& c : caches)
+                    if (c.n_head > 0 && (c.n_head != used->n_head || c.head_dim != used->head_dim)) return;
                 shape.n_head = shape.n_head_kv = used->n_head;
                 shape.head_dim = used->head_dim;
             }
@@ -243,6 +246,7 @@ TEST_P(DeviceRuns, KeepScoresInVtcm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DeviceRuns, testing::ValuesIn(kTestModels), name_of);
+INSTANTIATE_TEST_SUITE_P(LayerModels, DeviceRuns, testing::ValuesIn(kLayerModels), name_of);
 
 /// llama.gguf, which has every part of attention and is small enough for a quick test.
 class OneModel : public testing::Test {
