@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "src/arch/rows.h"
-#include "src/arch/specs.h"
 #include "src/model/hparams.h"
 
 namespace tessera::arch {
@@ -28,7 +27,7 @@ void scale_of_27b(Hparams& h) {
 
 }  // namespace
 
-const ArchSpec kGemma = {
+extern const ArchSpec kGemma = {
     .name = "gemma",
     .rope = RopeKind::Neox,
     .activation = Activation::Gelu,
@@ -38,7 +37,7 @@ const ArchSpec kGemma = {
     .fused_tensors = kFusedTensors,
 };
 
-const ArchSpec kGemma2 = {
+extern const ArchSpec kGemma2 = {
     .name = "gemma2",
     .rope = RopeKind::Neox,
     .activation = Activation::Gelu,
@@ -53,7 +52,7 @@ const ArchSpec kGemma2 = {
     .fused_tensors = kFusedTensors,
 };
 
-const ArchSpec kGemma3 = {
+extern const ArchSpec kGemma3 = {
     .name = "gemma3",
     .rope = RopeKind::Neox,
     .activation = Activation::Gelu,

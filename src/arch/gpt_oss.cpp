@@ -2,7 +2,6 @@
 // experts with a clamped gate whose weights are a softmax over the selected logits. In files the pre-norm of
 // the experts is called post_attention_norm. Source: arXiv 2508.10925.
 #include "src/arch/rows.h"
-#include "src/arch/specs.h"
 
 namespace tessera::arch {
 
@@ -25,7 +24,7 @@ constexpr std::span<const LayerTensor> kGptOssLayer[] = {kNormAndSinkRows, kAtte
 
 }  // namespace
 
-const ArchSpec kGptOss = {
+extern const ArchSpec kGptOss = {
     .name = "gpt-oss",
     .rope = RopeKind::Neox,
     .activation = Activation::ClampedSilu,

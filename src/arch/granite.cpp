@@ -3,7 +3,6 @@
 // selected logits, and optionally a shared expert. Source: the cards of Granite 3.0 and 4.0; arXiv 2408.13359
 // (the factors).
 #include "src/arch/rows.h"
-#include "src/arch/specs.h"
 
 namespace tessera::arch {
 
@@ -16,7 +15,7 @@ constexpr std::span<const LayerTensor> kGraniteMoeLayer[] = {kPreNormRows, kAtte
 
 }  // namespace
 
-const ArchSpec kGranite = {
+extern const ArchSpec kGranite = {
     .name = "granite",
     .rope = RopeKind::Norm,
     .has_multipliers = true,
@@ -25,7 +24,7 @@ const ArchSpec kGranite = {
     .fused_tensors = kFusedTensors,
 };
 
-const ArchSpec kGraniteMoe = {
+extern const ArchSpec kGraniteMoe = {
     .name = "granitemoe",
     .rope = RopeKind::Norm,
     .has_multipliers = true,

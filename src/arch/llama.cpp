@@ -4,11 +4,10 @@
 // temperature scaling, from keys of the file; smollm3 has no RoPE in every fourth layer. Source: arXiv
 // 2302.13971, 2310.06825, 2401.04088; the cards of Ministral 3 and SmolLM3.
 #include "src/arch/rows.h"
-#include "src/arch/specs.h"
 
 namespace tessera::arch {
 
-const ArchSpec kLlama = {
+extern const ArchSpec kLlama = {
     .name = "llama",
     .rope = RopeKind::Norm,
     .model_tensors = kModelRows,
@@ -16,7 +15,7 @@ const ArchSpec kLlama = {
     .fused_tensors = kFusedTensors,
 };
 
-const ArchSpec kMistral3 = {
+extern const ArchSpec kMistral3 = {
     .name = "mistral3",
     .rope = RopeKind::Norm,
     .model_tensors = kModelRows,
@@ -24,7 +23,7 @@ const ArchSpec kMistral3 = {
     .fused_tensors = kFusedTensors,
 };
 
-const ArchSpec kSmolLm3 = {
+extern const ArchSpec kSmolLm3 = {
     .name = "smollm3",
     .rope = RopeKind::Norm,
     .no_rope_period = 4,

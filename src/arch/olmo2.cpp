@@ -1,7 +1,6 @@
 // olmo2: OLMo 2 and 3. Post-norms instead of pre-norms, and QK-norm over whole rows. In OLMo 3 three of four
 // layers have a sliding window and RoPE without YaRN. Source: arXiv 2501.00656; the card of OLMo 3.
 #include "src/arch/rows.h"
-#include "src/arch/specs.h"
 
 namespace tessera::arch {
 
@@ -16,7 +15,7 @@ constexpr std::span<const LayerTensor> kOlmo2Layer[] = {kAttentionRows, kRowNorm
 
 }  // namespace
 
-const ArchSpec kOlmo2 = {
+extern const ArchSpec kOlmo2 = {
     .name = "olmo2",
     .rope = RopeKind::Neox,
     .window_period = 4,

@@ -3,7 +3,6 @@
 // sliding_window is ignored: these models use full attention. Source: arXiv 2404.14219, 2412.08905,
 // 2503.01743.
 #include "src/arch/rows.h"
-#include "src/arch/specs.h"
 
 namespace tessera::arch {
 
@@ -26,7 +25,7 @@ constexpr FusedTensor kPhi3Fused[] = {
 
 }  // namespace
 
-const ArchSpec kPhi3 = {
+extern const ArchSpec kPhi3 = {
     .name = "phi3",
     .rope = RopeKind::Neox,
     .model_tensors = kModelRows,

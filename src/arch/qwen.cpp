@@ -3,7 +3,6 @@
 // renormalizes those of the selected experts. Qwen2 does not, and has a shared expert with a gate. Source:
 // arXiv 2407.10671 (Qwen2), 2505.09388 (Qwen3); the card of Qwen1.5-MoE.
 #include "src/arch/rows.h"
-#include "src/arch/specs.h"
 
 namespace tessera::arch {
 
@@ -19,7 +18,7 @@ constexpr std::span<const LayerTensor> kQwen2MoeLayer[] = {kPreNormRows, kAttent
 
 }  // namespace
 
-const ArchSpec kQwen2 = {
+extern const ArchSpec kQwen2 = {
     .name = "qwen2",
     .rope = RopeKind::Neox,
     .model_tensors = kModelRows,
@@ -27,7 +26,7 @@ const ArchSpec kQwen2 = {
     .fused_tensors = kFusedTensors,
 };
 
-const ArchSpec kQwen2Moe = {
+extern const ArchSpec kQwen2Moe = {
     .name = "qwen2moe",
     .rope = RopeKind::Neox,
     .router = RouterKind::SoftmaxOverAll,
@@ -36,7 +35,7 @@ const ArchSpec kQwen2Moe = {
     .fused_tensors = kFusedTensors,
 };
 
-const ArchSpec kQwen3 = {
+extern const ArchSpec kQwen3 = {
     .name = "qwen3",
     .rope = RopeKind::Neox,
     .model_tensors = kModelRows,
@@ -44,7 +43,7 @@ const ArchSpec kQwen3 = {
     .fused_tensors = kFusedTensors,
 };
 
-const ArchSpec kQwen3Moe = {
+extern const ArchSpec kQwen3Moe = {
     .name = "qwen3moe",
     .rope = RopeKind::Neox,
     .model_tensors = kModelRows,

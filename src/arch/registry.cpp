@@ -1,11 +1,23 @@
 // The list of architectures: an explicit table, since linkers drop self-registering objects of static
-// libraries.
+// libraries. The specs are in the other files of this folder, one for each family.
 #include <string>
 
 #include "common/strings.h"
-#include "src/arch/specs.h"
+#include "src/model/arch_spec.h"
 
 namespace tessera {
+
+namespace arch {
+
+extern const ArchSpec kLlama, kMistral3, kSmolLm3;
+extern const ArchSpec kQwen2, kQwen2Moe, kQwen3, kQwen3Moe;
+extern const ArchSpec kGemma, kGemma2, kGemma3;
+extern const ArchSpec kPhi3;
+extern const ArchSpec kOlmo2;
+extern const ArchSpec kGranite, kGraniteMoe;
+extern const ArchSpec kGptOss;
+
+}  // namespace arch
 
 namespace {
 
