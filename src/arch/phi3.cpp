@@ -8,20 +8,8 @@ namespace tessera::arch {
 
 namespace {
 
-constexpr LayerTensor kDownRows[] = {
-    {"ffn_gate.weight", &DenseFfn::gate, {Dim::Ff, Dim::Embd}, required},
-    {"ffn_down.weight", &DenseFfn::down, {Dim::Embd, Dim::Ff}, required},
-};
 constexpr std::span<const LayerTensor> kPhi3Layer[] = {kPreNormRows, kAttentionRows, kMaybeBiasRows,
                                                        kDownRows};
-
-constexpr FusedTensor kPhi3Fused[] = {
-    kFusedQkv,
-    kFusedQkvBias,
-    {.name = "ffn_up.weight",
-     .parts = {{&DenseFfn::gate, Dim::Ff}, {&DenseFfn::up, Dim::Ff}},
-     .n_in = Dim::Embd},
-};
 
 }  // namespace
 
@@ -30,7 +18,7 @@ extern const ArchSpec kPhi3 = {
     .rope = RopeKind::Neox,
     .model_tensors = kModelRows,
     .layer_tensors = kPhi3Layer,
-    .fused_tensors = kPhi3Fused,
+    .fused_tensors = kFusedGateInUp,
 };
 
 }  // namespace tessera::arch

@@ -104,6 +104,19 @@ inline constexpr FusedTensor kFusedExperts = {
     .stack = Dim::Expert,
     .n_in = Dim::Embd};
 
+/// Dense feed-forward sublayer whose gate and up are fused as ffn_up (kFusedGateInUp).
+inline constexpr LayerTensor kDownRows[] = {
+    {"ffn_gate.weight", &DenseFfn::gate, {Dim::Ff, Dim::Embd}, required},
+    {"ffn_down.weight", &DenseFfn::down, {Dim::Embd, Dim::Ff}, required},
+};
+inline constexpr FusedTensor kFusedGateInUp[] = {
+    kFusedQkv,
+    kFusedQkvBias,
+    {.name = "ffn_up.weight",
+     .parts = {{&DenseFfn::gate, Dim::Ff}, {&DenseFfn::up, Dim::Ff}},
+     .n_in = Dim::Embd},
+};
+
 /// Fused tensors that converters may write for any architecture.
 inline constexpr FusedTensor kFusedTensors[] = {kFusedQkv, kFusedQkvBias, kFusedExperts};
 

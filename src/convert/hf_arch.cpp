@@ -100,6 +100,24 @@ constexpr HfTensor kGraniteShared[] = {
     {"ffn_up.weight", "shared_mlp.input_linear.weight", Take::SecondHalf},
     {"ffn_down.weight", "shared_mlp.output_linear.weight"},
 };
+// Heads are stored with adjacent pairs.
+constexpr HfTensor kGlm4[] = {
+    {"attn_norm.weight", "input_layernorm.weight"},
+    {"post_attention_norm.weight", "post_self_attn_layernorm.weight"},
+    {"ffn_norm.weight", "post_attention_layernorm.weight"},
+    {"post_ffw_norm.weight", "post_mlp_layernorm.weight"},
+    {"attn_q.weight", "self_attn.q_proj.weight"},
+    {"attn_k.weight", "self_attn.k_proj.weight"},
+    {"attn_q.bias", "self_attn.q_proj.bias", Take::All, "attention_bias"},
+    {"attn_k.bias", "self_attn.k_proj.bias", Take::All, "attention_bias"},
+    {"attn_output.bias", "self_attn.o_proj.bias", Take::All, "attention_out_bias"},
+    {"ffn_up.weight", "mlp.gate_up_proj.weight"},
+};
+constexpr HfTensor kSeedOss[] = {
+    {"attn_norm.weight", "input_layernorm.weight"},
+    {"post_attention_norm.weight", "post_attention_layernorm.weight"},
+    {"attn_output.bias", "self_attn.o_proj.bias", Take::All, "attention_out_bias"},
+};
 // Rows of gate and up are interleaved; blocks are MXFP4.
 constexpr HfTensor kGptOss[] = {
     {"attn_norm.weight", "input_layernorm.weight"},
@@ -131,6 +149,8 @@ constexpr Groups kOlmo2Tensors[] = {kModel, kPostNorms, kAttention, kHeadNorms, 
 constexpr Groups kGraniteMoeTensors[] = {kModel, kPreNorms, kAttention, kGraniteExperts};
 constexpr Groups kGraniteSharedTensors[] = {kModel, kPreNorms, kAttention, kGraniteShared};
 constexpr Groups kGptOssTensors[] = {kModel, kAttention, kGptOss};
+constexpr Groups kGlm4Tensors[] = {kModel, kGlm4, kAttention, kDense};
+constexpr Groups kSeedOssTensors[] = {kModel, kSeedOss, kAttention, kDense};
 
 // Numbers
 // -----------------------------------------------------------------------------------------------------
@@ -243,6 +263,9 @@ constexpr HfArch kRows[] = {
      {},
      "shared_intermediate_size"},
     {"GptOssForCausalLM", "gpt_oss", "gpt-oss", kGptOssTensors, {}, kSilu},
+    {"Exaone4ForCausalLM", "exaone4", "exaone4", kOlmo2Tensors, {}, kSilu},
+    {"Glm4ForCausalLM", "glm4", "glm4", kGlm4Tensors, {}, kSilu},
+    {"SeedOssForCausalLM", "seed_oss", "seed_oss", kSeedOssTensors, {}, kSiluNoBias},
 };
 
 /// A value as written in the rows: scalars as in JSON without quotes, an empty list as "[]", everything else

@@ -14,6 +14,14 @@ namespace tessera::convert {
 
 namespace {
 
+/// Whether the checkpoint has other rows of queries and keys where adjacent pairs rotate (Take::Heads).
+bool permutes_heads(const HfArch& arch) {
+    for (const auto& group : arch.tensors)
+        for (const HfTensor& tensor : group)
+            if (tensor.gguf == "attn_q.weight") return tensor.take == Take::Heads;
+    return false;
+}
+
 constexpr int64_t kMost = int64_t{1} << 31;
 // Limits of sizes: far beyond published models, and such that no product overflows.
 constexpr int64_t kMaxVocab = 1 << 21, kMaxEmbd = 1 << 17, kMaxLayers = 1 << 10, kMaxFf = 1 << 20;
@@ -341,11 +349,12 @@ Result<void> Numbers::rope() {
     TSR_TRY(const double own_share, rope_real_or("partial_rotary_factor", share));
     const auto k_dim = static_cast<double>(h.layers.front().k_dim);
     const double rotated = k_dim * own_share;
-    if (!(rotated >= 2) || rotated > k_dim || (spec_.rope == RopeKind::Norm && own_share != 1))
+    const bool is_whole = spec_.rope == RopeKind::Norm && permutes_heads(arch_);
+    if (!(rotated >= 2) || rotated > k_dim || (is_whole && own_share != 1))
         return fail(ErrorCode::Unsupported,
                     "config.json: 'partial_rotary_factor': architecture '%s' rotates %s, found %g",
-                    std::string(arch_.arch).c_str(),
-                    spec_.rope == RopeKind::Norm ? "whole heads" : "a part of a head", own_share);
+                    std::string(arch_.arch).c_str(), is_whole ? "whole heads" : "a part of a head",
+                    own_share);
     h.rope.n_rot = static_cast<int64_t>(rotated);
     put("rope.freq_base", base_);
     put("rope.dimension_count", h.rope.n_rot);

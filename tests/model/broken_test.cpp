@@ -96,6 +96,7 @@ TEST_P(Broken, MissingTensorsAreNamed) {
         bytes.name(record.name)[record.name.size() - 1] = '_';
         // A model without these tensors is well-formed, too.
         if (record.name == "output.weight" || record.name == "rope_freqs.weight") continue;
+        if (GetParam().name == std::string_view("glm4") && record.name.ends_with(".bias")) continue;
         expect_parts(bytes.load_error(), {"tensor '", record.name.substr(record.name.rfind('.')).substr(1)},
                      record.name);
     }
@@ -181,7 +182,7 @@ TEST_P(Broken, AbsurdKeysAreNamed) {
                      key + "=" + value);
     }
     // Keys whose damage is detected at the tensors that they describe.
-    expect_parts(bytes.load_error({arch + ".embedding_length=int:64"}), {"token_embd.weight", "64"}, "width");
+    expect_parts(bytes.load_error({arch + ".embedding_length=int:96"}), {"token_embd.weight", "96"}, "width");
     expect_parts(bytes.load_error({arch + ".attention.head_count=int:16"}), {"expected", "found"}, "heads");
     if (is_moe) {
         expect_parts(bytes.load_error({arch + ".expert_count=int:16"}), {"blk.0.ffn_", "16"}, "experts");

@@ -70,6 +70,7 @@ TEST_P(Golden, SameBitsInABatch) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kTestModels), name_of);
 INSTANTIATE_TEST_SUITE_P(LayerModels, Golden, testing::ValuesIn(kLayerModels), name_of);
+INSTANTIATE_TEST_SUITE_P(DeepModel, Golden, testing::Values(kDeepModel), name_of);
 
 /// A text long enough for several KV chunks, split attention and partial pages, on a quantized model.
 TEST(DefaultModel, SameBitsAcrossKvChunks) {

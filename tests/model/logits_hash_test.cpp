@@ -37,6 +37,7 @@ std::vector<HashedModel> hashed_models() {
     std::vector<HashedModel> all;
     std::vector<TestModel> models(std::begin(kTestModels), std::end(kTestModels));
     models.insert(models.end(), std::begin(kLayerModels), std::end(kLayerModels));
+    models.push_back(kDeepModel);
     for (const TestModel& test : models)
         for (const bool as_q8_0 : {false, true}) {
             // The short factors of LongRoPE apply to contexts of at most 32 positions.

@@ -54,6 +54,9 @@ inline constexpr TestModel kTestModels[] = {{"llama"},
                                             {"qwen2moe", false},
                                             {"granitemoe", false},
                                             {"mistral3", false},
+                                            {"exaone4", false},
+                                            {"glm4", false},
+                                            {"seedoss", false},
                                             {"longrope", false},
                                             {"longrope-long", false, "longrope", 33}};
 
@@ -61,6 +64,9 @@ inline constexpr TestModel kTestModels[] = {{"llama"},
 inline constexpr TestModel kLayerModels[] = {{"mixed-heads", true, "mixed-heads", 0, true},
                                              {"wide-heads", true, "wide-heads", 0, true},
                                              {"local-heads", true, "local-heads", 0, true}};
+
+/// A model of 64 layers, whose random weights magnify the errors of quantized ones.
+inline constexpr TestModel kDeepModel = {"exaone4swa", false};
 
 inline void PrintTo(const TestModel& model, std::ostream* out) { *out << model.name; }
 

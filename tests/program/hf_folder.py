@@ -160,7 +160,10 @@ AFTER_NORMS = {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm
 OWN_NAMES = {
     "gemma2": {**AFTER_NORMS, "ffn_norm": "pre_feedforward_layernorm"},
     "gemma3": {**AFTER_NORMS, "ffn_norm": "pre_feedforward_layernorm"},
-    "olmo2": AFTER_NORMS,
+    "olmo2": AFTER_NORMS, "exaone4": AFTER_NORMS,
+    "glm4": {"post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm",
+             "ffn_up": "mlp.gate_up_proj"},
+    "seed_oss": {"post_attention_norm": "post_attention_layernorm"},
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "gpt-oss": {"post_attention_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.router"},
     "llama": {"ffn_gate_inp": "block_sparse_moe.gate"},
@@ -254,6 +257,7 @@ CLASSES = {
     "qwen3moe": "Qwen3MoeForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM",
     "gemma3": "Gemma3ForCausalLM", "phi3": "Phi3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
     "granite": "GraniteForCausalLM", "granitemoe": "GraniteMoeSharedForCausalLM", "gpt-oss": "GptOssForCausalLM",
+    "exaone4": "Exaone4ForCausalLM", "glm4": "Glm4ForCausalLM", "seed_oss": "SeedOssForCausalLM",
 }
 COMMON = {
     "context_length": "max_position_embeddings", "embedding_length": "hidden_size", "block_count": "num_hidden_layers",
