@@ -19,10 +19,10 @@ void append_kv(const LayerPass& p, const AttnWeights& w, const KvLayer& cache,
                      .k_norm = w.k_norm,
                      .norm_eps = h.norm_eps,
                      .n_head = spec.n_head,
-                     .attn_temp = h.attn_temp,
                      .cache = cache,
                      .segments = segments,
                      .queries = &of_width(p.a.q, spec.n_q())};
+    if (h.attn_temp.strength > 0) op.attn_temp = h.attn_temp;
     if (op.norms_whole_rows()) op.k_scratch = &of_width(p.a.k_scratch, spec.n_k());
     if (spec.rope != LayerRope::None && p.m.arch().rope != RopeKind::None) {
         const bool is_local = spec.rope == LayerRope::Local;

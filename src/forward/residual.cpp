@@ -1,4 +1,4 @@
-// The residual stream: what sublayers read from it, and how their outputs are added to it.
+// The residual stream: the inputs of sublayers, and the addition of their outputs.
 #include "src/forward/blocks.h"
 
 namespace tessera {
