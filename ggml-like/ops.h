@@ -147,6 +147,31 @@ struct NormOp {
     void products(V&&) const {}
 };
 
+/// y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + eps) * w (arXiv 1607.06450).
+template <class Ref>
+struct LayerNormOp {
+    typename Ref::Read x = {};
+    RowCount n_tok = {};
+    typename Ref::Vector w = {};
+    float eps = 0;
+    typename Ref::Write y = {};
+
+    template <class V, class... Self>
+    static void fields(V&& v, Self&&... op) {
+        v("y", op.y...);
+        v("x", op.x...);
+        v("n_tok", op.n_tok...);
+        v("w", op.w...);
+        v("eps", op.eps...);
+    }
+    template <class V>
+    void shapes(V&& v) const {
+        v(y, n_tok, x->dim);
+    }
+    template <class V>
+    void products(V&&) const {}
+};
+
 /// x[t] += rms_norm(delta[t]) * w; overwrites `delta`.
 template <class Ref>
 struct AddNormOp {
@@ -457,6 +482,7 @@ struct MoeDownOp {
     X(EmbedOp, embed)            \
     X(RopeAnglesOp, rope_angles) \
     X(NormOp, norm)              \
+    X(LayerNormOp, layer_norm)   \
     X(AddNormOp, add_norm)       \
     X(CopyOp, copy)              \
     X(LinearOp, linear)          \
@@ -470,9 +496,9 @@ struct MoeDownOp {
 
 /// Any operation.
 template <class Ref>
-using AnyOp = std::variant<EmbedOp<Ref>, RopeAnglesOp<Ref>, NormOp<Ref>, AddNormOp<Ref>, CopyOp<Ref>,
-                           LinearOp<Ref>, QkvOp<Ref>, GatherRowsOp<Ref>, AttendOp<Ref>, FfnGateUpOp<Ref>,
-                           MoeRouteOp<Ref>, MoeGateUpOp<Ref>, MoeDownOp<Ref>>;
+using AnyOp = std::variant<EmbedOp<Ref>, RopeAnglesOp<Ref>, NormOp<Ref>, LayerNormOp<Ref>, AddNormOp<Ref>,
+                           CopyOp<Ref>, LinearOp<Ref>, QkvOp<Ref>, GatherRowsOp<Ref>, AttendOp<Ref>,
+                           FfnGateUpOp<Ref>, MoeRouteOp<Ref>, MoeGateUpOp<Ref>, MoeDownOp<Ref>>;
 
 /// "norm", "qkv", ...: the name of an operation's struct in listings.
 #define TSR_OP_NAME(Struct, name)                       \

@@ -12,6 +12,21 @@
 
 namespace tessera {
 
+namespace {
+
+/// The mean in float64: element i belongs to lane i % 16, the lanes are added in rising order.
+float row_mean(const float* x, int64_t n) {
+    double lanes[16] = {}, sum = 0;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int64_t lane = 0; lane < 16; ++lane) lanes[lane] += static_cast<double>(x[i + lane]);
+    for (; i < n; ++i) lanes[i % 16] += static_cast<double>(x[i]);
+    for (const double lane : lanes) sum += lane;
+    return static_cast<float>(sum / static_cast<double>(n));
+}
+
+}  // namespace
+
 /// `memory` is an arena, or an ArenaSize that counts the bytes of one.
 template <class Memory>
 CpuBackend::Buffers CpuBackend::allocate(const Limits& limits, int n_threads, Memory& memory) {
@@ -121,6 +136,19 @@ void CpuBackend::compute(const NormOp<Direct>& op) {
         if (y.needs_int8) prefetch_image_for_write(y, {0, n_tok}, soon, 0, y.dim);
         vec_.rms_norm(x.row(t), op.w.data, x.dim, op.eps, y.row(t));
         if (y.needs_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, y.row(t));
+    });
+}
+
+void CpuBackend::compute(const LayerNormOp<Direct>& op) {
+    const int64_t n = op.x->dim, n_tok = op.n_tok;
+    ActBuffer& y = *op.y;
+    cpu::run_rows(pool_, n_tok, 4 * n, [&](int64_t t, int) {
+        const float* x = op.x->row(t);
+        float* row = y.row(t);
+        const float mean = row_mean(x, n);
+        for (int64_t i = 0; i < n; ++i) row[i] = x[i] - mean;
+        vec_.rms_norm(row, op.w.data, n, op.eps, row);
+        if (y.needs_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, row);
     });
 }
 

@@ -1,5 +1,5 @@
 // The head: the last norm, and the product with the output matrix.
-#include "src/forward/forward.h"
+#include "src/forward/blocks.h"
 
 namespace tessera {
 
@@ -7,11 +7,7 @@ void head(Backend& be, const Model& m, const Batch& b, Activations& a) {
     const Hparams& h = m.hparams();
     const Weights& w = m.weights();
     if (const int64_t n_logits = b.n_logits(); n_logits > 0) {
-        be.norm({.x = &a.residual,
-                 .n_tok = n_logits,
-                 .w = w.output_norm,
-                 .eps = h.norm_eps,
-                 .y = &a.final_normed});
+        norm_rows(be, m, a.residual, n_logits, w.output_norm, a.final_normed);
         be.linear({.x = &a.final_normed,
                    .n_tok = n_logits,
                    .product = {.w = w.output, .scale = h.logit_scale, .softcap = h.final_softcap},
@@ -19,7 +15,7 @@ void head(Backend& be, const Model& m, const Batch& b, Activations& a) {
     }
     if (b.n_hidden > 0) {
         const ActBuffer rows = a.residual.rows_from(b.n_logits());
-        be.norm({.x = &rows, .n_tok = b.n_hidden, .w = w.output_norm, .eps = h.norm_eps, .y = b.hidden});
+        norm_rows(be, m, rows, b.n_hidden, w.output_norm, *b.hidden);
     }
 }
 

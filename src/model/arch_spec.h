@@ -92,6 +92,7 @@ struct ArchSpec {
     RopeKind rope = RopeKind::Norm;
     Activation activation = Activation::Silu;
     RouterKind router = RouterKind::SoftmaxOverSelected;
+    bool layer_norm = false;  // norms subtract the mean and may have biases; otherwise they are RMS norms
 
     /// Embeddings are multiplied by sqrt(n_embd).
     bool scale_embeddings_sqrt_dim = false;
@@ -113,6 +114,10 @@ struct ArchSpec {
 
     /// Adjustments that no field can express, after all keys are read.
     void (*finish)(Hparams& h) = nullptr;
+
+    const char* norm_eps_key() const {
+        return layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+    }
 
     std::span<const ModelTensor> model_tensors;
     std::span<const std::span<const LayerTensor>> layer_tensors;  // in groups

@@ -328,7 +328,7 @@ Result<Hparams> Hparams::load(const gguf::File& file, const ArchSpec& spec) {
     TSR_TRY(h.n_embd, keys.integer("embedding_length", 1, kMaxEmbd));
     TSR_TRY(h.n_ctx_train, keys.integer("context_length", 1, int64_t{1} << 31));
     h.layers.resize(static_cast<size_t>(h.n_layer));
-    TSR_TRY(const double eps, keys.real_or("attention.layer_norm_rms_epsilon", 1e-5, 0, 1));
+    TSR_TRY(const double eps, keys.real_or(spec.norm_eps_key(), 1e-5, 0, 1));
     h.norm_eps = static_cast<float>(eps);
     TSR_TRY_VOID(load_windows(keys, spec, h));
     TSR_TRY_VOID(load_heads(keys, h));

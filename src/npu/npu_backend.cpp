@@ -72,8 +72,10 @@ void NpuBackend::before(const RopeAnglesOp<Direct>& op) {
 }
 
 /// The program ends with the norm and the product of the head.
-void NpuBackend::before(const NormOp<Direct>& op) {
-    if (at_ == static_cast<int32_t>(program_.ops.size()) - 2) n_rows_ = op.n_tok;
+template <class Other>
+void NpuBackend::before(const Other& op) {
+    if constexpr (requires { op.n_tok; })
+        if (at_ == static_cast<int32_t>(program_.ops.size()) - 2) n_rows_ = op.n_tok;
 }
 
 /// Not an operation of the program, which computes all rows. The results of the current segment follow later.

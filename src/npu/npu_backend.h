@@ -36,9 +36,8 @@ class NpuBackend final : public Backend {
     struct BindWritten;
     void before(const EmbedOp<Direct>& op);
     void before(const RopeAnglesOp<Direct>& op);
-    void before(const NormOp<Direct>& op);
     template <class Other>
-    void before(const Other&) {}
+    void before(const Other& op);
     void gather(const GatherRowsOp<Direct>& op);
     template <template <class> class Name>
     void step(const Name<Direct>& op);
