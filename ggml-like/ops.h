@@ -147,12 +147,12 @@ struct NormOp {
     void products(V&&) const {}
 };
 
-/// y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + eps) * w (arXiv 1607.06450).
+/// y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + eps) * w + bias (arXiv 1607.06450).
 template <class Ref>
 struct LayerNormOp {
     typename Ref::Read x = {};
     RowCount n_tok = {};
-    typename Ref::Vector w = {};
+    typename Ref::Vector w = {}, bias = {};  // bias may be empty
     float eps = 0;
     typename Ref::Write y = {};
 
@@ -162,6 +162,7 @@ struct LayerNormOp {
         v("x", op.x...);
         v("n_tok", op.n_tok...);
         v("w", op.w...);
+        v("bias", op.bias...);
         v("eps", op.eps...);
     }
     template <class V>

@@ -148,6 +148,7 @@ void CpuBackend::compute(const LayerNormOp<Direct>& op) {
         const float mean = row_mean(x, n);
         for (int64_t i = 0; i < n; ++i) row[i] = x[i] - mean;
         vec_.rms_norm(row, op.w.data, n, op.eps, row);
+        if (op.bias) vec_.add(row, op.bias.data, n);
         if (y.needs_int8) quantize_part(y, {0, n_tok}, t, 0, y.dim, row);
     });
 }
