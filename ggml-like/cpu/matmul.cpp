@@ -82,7 +82,11 @@ void CpuBackend::linear_rows(const LinearOp<Direct>& op, const RowRange& rows, i
             vec_.prefetch_for_write(op.y->row(tok0 + t) + rows.row, rows.n * int64_t{sizeof(float)});
         });
         multiply(product.w, rows, *op.x, {0, n_tok}, tok0, n, tile, stride, worker, next);
-        y_rows.each([&](int64_t t) { finish(tok0 + t, tile + t * stride); });
+        y_rows.each([&](int64_t t) {
+            finish(tok0 + t, tile + t * stride);
+            if (op.y->needs_int8)
+                quantize_part(*op.y, {0, n_tok}, tok0 + t, rows.row, rows.n, op.y->row(tok0 + t) + rows.row);
+        });
     }
 }
 

@@ -16,6 +16,7 @@ extern const ArchSpec kPhi3;
 extern const ArchSpec kExaone4;
 extern const ArchSpec kGlm4;
 extern const ArchSpec kSeedOss;
+extern const ArchSpec kStarCoder2;
 extern const ArchSpec kOlmo2;
 extern const ArchSpec kGranite, kGraniteMoe;
 extern const ArchSpec kGptOss;
@@ -25,9 +26,10 @@ extern const ArchSpec kGptOss;
 namespace {
 
 constexpr const ArchSpec* kAll[] = {
-    &arch::kLlama,    &arch::kMistral3,   &arch::kSmolLm3, &arch::kQwen2,   &arch::kQwen2Moe, &arch::kQwen3,
-    &arch::kQwen3Moe, &arch::kGemma,      &arch::kGemma2,  &arch::kGemma3,  &arch::kPhi3,     &arch::kOlmo2,
-    &arch::kGranite,  &arch::kGraniteMoe, &arch::kGptOss,  &arch::kExaone4, &arch::kGlm4,     &arch::kSeedOss,
+    &arch::kLlama,   &arch::kMistral3, &arch::kSmolLm3, &arch::kQwen2,      &arch::kQwen2Moe,
+    &arch::kQwen3,   &arch::kQwen3Moe, &arch::kGemma,   &arch::kGemma2,     &arch::kGemma3,
+    &arch::kPhi3,    &arch::kOlmo2,    &arch::kGranite, &arch::kGraniteMoe, &arch::kGptOss,
+    &arch::kExaone4, &arch::kGlm4,     &arch::kSeedOss, &arch::kStarCoder2,
 };
 
 }  // namespace

@@ -118,6 +118,15 @@ constexpr HfTensor kSeedOss[] = {
     {"post_attention_norm.weight", "post_attention_layernorm.weight"},
     {"attn_output.bias", "self_attn.o_proj.bias", Take::All, "attention_out_bias"},
 };
+constexpr HfTensor kStarCoder2[] = {
+    {"output_norm.bias", "model.norm.bias"},
+    {"attn_norm.bias", "input_layernorm.bias"},
+    {"ffn_norm.bias", "post_attention_layernorm.bias"},
+    {"ffn_up.weight", "mlp.c_fc.weight"},
+    {"ffn_up.bias", "mlp.c_fc.bias"},
+    {"ffn_down.weight", "mlp.c_proj.weight"},
+    {"ffn_down.bias", "mlp.c_proj.bias"},
+};
 // Rows of gate and up are interleaved; blocks are MXFP4.
 constexpr HfTensor kGptOss[] = {
     {"attn_norm.weight", "input_layernorm.weight"},
@@ -150,6 +159,7 @@ constexpr Groups kGraniteMoeTensors[] = {kModel, kPreNorms, kAttention, kGranite
 constexpr Groups kGraniteSharedTensors[] = {kModel, kPreNorms, kAttention, kGraniteShared};
 constexpr Groups kGptOssTensors[] = {kModel, kAttention, kGptOss};
 constexpr Groups kGlm4Tensors[] = {kModel, kGlm4, kAttention, kDense};
+constexpr Groups kStarCoder2Tensors[] = {kModel, kPreNorms, kAttention, kStarCoder2};
 constexpr Groups kSeedOssTensors[] = {kModel, kSeedOss, kAttention, kDense};
 
 // Numbers
@@ -193,8 +203,10 @@ constexpr HfDemand kQwen3MoeDemands[] = {{"hidden_act", kSiluValues},
 constexpr HfDemand kGemmaDemands[] = {{"hidden_act", kGeluValues}, {"hidden_activation", kTanhValues}};
 constexpr HfDemand kSmolLm3Demands[] = {
     {"hidden_act", kSiluValues}, {"use_sliding_window", kFalse}, {"no_rope_layer_interval", kFour}};
+constexpr HfDemand kStarCoder2Demands[] = {{"hidden_act", kTanhValues}, {"use_bias", kTrue}};
 
 // Defaults of the published configuration classes that files omit.
+constexpr HfDefault kTiedDefaults[] = {{"tie_word_embeddings", "true"}};
 constexpr HfDefault kGemma3Defaults[] = {
     {"num_attention_heads", "8"},
     {"num_key_value_heads", "4"},
@@ -265,6 +277,13 @@ constexpr HfArch kRows[] = {
     {"GptOssForCausalLM", "gpt_oss", "gpt-oss", kGptOssTensors, {}, kSilu},
     {"Exaone4ForCausalLM", "exaone4", "exaone4", kOlmo2Tensors, {}, kSilu},
     {"Glm4ForCausalLM", "glm4", "glm4", kGlm4Tensors, {}, kSilu},
+    {"Starcoder2ForCausalLM",
+     "starcoder2",
+     "starcoder2",
+     kStarCoder2Tensors,
+     {},
+     kStarCoder2Demands,
+     kTiedDefaults},
     {"SeedOssForCausalLM", "seed_oss", "seed_oss", kSeedOssTensors, {}, kSiluNoBias},
 };
 

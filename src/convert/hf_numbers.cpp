@@ -88,8 +88,8 @@ Result<void> Numbers::sizes() {
     put("attention.head_count_kv", layer.n_head_kv);
     put("attention.key_length", layer.k_dim);
     put("attention.value_length", layer.v_dim);
-    TSR_TRY(const double eps, config_.real_or("rms_norm_eps", 1e-6));
-    put("attention.layer_norm_rms_epsilon", eps);
+    TSR_TRY(const double eps, config_.real_or(spec_.layer_norm ? "norm_epsilon" : "rms_norm_eps", 1e-6));
+    put(spec_.norm_eps_key(), eps);
     for (const HfKey& key : arch_.keys) {
         if (!config_.has(key.hf)) continue;
         if (key.is_integer) {

@@ -54,7 +54,7 @@ void attend_outputs(const LayerPass& p, AttendOp<Direct> op, std::span<const int
 int64_t attention_block(LayerPass p, const AttnWeights& w, const KvLayer& cache,
                         std::span<const Segment> segments, const std::span<const int32_t>* outputs) {
     const LayerSpec& spec = p.spec();
-    pre_norm(p, p.weights().attn_norm);
+    pre_norm(p, p.weights().attn_norm, p.weights().attn_norm_bias);
     append_kv(p, w, cache, segments);
     if (outputs && outputs->empty()) return 0;
     const AttendOp<Direct> attend{.q = &p.a.q,

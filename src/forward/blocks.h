@@ -28,9 +28,9 @@ inline ActBuffer& of_width(ActBuffer& act, int64_t dim) {
 
 /// y <- the norm of the architecture of n_tok rows of x.
 void norm_rows(Backend& be, const Model& m, const ActBuffer& x, int64_t n_tok, const Vector& norm,
-               ActBuffer& y);
+               const Vector& bias, ActBuffer& y);
 /// normed <- norm(residual), or a copy of it where the architecture has no pre-norm.
-void pre_norm(const LayerPass& p, const Vector& norm);
+void pre_norm(const LayerPass& p, const Vector& norm, const Vector& bias);
 /// The buffer that the products of a sublayer's output are added to: the residual stream, or sublayer_out,
 /// which is to be overwritten by the first product, where a post-norm follows.
 ActBuffer& sublayer_output(const LayerPass& p, const Vector& post_norm);

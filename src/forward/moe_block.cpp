@@ -29,7 +29,7 @@ void ffn_block(const LayerPass& p, const MoeFfn& w) {
     Activations& a = p.a;
     ActBuffer& ff = of_width(p.a.expert_ff, p.spec().n_ff);
     ActBuffer& output = sublayer_output(p, post_norm);
-    pre_norm(p, p.weights().ffn_norm);
+    pre_norm(p, p.weights().ffn_norm, p.weights().ffn_norm_bias);
     p.be.moe_route({.x = &a.normed,
                     .n_tok = p.n_tok,
                     .router = {.w = w.router, .bias = w.router_bias},

@@ -4,18 +4,18 @@
 namespace tessera {
 
 void norm_rows(Backend& be, const Model& m, const ActBuffer& x, int64_t n_tok, const Vector& norm,
-               ActBuffer& y) {
+               const Vector& bias, ActBuffer& y) {
     const float eps = m.hparams().norm_eps;
     if (m.arch().layer_norm)
-        be.layer_norm({.x = &x, .n_tok = n_tok, .w = norm, .eps = eps, .y = &y});
+        be.layer_norm({.x = &x, .n_tok = n_tok, .w = norm, .bias = bias, .eps = eps, .y = &y});
     else
         be.norm({.x = &x, .n_tok = n_tok, .w = norm, .eps = eps, .y = &y});
 }
 
-void pre_norm(const LayerPass& p, const Vector& norm) {
+void pre_norm(const LayerPass& p, const Vector& norm, const Vector& bias) {
     Activations& a = p.a;
     if (norm)
-        norm_rows(p.be, p.m, a.residual, p.n_tok, norm, a.normed);
+        norm_rows(p.be, p.m, a.residual, p.n_tok, norm, bias, a.normed);
     else
         p.be.copy({.x = &a.residual, .n_tok = p.n_tok, .y = &a.normed});
 }

@@ -27,7 +27,7 @@ struct AttnWeights {
     }
 };
 
-/// Feed-forward network with a gate.
+/// Feed-forward network; `gate` is empty in one without a gate.
 struct DenseFfn {
     Weight gate, up;  // [n_ff, n_embd]
     Weight down;      // [n_embd, n_ff]
@@ -71,8 +71,10 @@ inline constexpr bool kIsAlternative<Part, std::variant<Parts...>> = (std::is_sa
 /// One layer.
 struct LayerWeights {
     Vector attn_norm, attn_post_norm;  // [n_embd] before the mixer, and on its output
+    Vector attn_norm_bias;             // [n_embd] of a LayerNorm
     MixerWeights mixer;
     Vector ffn_norm, ffn_post_norm;  // [n_embd] before the feed-forward sublayer, and on its output
+    Vector ffn_norm_bias;            // [n_embd]
     FfnWeights ffn;
 
     /// The layer itself or one of its parts; null if the layer is of another kind.
@@ -96,12 +98,12 @@ struct LayerWeights {
 };
 
 struct Weights {
-    Weight token_embd;   // [n_vocab, n_embd]
-    Weight output;       // [n_vocab, n_embd]; token_embd if embeddings are tied
-    Vector output_norm;  // [n_embd]
-    Vector rope_freqs;   // [n_rot / 2] divisors, or empty
-    Vector rope_short;   // [n_rot / 2] divisors for contexts up to the original one, or empty
-    Vector rope_long;    // [n_rot / 2] divisors for longer contexts, or empty
+    Weight token_embd;                     // [n_vocab, n_embd]
+    Weight output;                         // [n_vocab, n_embd]; token_embd if embeddings are tied
+    Vector output_norm, output_norm_bias;  // [n_embd]
+    Vector rope_freqs;                     // [n_rot / 2] divisors, or empty
+    Vector rope_short;  // [n_rot / 2] divisors for contexts up to the original one, or empty
+    Vector rope_long;   // [n_rot / 2] divisors for longer contexts, or empty
     std::vector<LayerWeights> layers;
 };
 

@@ -140,6 +140,9 @@ TEST_P(Broken, AbsurdKeysAreNamed) {
     ASSERT_TRUE(file);
     const std::string arch(*file->get_string("general.architecture"));
     const bool is_moe = file->find(arch + ".expert_count") != nullptr;
+    const std::string norm_eps = file->find(arch + ".attention.layer_norm_epsilon")
+                                     ? "attention.layer_norm_epsilon"
+                                     : "attention.layer_norm_rms_epsilon";
     std::vector<std::pair<std::string, std::string>> cases = {
         {"block_count", "int:0"},
         {"block_count", "int:4000000000"},
@@ -156,8 +159,8 @@ TEST_P(Broken, AbsurdKeysAreNamed) {
         {"attention.key_length", "int:4096"},
         {"attention.value_length", "int:40"},
         {"attention.scale", "float:-1"},
-        {"attention.layer_norm_rms_epsilon", "float:-1"},
-        {"attention.layer_norm_rms_epsilon", "str:small"},
+        {norm_eps, "float:-1"},
+        {norm_eps, "str:small"},
         {"attn_logit_softcapping", "float:-50"},
         {"final_logit_softcapping", "float:-30"},
         {"rope.dimension_count", "int:0"},

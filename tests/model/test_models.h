@@ -57,6 +57,7 @@ inline constexpr TestModel kTestModels[] = {{"llama"},
                                             {"exaone4", false},
                                             {"glm4", false},
                                             {"seedoss", false},
+                                            {"starcoder2", false},
                                             {"longrope", false},
                                             {"longrope-long", false, "longrope", 33}};
 

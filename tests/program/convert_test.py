@@ -17,7 +17,7 @@ ARCHITECTURES = {name: MODELS / f"{name}.gguf" for name in (
     "llama", "llama3", "nemo", "mixtral", "qwen2", "qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "phi3", "phi4mini",
     "olmo2", "granite", "smollm3", "gptoss")}
 ARCHITECTURES |= {name: DATA / f"models/{name}.gguf" for name in (
-    "mistral3", "qwen2moe", "granitemoe", "longrope", "exaone4", "exaone4swa", "glm4", "seedoss")}
+    "mistral3", "qwen2moe", "granitemoe", "longrope", "exaone4", "exaone4swa", "glm4", "seedoss", "starcoder2")}
 # Keys that only handmade or only converted files have.
 UNCOMPARED = {"general.name", "general.file_type", "general.quantization_version", "general.license", "general.alignment"}
 

@@ -163,6 +163,7 @@ OWN_NAMES = {
     "olmo2": AFTER_NORMS, "exaone4": AFTER_NORMS,
     "glm4": {"post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm",
              "ffn_up": "mlp.gate_up_proj"},
+    "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
     "seed_oss": {"post_attention_norm": "post_attention_layernorm"},
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "gpt-oss": {"post_attention_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.router"},
@@ -231,6 +232,8 @@ def hf_tensors(keys, tensors):
     names = NAMES | OWN_NAMES.get(arch, {})
     norm = less_one if is_gemma else lambda tensor: tensor
     out = {"model.embed_tokens.weight": tensors["token_embd.weight"], "model.norm.weight": norm(tensors["output_norm.weight"])}
+    if "output_norm.bias" in tensors:
+        out["model.norm.bias"] = tensors["output_norm.bias"]
     if "output.weight" in tensors:
         out["lm_head.weight"] = tensors["output.weight"]
     for i in range(keys[f"{arch}.block_count"]):
@@ -258,12 +261,13 @@ CLASSES = {
     "gemma3": "Gemma3ForCausalLM", "phi3": "Phi3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
     "granite": "GraniteForCausalLM", "granitemoe": "GraniteMoeSharedForCausalLM", "gpt-oss": "GptOssForCausalLM",
     "exaone4": "Exaone4ForCausalLM", "glm4": "Glm4ForCausalLM", "seed_oss": "SeedOssForCausalLM",
+    "starcoder2": "Starcoder2ForCausalLM",
 }
 COMMON = {
     "context_length": "max_position_embeddings", "embedding_length": "hidden_size", "block_count": "num_hidden_layers",
     "feed_forward_length": "intermediate_size", "attention.head_count": "num_attention_heads",
     "attention.head_count_kv": "num_key_value_heads", "attention.key_length": "head_dim",
-    "attention.layer_norm_rms_epsilon": "rms_norm_eps", "rope.freq_base": "rope_theta",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps", "attention.layer_norm_epsilon": "norm_epsilon", "rope.freq_base": "rope_theta",
     "expert_used_count": "num_experts_per_tok", "attention.sliding_window": "sliding_window",
     "attn_logit_softcapping": "attn_logit_softcapping", "final_logit_softcapping": "final_logit_softcapping",
     "embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier",
@@ -277,7 +281,9 @@ def config(keys, tensors):
     out = {"architectures": [CLASSES[arch]], "vocab_size": tensors["token_embd.weight"][0][0],
            "tie_word_embeddings": "output.weight" not in tensors, "torch_dtype": "float16"}
     out |= {name: own[key] for key, name in COMMON.items() if key in own}
-    gelu = arch.startswith("gemma")
+    gelu = arch.startswith("gemma") or arch == "starcoder2"
+    if arch == "starcoder2":
+        out["use_bias"] = True
     out["hidden_act"] = "gelu_pytorch_tanh" if gelu else "silu"
     if "expert_count" in own:
         out["num_experts" if arch.startswith("qwen") else "num_local_experts"] = own["expert_count"]
