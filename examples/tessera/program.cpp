@@ -42,6 +42,7 @@ struct OpJson {
         out["scratch"][name.text()] = id_json(role.value);
     }
     void operator()(FieldName name, const record::Update& role) {
+        if (!role.before) return (*this)(name, record::Write{role.after});
         out["updates"][name.text()] = {{"before", id_json(role.before)}, {"after", id_json(role.after)}};
     }
     void operator()(FieldName name, record::WeightId id) { out["weights"][name.text()] = id_json(id); }
