@@ -50,10 +50,10 @@ TEST(HfModel, EveryRowOfTheTableHasAPlan) {
                                                  : arch.arch.ends_with("moe") || arch.arch == "gpt-oss" ||
                                                        arch.class_name == "MixtralForCausalLM";
             if (has_experts != wants_experts) continue;
+            const bool has_gelu = arch.arch.starts_with("gemma") || arch.arch == "starcoder2";
             const std::string more =
-                R"("hidden_act": )" +
-                std::string(arch.arch.starts_with("gemma") ? R"("gelu_pytorch_tanh")" : R"("silu")") +
-                R"(, "norm_topk_prob": )" + (arch.arch == "qwen3moe" ? "true" : "false") +
+                R"("hidden_act": )" + std::string(has_gelu ? R"("gelu_pytorch_tanh")" : R"("silu")") +
+                R"(, "use_bias": true, "norm_topk_prob": )" + (arch.arch == "qwen3moe" ? "true" : "false") +
                 R"(, "sliding_window": 128, "use_sliding_window": false, "shared_intermediate_size": 96,)"
                 R"("num_experts_per_tok": 2, "num_local_experts": )" +
                 (has_experts ? "4" : "0");
