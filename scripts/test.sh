@@ -4,7 +4,7 @@
 # --quick: the release build's tests. Default: also the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer, the
 # tests of threads and scheduling under ThreadSanitizer, and the kernels and the bits of logits for AArch64 on one emulated processor.
 # --full: also the slow tests, all unit tests of threaded code under ThreadSanitizer, the server under AddressSanitizer,
-# every emulated processor, and each fuzz target for some seconds (needs clang-19). E.g. scripts/test.sh --quick -L unit
+# every emulated processor, and each fuzz target for some seconds (needs clang-19 and libclang-rt-19-dev). E.g. scripts/test.sh --quick -L unit
 set -euo pipefail
 
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
@@ -38,11 +38,12 @@ build release all -DCMAKE_BUILD_TYPE=Release -DTSR_BUILD_TESTS=ON -DTSR_PCH=TEST
 
 if [[ $extent != quick ]]; then
     # Fast enough to run, small enough to link. The sanitizers' instrumentation makes gcc warn without reason. Kernels
-    # have no synchronization and take long to compile: ThreadSanitizer's build links the release build's objects, and
-    # AddressSanitizer's those of every instruction set but the scalar one (tests with guard pages look for reads past
-    # the end in release).
+    # have no synchronization and take long to compile: ThreadSanitizer's build links the release build's objects,
+    # AddressSanitizer's and that of the fuzz targets link those of every instruction set but the scalar one (tests with
+    # guard pages look for reads past the end in release).
     sanitized=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DTSR_WERROR=OFF -DTSR_PCH=ON
         -DTSR_UNITY=ON -DTSR_KERNEL_OBJECTS="$root/build/release")
+    wide_tables='_(avx|emulated|neon|dotprod|i8mm)'
     unit='^unit:(capi|chat|common|convert|cpu|engine|gguf|grammar|jinja|kv|measure|model|program|quants|record|recurrent|sample|text)\.|^unit:npu\.(device|recipe|weights)_'
     threads='^unit:(common\.threads|cpu\.runs|engine\.(session|scheduler|requests|load)_)'
     cpus=max npu=OFF
@@ -53,7 +54,7 @@ if [[ $extent != quick ]]; then
     fi
     step "AddressSanitizer and UndefinedBehaviorSanitizer build"
     build check-asan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=address,undefined -DTSR_TEST_SELECT="$unit" \
-        -DTSR_TEST_PREFIX=asan. -DTSR_KERNEL_OBJECTS_MATCH='_(avx|emulated|neon|dotprod|i8mm)'
+        -DTSR_TEST_PREFIX=asan. -DTSR_KERNEL_OBJECTS_MATCH="$wide_tables"
     step "ThreadSanitizer build"
     build check-tsan tsr_tests "${sanitized[@]}" -DTSR_SANITIZE=thread -DTSR_TEST_SELECT="$threads" -DTSR_TEST_PREFIX=tsan. \
         -DTSR_NPU="$npu"
@@ -72,11 +73,12 @@ if [[ $extent != quick ]]; then
 fi
 if [[ $extent == full ]]; then
     step "fuzz targets"
-    if command -v clang++-19 >/dev/null; then
-        build check-fuzz tsr_tests -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-            -DTSR_WERROR=OFF -DTSR_BUILD_FUZZ=ON -DTSR_SANITIZE=address,undefined -DTSR_TEST_SELECT='^fuzz:'
+    if command -v clang++-19 >/dev/null && compgen -G "/usr/lib/llvm-19/lib/clang/*/lib/*/libclang_rt.fuzzer*" >/dev/null; then
+        build check-fuzz tsr_tests "${sanitized[@]}" -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
+            -DTSR_PCH=OFF -DTSR_BUILD_FUZZ=ON -DTSR_SANITIZE=address,undefined -DTSR_TEST_SELECT='^fuzz:' \
+            -DTSR_KERNEL_OBJECTS_MATCH="$wide_tables"
     else
-        echo "skipped: clang++-19 is missing (apt-get install clang-19)"
+        echo "skipped: clang++-19 or its runtime is missing (apt-get install clang-19 libclang-rt-19-dev)"
     fi
 fi
 
