@@ -5,13 +5,15 @@
 // program. A new operation is its struct and its row in TSR_OPS here, its code in cpu/, and its call in
 // src/forward.
 //
-// Each struct has three descriptions, from which recorders, observers, memory plans and listings derive:
+// Each struct describes itself, and recorders, observers, memory plans and listings derive from that:
 //   fields(v, op...)  calls v(name, field...) for each field, of one operation or of several side by side
 //   shapes(v)         calls v(buffer, rows, dim) or v(buffer, rows, dim, Floats::IfRead) for each buffer that
 //                     a Direct operation writes
 //   products(v)       calls v(input, weight), v(input, weight, routes) for inputs in expert order, or
 //                     v(input, weight, routes, gathered) for inputs in token order that the operation
-//                     gathers, for each matrix product
+//                     gathers, for each matrix product; absent without products (each_product)
+//   is_valid()        whether the operation has the epilogues of its products; absent if it has any
+//   overwrites()      whether an Update is a plain write; absent if it never is
 #include <string>
 #include <variant>
 
@@ -64,6 +66,9 @@ struct Product {
     float softcap = 0;  // 0 = off; not together with `add`
     bool add = false;
 
+    /// Whether the epilogue is at most a bias and an activation.
+    bool is_unscaled() const { return scale == 1 && softcap == 0 && !add; }
+
     /// The fields as those of the part `name` of an operation; "" for its only product.
     template <class V, class... Self>
     static void fields(const char* name, V&& v, Self&&... p) {
@@ -95,8 +100,6 @@ struct EmbedOp {
     void shapes(V&& v) const {
         v(x, std::ssize(tokens), table.n_in);
     }
-    template <class V>
-    void products(V&&) const {}
 };
 
 /// angles[t, i] = magnitude * (cos, sin)(pos_t * freq[i]).
@@ -118,8 +121,6 @@ struct RopeAnglesOp {
     void shapes(V&& v) const {
         v(angles, n_tok, rope.n_rot);
     }
-    template <class V>
-    void products(V&&) const {}
 };
 
 /// y[t] = rms_norm(x[t]) * w.
@@ -143,8 +144,6 @@ struct NormOp {
     void shapes(V&& v) const {
         v(y, n_tok, x->dim);
     }
-    template <class V>
-    void products(V&&) const {}
 };
 
 /// y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + eps) * w + bias (arXiv 1607.06450).
@@ -169,8 +168,6 @@ struct LayerNormOp {
     void shapes(V&& v) const {
         v(y, n_tok, x->dim);
     }
-    template <class V>
-    void products(V&&) const {}
 };
 
 /// x[t] += rms_norm(delta[t]) * w; overwrites `delta`.
@@ -194,8 +191,6 @@ struct AddNormOp {
     void shapes(V&& v) const {
         v(x, n_tok, x->dim);
     }
-    template <class V>
-    void products(V&&) const {}
 };
 
 /// y[t] = x[t], for architectures without a pre-norm.
@@ -215,8 +210,6 @@ struct CopyOp {
     void shapes(V&& v) const {
         v(y, n_tok, x->dim);
     }
-    template <class V>
-    void products(V&&) const {}
 };
 
 /// One product with its epilogue.
@@ -226,6 +219,9 @@ struct LinearOp {
     RowCount n_tok = {};
     Product<Ref> product = {};
     typename Ref::Update y = {};  // overwritten unless product.add
+
+    bool is_valid() const { return !product.add || product.softcap == 0; }
+    bool overwrites() const { return !product.add; }
 
     template <class V, class... Self>
     static void fields(V&& v, Self&&... op) {
@@ -264,6 +260,7 @@ struct QkvOp {
     typename Ref::Scratch k_scratch = {};  // [n_tok, n_head_kv * k_dim] if norms_whole_rows(), else null
     typename Ref::Write queries = {};      // [n_tok, n_head * k_dim]
 
+    bool is_valid() const { return !q.add && !k.add && !v.add; }
     /// Whether a norm covers whole rows, so that all heads of a row are computed before it.
     bool norms_whole_rows() const { return q_norm.n > cache.k_dim || k_norm.n > cache.k_dim; }
 
@@ -316,8 +313,6 @@ struct GatherRowsOp {
     void shapes(V&& v) const {
         v(a, std::ssize(rows), a->dim);
     }
-    template <class V>
-    void products(V&&) const {}
 };
 
 /// y[t, h] = softmax(scale q[t, h] . K) V over the keys visible to token t, for the rows of the segments;
@@ -353,11 +348,9 @@ struct AttendOp {
     void shapes(V&& v) const {
         v(y, n_tok, n_head * cache.v_dim);
     }
-    template <class V>
-    void products(V&&) const {}
 };
 
-/// y = gate.activation(Wg x) * (Wu x).
+/// y = gate.activation(Wg x) * (Wu x), each with its bias.
 template <class Ref>
 struct FfnGateUpOp {
     typename Ref::Read x = {};
@@ -366,6 +359,10 @@ struct FfnGateUpOp {
     typename Ref::Weight shared_expert_gate = {};  // [1, n_embd] floats or empty: y[t] *= sigmoid(
                                                    // shared_expert_gate . x[t])
     typename Ref::Write y = {};
+
+    bool is_valid() const {
+        return gate.is_unscaled() && up.is_unscaled() && up.activation == Activation::None;
+    }
 
     template <class V, class... Self>
     static void fields(V&& v, Self&&... op) {
@@ -397,6 +394,8 @@ struct MoeRouteOp {
     RouterKind kind = RouterKind::SoftmaxOverSelected;
     typename Ref::WriteRoutes routes = {};
 
+    bool is_valid() const { return !router.add; }
+
     template <class V, class... Self>
     static void fields(V&& v, Self&&... op) {
         v("routes", op.routes...);
@@ -415,7 +414,8 @@ struct MoeRouteOp {
     }
 };
 
-/// gathered = x in expert order; y[row] = gate.activation(Wg_e x) * (Wu_e x), also in expert order.
+/// gathered = x in expert order; y[row] = gate.activation(Wg_e x) * (Wu_e x), each with its bias, also in
+/// expert order.
 template <class Ref>
 struct MoeGateUpOp {
     typename Ref::Read x = {};
@@ -424,6 +424,10 @@ struct MoeGateUpOp {
     Product<Ref> gate = {}, up = {};  // stacks of n_expert
     typename Ref::Scratch gathered = {};
     typename Ref::Write y = {};
+
+    bool is_valid() const {
+        return gate.is_unscaled() && up.is_unscaled() && up.activation == Activation::None;
+    }
 
     template <class V, class... Self>
     static void fields(V&& v, Self&&... op) {
@@ -457,6 +461,9 @@ struct MoeDownOp {
     Product<Ref> down = {};  // a stack of n_expert
     typename Ref::Scratch rows = {};
     typename Ref::Update out = {};  // overwritten unless down.add
+
+    bool is_valid() const { return down.activation == Activation::None && down.softcap == 0; }
+    bool overwrites() const { return !down.add; }
 
     template <class V, class... Self>
     static void fields(V&& v, Self&&... op) {
@@ -500,6 +507,12 @@ template <class Ref>
 using AnyOp = std::variant<EmbedOp<Ref>, RopeAnglesOp<Ref>, NormOp<Ref>, LayerNormOp<Ref>, AddNormOp<Ref>,
                            CopyOp<Ref>, LinearOp<Ref>, QkvOp<Ref>, GatherRowsOp<Ref>, AttendOp<Ref>,
                            FfnGateUpOp<Ref>, MoeRouteOp<Ref>, MoeGateUpOp<Ref>, MoeDownOp<Ref>>;
+
+/// Calls v for each matrix product of an operation (products()).
+template <class AnyStruct, class V>
+void each_product(const AnyStruct& op, V&& v) {
+    if constexpr (requires { op.products(v); }) op.products(v);
+}
 
 /// "norm", "qkv", ...: the name of an operation's struct in listings.
 #define TSR_OP_NAME(Struct, name)                       \

@@ -1,5 +1,5 @@
 // Derives layers, lifetimes, sizes and the arena layout from a program's operations, each with a visitor over
-// the fields listed in program.h. Printing is in text.cpp, recording in recorder.cpp, execution in
+// the lists of ggml-like/ops.h. Printing is in text.cpp, recording in recorder.cpp, execution in
 // replay.cpp.
 #include "ggml-like/record/program.h"
 

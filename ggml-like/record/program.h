@@ -137,7 +137,7 @@ struct Op {
     /// Calls v(input, weight, ...) for each matrix product (ggml-like/ops.h).
     template <class Visitor>
     void products(Visitor&& v) const {
-        std::visit([&v](const auto& op) { op.products(v); }, verb);
+        std::visit([&v](const auto& op) { each_product(op, v); }, verb);
     }
 };
 

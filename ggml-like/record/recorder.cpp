@@ -167,9 +167,9 @@ void RecordBackend::append(const Name<Direct>& op) {
     Name<Recorded> out;
     Inputs inputs{*this};
     if constexpr (requires { op.segments; }) inputs.segments = op.segments;
+    if constexpr (requires { op.is_valid(); }) TSR_CHECK(op.is_valid());
     Outputs outputs{*this};
-    if constexpr (requires { op.product.add; }) outputs.accumulates = op.product.add;
-    if constexpr (requires { op.down.add; }) outputs.accumulates = op.down.add;
+    if constexpr (requires { op.overwrites(); }) outputs.accumulates = !op.overwrites();
     shapes_.clear();
     op.shapes(Shapes{*this});
     Name<Direct>::fields(inputs, op, out);

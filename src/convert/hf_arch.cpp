@@ -182,7 +182,7 @@ constexpr HfKey kMultipliers[] = {
 using Values = std::string_view;
 constexpr Values kSiluValues[] = {"silu", "swish", ""};
 constexpr Values kGeluValues[] = {"gelu_pytorch_tanh", "gelu", ""};
-constexpr Values kTrue[] = {"true"}, kFalse[] = {"false", ""};
+constexpr Values kTrue[] = {"true"}, kTrueOrUnsaid[] = {"true", ""}, kFalse[] = {"false", ""};
 constexpr Values kOne[] = {"1", ""}, kFour[] = {"4", ""}, kNone[] = {"[]", ""};
 constexpr Values kTanhValues[] = {"gelu_pytorch_tanh", ""};
 
@@ -203,10 +203,10 @@ constexpr HfDemand kQwen3MoeDemands[] = {{"hidden_act", kSiluValues},
 constexpr HfDemand kGemmaDemands[] = {{"hidden_act", kGeluValues}, {"hidden_activation", kTanhValues}};
 constexpr HfDemand kSmolLm3Demands[] = {
     {"hidden_act", kSiluValues}, {"use_sliding_window", kFalse}, {"no_rope_layer_interval", kFour}};
-constexpr HfDemand kStarCoder2Demands[] = {{"hidden_act", kTanhValues}, {"use_bias", kTrue}};
+constexpr HfDemand kStarCoder2Demands[] = {{"hidden_act", kTanhValues}, {"use_bias", kTrueOrUnsaid}};
 
 // Defaults of the published configuration classes that files omit.
-constexpr HfDefault kTiedDefaults[] = {{"tie_word_embeddings", "true"}};
+constexpr HfDefault kStarCoder2Defaults[] = {{"tie_word_embeddings", "true"}, {"norm_epsilon", "1e-5"}};
 constexpr HfDefault kGemma3Defaults[] = {
     {"num_attention_heads", "8"},
     {"num_key_value_heads", "4"},
@@ -283,7 +283,7 @@ constexpr HfArch kRows[] = {
      kStarCoder2Tensors,
      {},
      kStarCoder2Demands,
-     kTiedDefaults},
+     kStarCoder2Defaults},
     {"SeedOssForCausalLM", "seed_oss", "seed_oss", kSeedOssTensors, {}, kSiluNoBias},
 };
 

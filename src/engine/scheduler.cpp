@@ -163,11 +163,10 @@ void Scheduler::admit() {
     }
 }
 
-/// Publishes the first n_tok tokens of a completion to the prefix cache. `is_prompt`: PrefixTree::insert.
-void Scheduler::publish(Completion& one, int64_t n_tok, bool is_prompt) {
+/// Publishes tokens at the front of a completion to the prefix cache. `is_prompt`: PrefixTree::insert.
+void Scheduler::publish(Completion& one, std::span<const int32_t> prefix, bool is_prompt) {
     kv::Sequence& sequence = one.sequence();
-    tree_->insert(npu_.publishable_prefix(one, n_tok), sequence.page_tables(), is_prompt,
-                  sequence.checkpoints());
+    tree_->insert(prefix, sequence.page_tables(), is_prompt, sequence.checkpoints());
 }
 
 /// Removes a completion from the running ones and releases its pages, after publishing them to the prefix
@@ -178,7 +177,7 @@ std::unique_ptr<Completion> Scheduler::remove_running(size_t index, bool publish
     kv::Sequence& sequence = one->sequence();
     if (publishes) {
         sequence.checkpoint();
-        publish(*one, sequence.n_tok());
+        publish(*one, npu_.publishable_prefix(*one, sequence.n_tok()));
     }
     sequence.rewind(0);
     return one;
@@ -291,10 +290,9 @@ void Scheduler::advance(const Pass::Chunk& chunk) {
     if (!chunk.is_decoding) one.report_prefill_progress();
     const bool prefilled = chunk.n_tok > 1 && one.pending().empty();
     const int64_t n_whole = sequence.n_tok() / kKvPage * kKvPage;
-    const int64_t n_published = prefilled ? sequence.n_tok() : n_whole;
-    if ((prefilled || n_whole > n_before) &&
-        std::ssize(npu_.publishable_prefix(one, n_published)) > n_before && !one.embedding())
-        publish(one, n_published, prefilled);
+    const auto prefix = npu_.publishable_prefix(one, prefilled ? sequence.n_tok() : n_whole);
+    if ((prefilled || n_whole > n_before) && std::ssize(prefix) > n_before && !one.embedding())
+        publish(one, prefix, prefilled);
     sequence.evict_out_of_window();
 }
 

@@ -86,7 +86,7 @@ class Scheduler {
     void admit();
     Queue::iterator next_waiting();
     bool admit_one(Completion& one);
-    void publish(Completion& one, int64_t n_tok, bool is_prompt = false);
+    void publish(Completion& one, std::span<const int32_t> prefix, bool is_prompt = false);
     bool drop_checkpoint(const Completion& for_one, int64_t n_tok);
     bool free_pages_for(Completion& one, int64_t n_tok);
     std::unique_ptr<Completion> remove_running(size_t index, bool publishes);

@@ -34,7 +34,7 @@ class ImatrixCollector::Observer final : public Backend {
     void observe_products(const AnyOperation& op) {
         int64_t n_tok = 0;
         if constexpr (requires { op.n_tok; }) n_tok = op.n_tok;
-        op.products(Products{*this, n_tok});
+        each_product(op, Products{*this, n_tok});
     }
     /// The inputs of each product of an operation.
     struct Products {

@@ -38,13 +38,7 @@ struct Objection {
     Placement operator()(const record::AddNormOp& op) const { return norm(op.w); }
     Placement operator()(const record::CopyOp&) const { return {}; }
     Placement operator()(const record::GatherRowsOp&) const { return {}; }
-    Placement operator()(const record::LinearOp& op) const {
-        if (op.product.softcap > 0) return left(LeftOut::SoftCap, "soft-capped output");
-        if (op.product.activation != Activation::None)
-            return left(LeftOut::Function, "an activation of a single product");
-        if (!(op.product.scale > 0)) return left(LeftOut::Factor, "an output scale that is not positive");
-        return product(op.product.w);
-    }
+    Placement operator()(const record::LinearOp& op) const { return products({&op.product}); }
     Placement operator()(const record::QkvOp& op) const {
         if (op.attn_temp.strength != 0)
             return left(LeftOut::AttnTempScaling, "attention temperature scaling");
@@ -52,7 +46,7 @@ struct Objection {
         if (kv.k_dim != kv.v_dim)
             return left(LeftOut::HeadSizes, "heads with " + std::to_string(kv.k_dim) + " key and " +
                                                 std::to_string(kv.v_dim) + " value elements");
-        return products({op.q.w, op.k.w, op.v.w});
+        return products({&op.q, &op.k, &op.v});
     }
     Placement operator()(const record::AttendOp& op) const {
         if (op.softcap > 0) return left(LeftOut::SoftCap, "soft-capped attention scores");
@@ -62,7 +56,8 @@ struct Objection {
         if (op.gate.activation == Activation::ClampedSilu)
             return left(LeftOut::Function, "an activation of two values");
         if (op.shared_expert_gate) return left(LeftOut::TokenGate, "a shared expert's gate");
-        return products({op.gate.w, op.up.w});
+        const Placement gate = matrix(op.gate.w);
+        return gate.why == LeftOut::No ? matrix(op.up.w) : gate;
     }
     /// Without nodes (lower.cpp): those of experts.
     template <class Other>
@@ -76,7 +71,7 @@ struct Objection {
         return program[w].view.n > 65536 ? left(LeftOut::WideNorm, "a norm over more than 65536 values")
                                          : Placement();
     }
-    Placement product(WeightId id) const {
+    Placement matrix(WeightId id) const {
         const Weight& w = program[id].view;
         if (w.n_in % 32 != 0 || w.n_out % 32 != 0)
             return left(LeftOut::Shape, "a matrix [" + std::to_string(w.n_out) + ", " +
@@ -85,9 +80,16 @@ struct Objection {
             return left(LeftOut::Feature, device->name + " does not support 4-bit block weights");
         return {};
     }
-    Placement products(std::initializer_list<WeightId> ids) const {
-        for (const WeightId id : ids)
-            if (Placement found = product(id); found.why != LeftOut::No) return found;
+    Placement product(const Product<record::Recorded>& product) const {
+        if (product.softcap > 0) return left(LeftOut::SoftCap, "soft-capped output");
+        if (product.activation != Activation::None)
+            return left(LeftOut::Function, "an activation of a single product");
+        if (!(product.scale > 0)) return left(LeftOut::Factor, "an output scale that is not positive");
+        return matrix(product.w);
+    }
+    Placement products(std::initializer_list<const Product<record::Recorded>*> all) const {
+        for (const auto* one : all)
+            if (Placement found = product(*one); found.why != LeftOut::No) return found;
         return {};
     }
 };

@@ -93,6 +93,22 @@ TEST(HfModel, Windows) {
     PLAN(none, config("Olmo2ForCausalLM", ""));
     EXPECT_EQ(number(**none, "olmo2.attention.sliding_window"), -1);
     EXPECT_FALSE(plan(config("Gemma3ForCausalLM", "")).has_value());
+    // EXAONE 4 has none in its small model, and says the period of the large one in letters as well.
+    PLAN(small, config("Exaone4ForCausalLM", R"("sliding_window": null, "sliding_window_pattern": null)"));
+    EXPECT_EQ(number(**small, "exaone4.attention.sliding_window"), -1);
+    PLAN(large, config("Exaone4ForCausalLM",
+                       R"("sliding_window": 64, "sliding_window_pattern": "LLLG", "layer_types":
+                          ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"])"));
+    EXPECT_EQ(number(**large, "exaone4.attention.sliding_window"), 64);
+    EXPECT_EQ(text(**large, "exaone4.attention.sliding_window_pattern"), "");
+}
+
+TEST(HfModel, StarCoder2WithDefaults) {
+    PLAN(model, config("Starcoder2ForCausalLM", ""));
+    EXPECT_NEAR(number(**model, "starcoder2.attention.layer_norm_epsilon"), 1e-5, 1e-10);
+    EXPECT_FALSE((*model)->file().find_tensor("output.weight"));
+    EXPECT_FALSE(plan(config("Starcoder2ForCausalLM", R"("use_bias": false)")).has_value());
+    EXPECT_FALSE(plan(config("Starcoder2ForCausalLM", R"("hidden_act": "silu")")).has_value());
 }
 
 TEST(HfModel, TextModelOfALargerOneWithDefaults) {

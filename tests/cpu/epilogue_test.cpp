@@ -65,6 +65,21 @@ TEST(Epilogue, IsBiasActivationScaleAndCapOrAdd) {
     }
 }
 
+/// Recording refuses an operation with a part of an epilogue that it does not have.
+TEST(Epilogue, OperationsKnowWhichPartsTheyHave) {
+    using Ffn = FfnGateUpOp<Direct>;
+    EXPECT_TRUE((Ffn{.gate = {.activation = Activation::Silu}}.is_valid()));
+    EXPECT_FALSE((Ffn{.gate = {.scale = 2}}.is_valid()));
+    EXPECT_FALSE((Ffn{.up = {.activation = Activation::Silu}}.is_valid()));
+    EXPECT_FALSE((Ffn{.up = {.softcap = 1}}.is_valid()));
+    EXPECT_TRUE((LinearOp<Direct>{.product = {.scale = 2, .softcap = 1}}.is_valid()));
+    EXPECT_FALSE((LinearOp<Direct>{.product = {.softcap = 1, .add = true}}.is_valid()));
+    EXPECT_TRUE((MoeDownOp<Direct>{.down = {.scale = 2, .add = true}}.is_valid()));
+    EXPECT_FALSE((MoeDownOp<Direct>{.down = {.activation = Activation::Gelu}}.is_valid()));
+    EXPECT_FALSE((QkvOp<Direct>{.v = {.add = true}}.is_valid()));
+    EXPECT_FALSE((MoeRouteOp<Direct>{.router = {.add = true}}.is_valid()));
+}
+
 TEST(Epilogue, ExpertsAddToTheirOutputOrReplaceIt) {
     constexpr int64_t kExperts = 3, kIn = 64;
     ThreadPool pool(2);
