@@ -117,6 +117,18 @@ bool has_valid_positions(const SavedSession& saved, size_t slot_bytes) {
     return before == saved.n_computed;
 }
 
+/// Ids of the vocabulary: after a rewind the model may compute any of the tokens again.
+Result<void> check_ids(std::span<const std::byte> tokens, int64_t n_vocab, const std::string& path) {
+    for (size_t at = 0; at < tokens.size(); at += sizeof(int32_t)) {
+        int32_t id = 0;
+        std::memcpy(&id, tokens.data() + at, sizeof id);
+        if (id < 0 || id >= n_vocab)
+            return fail(ErrorCode::Malformed, "'%s': token %zu: expected an id from 0 to %lld, found %d",
+                        path.c_str(), at / sizeof id, static_cast<long long>(n_vocab - 1), id);
+    }
+    return {};
+}
+
 /// Checks and divides a file. `expected` is the header of a full context of this session.
 Result<SavedSession> read_session(std::span<const std::byte> file, const Header& expected, size_t slot_bytes,
                                   const std::string& path) {
@@ -232,6 +244,7 @@ Result<void> Session::restore(const std::string& path) {
     TSR_TRY(const SavedSession saved,
             read_session(file.bytes(), header_of(fingerprint(), layout, slot_bytes > 0, n_ctx_), slot_bytes,
                          path));
+    TSR_TRY_VOID(check_ids(saved.tokens, model_->hparams().n_vocab, path));
     // Without recurrent layers the whole text is computed at once, otherwise state by state.
     for (int64_t i = 0; i < saved.n_states || sequence_->n_tok() < saved.n_computed; ++i) {
         const std::byte* const state = saved.states.data() + static_cast<size_t>(i) * (8 + slot_bytes);

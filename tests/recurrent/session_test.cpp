@@ -257,7 +257,7 @@ std::string with_checksum(std::string file, size_t n_tok, size_t page_bytes, siz
     return file;
 }
 
-TEST_F(RecurrentSessions, states_at_impossible_positions_are_refused) {
+TEST_F(RecurrentSessions, impossible_positions_and_tokens_are_refused) {
     const test::TempFolder folder;
     const auto one = session({.n_ctx = 128});
     ASSERT_TRUE(one->eval(random_tokens(rng_, 70)).has_value());
@@ -276,6 +276,17 @@ TEST_F(RecurrentSessions, states_at_impossible_positions_are_refused) {
             EXPECT_NE(refused.error().message.find("ascending positions"), std::string::npos)
                 << refused.error().message;
         }
+    // A token outside the vocabulary, which a rewind would compute again.
+    for (const int32_t id : {-1, INT32_MAX}) {
+        std::string hurt = whole;
+        std::memcpy(hurt.data() + 64 + 4 * 69, &id, sizeof id);
+        const auto refused =
+            one->restore(folder.write("bad", with_checksum(hurt, 70, page_bytes, slot_bytes)));
+        ASSERT_FALSE(refused.has_value()) << id;
+        EXPECT_NE(refused.error().message.find("token 69: expected an id from 0 to"), std::string::npos)
+            << refused.error().message;
+        EXPECT_EQ(one->n_tok(), 0);
+    }
     // No state at all.
     std::string hurt = whole.substr(0, first) + std::string(8, '\0');
     std::fill_n(hurt.begin() + 56, 8, '\0');
