@@ -1,6 +1,6 @@
 #pragma once
 // The part of a forward pass that a device computes: single operations on named values, each with its own
-// encoding. lower.h makes it from a recorded program, whose verbs fuse several operations. The same graph
+// encoding. lower.h makes it from a recorded program, whose operations fuse several steps. The same graph
 // runs in float (float_run.h), to find the ranges of its values, and in the device's integers.
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
-// Splits the program's verbs into single operations. A verb is one parallel region of the CPU; on the device
-// each product, norm and rotation in it has a result with its own encoding. partition.cpp decides which verbs
-// can be split. Slots follow the names of results, so a layer reuses those of the previous one, like the
-// buffers of the forward pass.
+// Splits the program's operations into nodes. An operation is one parallel region of the CPU; on the device
+// each product, norm and rotation in it has a result with its own encoding. partition.cpp decides which
+// operations can be split. Slots follow the names of results, so a layer reuses those of the previous one,
+// like the buffers of the forward pass.
 #include "src/npu/lower.h"
 
 #include <map>

@@ -27,7 +27,7 @@ struct Shape {
     int64_t y() const { return head * v_dim; }
 };
 
-/// One layer's cache of one sequence, filled through the qkv verb.
+/// One layer's cache of one sequence, filled through qkv.
 struct Cache {
     KvLayer layer;
     std::vector<std::vector<float>> memory;
